@@ -1,7 +1,7 @@
 """The reference: a page a room, with every public name, from the docstrings."""
 
 import ast
-import importlib
+import importlib.util
 import inspect
 import itertools
 import textwrap
@@ -40,9 +40,20 @@ def said(room: str, name: str) -> str:
     file = inspect.getfile(importlib.import_module(room))
     for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
-            texts = ModuleAnalyzer.for_module(str(node.module)).find_attr_docs()
+            module = importlib.util.resolve_name("." * node.level + str(node.module), room)
+            texts = ModuleAnalyzer.for_module(module).find_attr_docs()
             return "\n".join(texts.get(("", name), [])) + "\n"
     return ""
+
+
+def offered(room: str) -> list[str]:
+    """The public names of a room: its `__all__`, or what it imports as itself (`x as x`)."""
+    module = importlib.import_module(room)
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    nodes = ast.walk(ast.parse(inspect.getsource(module)))
+    imports = [node.names for node in nodes if isinstance(node, ast.ImportFrom)]
+    return [alias.asname for names in imports for alias in names if alias.asname]
 
 
 class Room(SphinxDirective):
@@ -56,7 +67,7 @@ class Room(SphinxDirective):
         module = importlib.import_module(room)
         # What most people came for stands first.
         names = sorted(
-            module.__all__, key=lambda name: (name not in hackmatrix_rl.__all__, name.lower(), name)
+            offered(room), key=lambda name: (name not in hackmatrix_rl.__all__, name.lower(), name)
         )
         described = "\n".join(directive(room, name) for name in names)
         about = inspect.cleandoc(module.__doc__ or "")

@@ -1,17 +1,11 @@
 """This package and others: environments of theirs in this package, and the game in theirs."""
 
-from hackmatrix_rl.adapters._extras import require
-from hackmatrix_rl.adapters._from_gymnasium import GymnasiumGames, from_gymnasium, from_neurogym
-from hackmatrix_rl.adapters._from_jax import GymnaxGame, PgxGame, from_gymnax, from_pgx, to_gymnax
-
-__all__ = [
-    "GymnasiumGames",
-    "GymnaxGame",
-    "PgxGame",
-    "from_gymnasium",
-    "from_gymnax",
-    "from_neurogym",
-    "from_pgx",
-    "require",
-    "to_gymnax",
-]
+from ._extras import require as require
+from ._from_gymnasium import GymnasiumGames as GymnasiumGames
+from ._from_gymnasium import from_gymnasium as from_gymnasium
+from ._from_gymnasium import from_neurogym as from_neurogym
+from ._from_jax import GymnaxGame as GymnaxGame
+from ._from_jax import PgxGame as PgxGame
+from ._from_jax import from_gymnax as from_gymnax
+from ._from_jax import from_pgx as from_pgx
+from ._from_jax import to_gymnax as to_gymnax

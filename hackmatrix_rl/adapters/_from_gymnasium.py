@@ -14,15 +14,8 @@ import numpy as np
 from jax.experimental import io_callback
 from jaxtyping import Array, Float32, Int32, Key, PyTree
 
+from hackmatrix_rl import env
 from hackmatrix_rl.adapters._extras import require
-from hackmatrix_rl.env import (
-    Environment,
-    EnvSpec,
-    EpisodeStatistics,
-    Timestep,
-    board_features,
-    flat_features,
-)
 from hackmatrix_rl.errors import check_actions
 
 KEPT = 8
@@ -152,7 +145,7 @@ def _check(games: Any) -> None:
 
 
 @final
-class GymnasiumGames(Environment):
+class GymnasiumGames(env.Environment):
     """A vector environment of gymnasium. Python plays it, so it is slower than any game in JAX.
 
     The games live in this process: they are no part of a checkpoint, a state can be used once, and
@@ -166,12 +159,12 @@ class GymnasiumGames(Environment):
     host: Host = eqx.field(static=True)
 
     @property
-    def spec(self) -> EnvSpec:
+    def spec(self) -> env.EnvSpec:
         """The spec of the gymnasium spaces. A Box with three axes is a board, channels last."""
         leaves = jax.tree.leaves(self.host.shape)
         is_board = [len(leaf.shape) for leaf in leaves] == [3]
-        encode = board_features if is_board else flat_features
-        return EnvSpec(self.host.num_actions, self.host.shape, encode=encode)
+        encode = env.board_features if is_board else env.flat_features
+        return env.EnvSpec(self.host.num_actions, self.host.shape, encode=encode)
 
     @property
     def truncates(self) -> bool:
@@ -183,7 +176,7 @@ class GymnasiumGames(Environment):
         """Always false: Python holds the games."""
         return False
 
-    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HostState, Timestep]:
+    def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HostState, env.Timestep]:
         """Begins a new batch."""
         num_envs = keys.shape[0]
         seeds = jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys) >> np.uint32(1)
@@ -197,7 +190,7 @@ class GymnasiumGames(Environment):
 
     def step(
         self, state: HostState, actions: Int32[Array, " num_envs"], keys: Key[Array, " num_envs"]
-    ) -> tuple[HostState, Timestep]:
+    ) -> tuple[HostState, env.Timestep]:
         """Plays one action in each game."""
         check_actions(actions, keys)
         num_envs = keys.shape[0]
@@ -221,10 +214,10 @@ class GymnasiumGames(Environment):
         return batch, jax.ShapeDtypeStruct((num_envs, self.host.num_actions), bool)
 
 
-def _timestep(last: HostState, played: Any) -> Timestep:
+def _timestep(last: HostState, played: Any) -> env.Timestep:
     """The timestep of what `Host.step` returns."""
     seen, last_seen, mask, last_mask, reward, terminated, truncated = played
-    return Timestep(
+    return env.Timestep(
         observation=seen,
         mask=mask,
         reward=reward,
@@ -233,7 +226,7 @@ def _timestep(last: HostState, played: Any) -> Timestep:
         last_observation=last_seen,
         last_mask=last_mask,
         terms={},
-        episode=EpisodeStatistics(total_reward=last.total_reward, length=last.length),
+        episode=env.EpisodeStatistics(total_reward=last.total_reward, length=last.length),
     )
 
 

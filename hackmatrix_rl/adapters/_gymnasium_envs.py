@@ -11,14 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Bool, Int32, Key
 
-from hackmatrix_rl.env import (
-    HackMatrix,
-    HackMatrixGame,
-    HackMatrixState,
-    Observation,
-    Timestep,
-    env_keys,
-)
+from hackmatrix_rl import env
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, League, State, play
 from hackmatrix_rl.view import draw, frame_of, image_of, text_of
 
@@ -34,7 +27,7 @@ _observe = jax.jit(lambda game, state: game.observe(state))
 
 def space_of(observation: Form) -> spaces.Space[Any]:
     """The space of observations of one game."""
-    spec = HackMatrix(observation="classic").spec.observation
+    spec = env.HackMatrix(observation="classic").spec.observation
     parts: dict[str, spaces.Space[Any]] = {
         name: spaces.Box(0.0, _MOST, getattr(spec, name).shape, np.float32) for name in _PARTS
     }
@@ -46,7 +39,7 @@ def space_of(observation: Form) -> spaces.Space[Any]:
     raise ValueError(f"observation must be dict or flat, not {observation!r}")
 
 
-def look(observed: Observation, form: Form) -> Seen:
+def look(observed: env.Observation, form: Form) -> Seen:
     """The classic observation of a game or a batch, as NumPy arrays, in one of its forms."""
     parts = {name: np.asarray(getattr(observed, name)) for name in _PARTS}
     if form == "dict":
@@ -89,7 +82,7 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
         self.observation_space = space_of(observation)
         self.action_space = spaces.Discrete(NUM_ACTIONS)
         self.render_mode = render_mode
-        self._game = HackMatrixGame(GameConfig.of_league(league))
+        self._game = env.HackMatrixGame(GameConfig.of_league(league))
         self._observation = observation
         self._state: State | None = None
 
@@ -143,14 +136,14 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
 
 
 @jax.jit
-def _start(game: HackMatrixGame, key: Key[Array, ""]) -> tuple[State, Bool[Array, " actions"]]:
+def _start(game: env.HackMatrixGame, key: Key[Array, ""]) -> tuple[State, Bool[Array, " actions"]]:
     state = game.start(key=key)
     return state, game.legal(state)
 
 
 @jax.jit
 def _step(
-    game: HackMatrixGame,
+    game: env.HackMatrixGame,
     state: State,
     action: Int32[Array, ""],
     key: Key[Array, ""],
@@ -207,11 +200,11 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.single_action_space = spaces.Discrete(NUM_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._environment = HackMatrix(
+        self._environment = env.HackMatrix(
             config=GameConfig.of_league(league), max_steps=max_episode_steps, observation="classic"
         )
         self._observation = observation
-        self._state: HackMatrixState | None = None
+        self._state: env.HackMatrixState | None = None
 
     def reset(
         self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
@@ -224,7 +217,7 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         else:
             super().reset(seed=seed)
             key = jax.random.key(int(self.np_random.integers(2**31)))
-            self._keys = env_keys(key, self.num_envs)
+            self._keys = env.env_keys(key, self.num_envs)
         self._steps = 0
         self._state, timestep = _reset(self._environment, self._keys)
         timestep = jax.device_get(timestep)
@@ -245,7 +238,7 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         seen, reward = self._look(timestep.observation), timestep.reward.astype(np.float64)
         return seen, reward, timestep.terminated, timestep.truncated, info
 
-    def _ends(self, timestep: Timestep, done: np.ndarray) -> dict[str, Any]:
+    def _ends(self, timestep: env.Timestep, done: np.ndarray) -> dict[str, Any]:
         """What `info` has of the episodes that ended, as gymnasium's own vector environments do."""
         last = self._look(timestep.last_observation)
         final = np.full(self.num_envs, None, object)
@@ -273,18 +266,18 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
 @jax.jit
 def _reset(
-    environment: HackMatrix, keys: Key[Array, " num_envs"]
-) -> tuple[HackMatrixState, Timestep]:
+    environment: env.HackMatrix, keys: Key[Array, " num_envs"]
+) -> tuple[env.HackMatrixState, env.Timestep]:
     return environment.reset(jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 0))
 
 
 @jax.jit
 def _step_all(
-    environment: HackMatrix,
-    state: HackMatrixState,
+    environment: env.HackMatrix,
+    state: env.HackMatrixState,
     actions: Array,
     keys: Key[Array, " num_envs"],
     number: Array,
-) -> tuple[HackMatrixState, Timestep]:
+) -> tuple[env.HackMatrixState, env.Timestep]:
     keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
     return environment.step(state, actions, keys)

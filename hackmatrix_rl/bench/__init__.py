@@ -1,28 +1,14 @@
 """Speed measurements: environment, learning, training, and pgx beside them."""
 
-from hackmatrix_rl.bench._benchmark import (
-    LEARNING_SIZES,
-    Benchmark,
-    SpeedComparison,
-    benchmark,
-    chosen_sizes,
-    compare_with_pgx,
-    device_of,
-)
-from hackmatrix_rl.bench._environment_speed import Speed
-from hackmatrix_rl.bench._full_benchmark import Part, check_sizes, default_sizes, full_benchmark
-
-__all__ = [
-    "LEARNING_SIZES",
-    "Benchmark",
-    "Part",
-    "Speed",
-    "SpeedComparison",
-    "benchmark",
-    "check_sizes",
-    "chosen_sizes",
-    "compare_with_pgx",
-    "default_sizes",
-    "device_of",
-    "full_benchmark",
-]
+from ._benchmark import LEARNING_SIZES as LEARNING_SIZES
+from ._benchmark import Benchmark as Benchmark
+from ._benchmark import SpeedComparison as SpeedComparison
+from ._benchmark import benchmark as benchmark
+from ._benchmark import chosen_sizes as chosen_sizes
+from ._benchmark import compare_with_pgx as compare_with_pgx
+from ._benchmark import device_of as device_of
+from ._environment_speed import Speed as Speed
+from ._full_benchmark import Part as Part
+from ._full_benchmark import check_sizes as check_sizes
+from ._full_benchmark import default_sizes as default_sizes
+from ._full_benchmark import full_benchmark as full_benchmark

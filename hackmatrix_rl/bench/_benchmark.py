@@ -31,15 +31,11 @@ STEPS = 128
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The results of a benchmark.
+    """The results of a benchmark: `speeds` by name (`env`, `update`, `train`).
 
-    Attributes:
-        speeds: speeds by name: `env`, `update`, `train`.
-        checksum: checksum of all observations, masks and rewards of the env runs.
-        dropped_spawns: spawns without room, in the games that ended during the env runs.
-        env_episodes: number of these games.
-        peak_memory_bytes: peak memory of the device; on a CPU, of the process.
-        sizes: settings that change the speed.
+    `checksum` is that of all observations, masks and rewards of the env runs, `dropped_spawns`
+    counts the spawns without room in the `env_episodes` games that ended in them. The peak memory
+    is the device's; on a CPU, the process's. `sizes` are the settings that change the speed.
     """
 
     speeds: Mapping[str, Speed]
@@ -141,12 +137,9 @@ def device_of(mesh: Mesh) -> dict[str, Any]:
 class SpeedComparison:
     """The speeds of two environments, measured in turns, with HackMatrix first.
 
-    Attributes:
-        ratios: HackMatrix's speed divided by the other's, for each pair of neighbouring runs.
-        checksums: checksums of all observations, masks and rewards, by name.
-        dropped_spawns: spawns without room, in the HackMatrix games that ended.
-        episodes: number of games that ended, by name.
-        sizes: settings that change the speed.
+    `ratios` are HackMatrix's speed divided by the other's, for each pair of neighbouring runs.
+    Checksums (of all observations, masks and rewards) and numbers of games that ended are by name,
+    `dropped_spawns` those of HackMatrix, and `sizes` the settings that change the speed.
     """
 
     speeds: dict[str, Speed]

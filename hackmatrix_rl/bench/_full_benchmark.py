@@ -38,15 +38,10 @@ OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 @dataclass(frozen=True)
 class Part:
-    """One measurement.
+    """One measurement: `env`, `late` (games that start at a late stage) or `train`.
 
-    Attributes:
-        name: `env`, `late` (games that start at a late stage) or `train`.
-        num_envs: number of games.
-        precision: precision of the training.
-        speed: the runs; `None` after a failure.
-        failure: why there is no speed.
-        figures: further figures by name; memory in bytes on each device.
+    `speed` is `None` after a `failure`, which says why. `figures` are further ones by name, the
+    memory in bytes on each device.
     """
 
     name: str

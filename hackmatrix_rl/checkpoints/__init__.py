@@ -1,55 +1,30 @@
 """Checkpoints: the training state on disk."""
 
-from hackmatrix_rl.checkpoints._complaints import Complaints
-from hackmatrix_rl.checkpoints._finder import (
-    CARD,
-    PRETRAINED,
-    Report,
-    checkpoints_in,
-    find_checkpoint,
-    in_league,
-    run_of,
-    whole_checkpoint,
-)
-from hackmatrix_rl.checkpoints._initial import initial_settings, initial_weights
-from hackmatrix_rl.checkpoints._manifest import NAME
-from hackmatrix_rl.checkpoints._metadata import (
-    FORMAT,
-    check_playable,
-    check_resumable,
-    read_metadata,
-    valid_names,
-)
-from hackmatrix_rl.checkpoints._reader import Loaded, load, read_arrays, restore, to_device
-from hackmatrix_rl.checkpoints._writer import CheckpointWriter, SaveResult, save, trim_checkpoint
-from hackmatrix_rl.training import Stored
+from hackmatrix_rl.training import Stored as Stored
 
-__all__ = [
-    "CARD",
-    "FORMAT",
-    "NAME",
-    "PRETRAINED",
-    "CheckpointWriter",
-    "Complaints",
-    "Loaded",
-    "Report",
-    "SaveResult",
-    "Stored",
-    "check_playable",
-    "check_resumable",
-    "checkpoints_in",
-    "find_checkpoint",
-    "in_league",
-    "initial_settings",
-    "initial_weights",
-    "load",
-    "read_arrays",
-    "read_metadata",
-    "restore",
-    "run_of",
-    "save",
-    "to_device",
-    "trim_checkpoint",
-    "valid_names",
-    "whole_checkpoint",
-]
+from ._complaints import Complaints as Complaints
+from ._finder import CARD as CARD
+from ._finder import PRETRAINED as PRETRAINED
+from ._finder import Report as Report
+from ._finder import checkpoints_in as checkpoints_in
+from ._finder import find_checkpoint as find_checkpoint
+from ._finder import in_league as in_league
+from ._finder import run_of as run_of
+from ._finder import whole_checkpoint as whole_checkpoint
+from ._initial import initial_settings as initial_settings
+from ._initial import initial_weights as initial_weights
+from ._manifest import NAME as NAME
+from ._metadata import FORMAT as FORMAT
+from ._metadata import check_playable as check_playable
+from ._metadata import check_resumable as check_resumable
+from ._metadata import read_metadata as read_metadata
+from ._metadata import valid_names as valid_names
+from ._reader import Loaded as Loaded
+from ._reader import load as load
+from ._reader import read_arrays as read_arrays
+from ._reader import restore as restore
+from ._reader import to_device as to_device
+from ._writer import CheckpointWriter as CheckpointWriter
+from ._writer import SaveResult as SaveResult
+from ._writer import save as save
+from ._writer import trim_checkpoint as trim_checkpoint

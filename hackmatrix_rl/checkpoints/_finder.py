@@ -11,7 +11,7 @@ from etils import epath
 from hackmatrix_rl.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.checkpoints._manifest import damage, not_plain
 from hackmatrix_rl.checkpoints._metadata import METADATA, METADATA_1, metadata_file, valid_names
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, NoCheckpointError
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, NoCheckpointError, refusing
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.system import read_json, storage_path
 
@@ -55,10 +55,8 @@ def find_checkpoint(
     shipped = shipped_checkpoint(str(run))
     if shipped is not None:
         return epath.Path(shipped)
-    try:
+    with refusing(f"{run}: cannot be read: ", of=OSError):
         found = _found_at(run, (given, epath.Path("runs") / run), best, report)
-    except OSError as error:
-        raise ConfigError(f"{run}: cannot be read: {error.strerror or error}.") from error
     if found is None:
         raise NoCheckpointError(
             f"{run}: no checkpoint there. Give a run's folder (runs/...), its name, or a "
@@ -127,10 +125,7 @@ def run_of(folder: epath.Path) -> dict[str, str]:
 
 def _metadata(folder: epath.Path) -> dict[str, Any]:
     """The metadata, unchecked; empty if they cannot be read, which their use reports."""
-    try:
-        return read_json(metadata_file(folder)) or {}
-    except DamagedFileError:
-        return {}
+    return _informed(metadata_file(folder), lambda message: None)
 
 
 def _wandb_id(folder: epath.Path) -> str:

@@ -19,7 +19,7 @@ from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint, in_league
 from hackmatrix_rl.checkpoints._metadata import check_playable, player_config, read_metadata
 from hackmatrix_rl.checkpoints._reader import load
 from hackmatrix_rl.config import TrainConfig, check_alike, check_trusted, options_of, settings_of
-from hackmatrix_rl.errors import ConfigError, same_structure
+from hackmatrix_rl.errors import ConfigError, refusing, same_structure
 
 
 def initial_settings(
@@ -40,11 +40,9 @@ def initial_settings(
         ConfigError: there is no such checkpoint, it is of another game, or its network or
             environment is custom code and `trust_code` is false.
     """
-    try:
+    with refusing(f"--init {init}: ", "", of=ConfigError):
         folder, other = _start(init, league, report)
         check_trusted(other, folder, trust_code=trust_code, named=("teacher", *named))
-    except ConfigError as error:
-        raise ConfigError(f"--init {init}: {error}") from error
     # They decide what the weights mean; rules and actions have an identity besides. The league is
     # not among them: what an agent learned in one is a start for the other.
     alike = [each.name for each in settings_of(other) if each.metadata["alike"]]
@@ -67,7 +65,7 @@ def initial_weights(
             set, league or network. The message names the setting or the array.
     """
     assert config.init is not None, "nothing to start from"
-    try:
+    with refusing(f"--init {config.init}: ", "", of=ConfigError):
         folder, other = _start(config.init, config.league, report)
         check_alike(config, other)
         same_value = other.heads.value == config.heads.value
@@ -76,8 +74,6 @@ def initial_weights(
         loaded = load(str(folder), policy=there, trust_code=True, report=report)
         same_units = same_structure(other.initial_scale(), config.initial_scale())
         scale = loaded.value_scale() if same_units else None
-    except ConfigError as error:
-        raise ConfigError(f"--init {config.init}: {error}") from error
     found = loaded.policy
     if not same_value:
         own = _headless(policy).heads.value

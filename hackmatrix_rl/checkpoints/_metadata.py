@@ -13,7 +13,7 @@ from etils import epath
 
 from hackmatrix_rl.config import TrainConfig, algorithms, baseline_algorithm, config_from_dict
 from hackmatrix_rl.env import GameIdentity
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, shortened
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.system import read_json
 
 LONGEST = 255
@@ -76,10 +76,8 @@ def read_metadata(folder: epath.Path) -> dict[str, Any]:
         ConfigError: this version does not know the format, or no version writes such content.
     """
     file = metadata_file(folder)
-    try:
+    with refusing(f"{file}: ", f". {_USE_ANOTHER}", of=DamagedFileError):
         metadata = read_json(file)
-    except DamagedFileError as error:
-        raise ConfigError(f"{file}: {error}. {_USE_ANOTHER}") from error
     if metadata is None:
         raise ConfigError(f"{file}: is missing. {_USE_ANOTHER}")
     if metadata.get("format") not in PLAYABLE_FORMATS:
@@ -151,10 +149,8 @@ def identity_of(config: Mapping[str, Any]) -> GameIdentity:
 
 def player_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfig:
     """The settings of a training of a single player, or a ConfigError for those of another game."""
-    try:
+    with refusing(f"{folder}: ", "", of=ConfigError):
         config = config_from_dict(metadata["config"])
-    except ConfigError as error:
-        raise ConfigError(f"{folder}: {error}") from error
     if not isinstance(config, TrainConfig):
         raise ConfigError(
             f"{folder}: by --algorithm {config.algorithm}, and cannot play HackMatrix. In Python, "

@@ -37,7 +37,7 @@ from hackmatrix_rl.checkpoints._finder import CARD, Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import PARTS, check_playable, player_config, read_metadata
 from hackmatrix_rl.config import TrainConfig, check_trusted, schedule_of
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import ConfigError, DamagedFileError
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import read_bounded, read_json
 from hackmatrix_rl.training import Stored, Tree, is_tree_file, leaves_by_path, read_tree
@@ -102,10 +102,8 @@ class Loaded:
         Raises:
             ConfigError: it cannot be read.
         """
-        try:
+        with refusing(f"{self.folder / CARD}: ", of=DamagedFileError):
             return read_json(self.folder / CARD)
-        except DamagedFileError as error:
-            raise ConfigError(f"{self.folder / CARD}: {error}.") from error
 
     @property
     def gamma(self) -> float:

@@ -112,14 +112,9 @@ class CheckpointWriter:
     ) -> None:
         """Starts to write one checkpoint, after the last one is finished.
 
-        A checkpoint of the same update that existed before this writer stays as it is.
-
-        Args:
-            update: number of updates; names the folder.
-            policy: the policy that acts.
-            training: the state that a resume needs; its array leaves are stored.
-            counters: further numbers for the metadata (environment steps ...). `keep_best` uses
-                `mean_return`.
+        A checkpoint of the same update that existed before this writer stays as it is. `policy`
+        acts, and `training` is what a resume needs; their arrays are stored. `counters` are further
+        numbers for the metadata (environment steps ...); `keep_best` uses `mean_return`.
         """
         self._join()
         if update in self._there:

@@ -1,7 +1,9 @@
 from ._grouped import GROUPS as GROUPS
 from ._grouped import GroupedOptions as GroupedOptions
 from ._main import main as main
+from ._options import file_option as file_option
 from ._options import run_options as run_options
+from ._options import whole_number as whole_number
 from ._settings import chosen_config as chosen_config
 from ._settings import config_options as config_options
 from ._settings import given_settings as given_settings

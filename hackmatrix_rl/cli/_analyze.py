@@ -7,17 +7,10 @@ from typing import Any
 import click
 import jax
 
+from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command, NumberRange
 from hackmatrix_rl.cli._failures import writing
 from hackmatrix_rl.cli._games import chosen_player, named
-from hackmatrix_rl.cli._options import (
-    file_option,
-    greedy_option,
-    num_envs_option,
-    player_options,
-    seed_option,
-    whole_number,
-)
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.evaluation import PolicyAgent, find, keep_journal
 from hackmatrix_rl.runs import find_hackmatrix_player
@@ -28,18 +21,18 @@ from hackmatrix_rl.view import analysis_page
 
 @click.command("analyze", cls=Command)
 @click.argument("agent", metavar="AGENT")
-@whole_number("--episodes", 1, 100_000, "Games to play.", default=1000)
-@seed_option("Seed of the games and of the policy's draws, as for eval.", default=0)
-@greedy_option
-@num_envs_option(256)
+@shared.whole_number("--episodes", 1, 100_000, "Games to play.", default=1000)
+@shared.seed_option("Seed of the games and of the policy's draws, as for eval.", default=0)
+@shared.greedy_option
+@shared.num_envs_option(256)
 @click.option(
     "--gamma",
     type=NumberRange(0, 1),
     metavar="NUMBER",
     help="Discount of the return that the value is compared with.  [default: the training's last]",
 )
-@player_options
-@file_option(
+@shared.player_options
+@shared.file_option(
     "--output",
     metavar="FILE.html",
     dir_okay=False,

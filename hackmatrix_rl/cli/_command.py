@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import click
@@ -11,12 +10,10 @@ from click.exceptions import NoSuchOption
 from hackmatrix_rl.config import RENAMED, advice_for, algorithms_of, closest
 
 # What to use for flags of other commands and libraries, by command.
-_FOREIGN: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "eval": {"--deterministic": "--greedy", "--eval-episodes": "--episodes"},
-        "compare": {"--eval-episodes": "--episodes", "--seed": "--seeds"},
-    }
-)
+_FOREIGN: Mapping[str, Mapping[str, str]] = {
+    "eval": {"--deterministic": "--greedy", "--eval-episodes": "--episodes"},
+    "compare": {"--eval-episodes": "--episodes", "--seed": "--seeds"},
+}
 
 
 class NumberRange(click.FloatRange):

@@ -10,23 +10,15 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
+from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell, writing
 from hackmatrix_rl.cli._games import chosen_player, named
-from hackmatrix_rl.cli._options import (
-    file_option,
-    greedy_option,
-    json_option,
-    num_envs_option,
-    player_options,
-    seed_option,
-    whole_number,
-)
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import MOST_EPISODES
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.evaluation import Estimate, Evaluation, evaluate
 from hackmatrix_rl.game import FIRST_PROGRAM, Program
 from hackmatrix_rl.runs import check_played, find_player
@@ -39,24 +31,26 @@ REPLAYS = Path("replays")
 
 @click.command("eval", cls=Command)
 @click.argument("target", metavar=AGENT)
-@whole_number("--episodes", 1, MOST_EPISODES, "Games to play.", default=1000)
-@seed_option("Seed of the games and of the policy's draws.", default=0)
-@greedy_option
+@shared.whole_number("--episodes", 1, MOST_EPISODES, "Games to play.", default=1000)
+@shared.seed_option("Seed of the games and of the policy's draws.", default=0)
+@shared.greedy_option
 @click.option(
     "--without-undo",
     is_flag=True,
     help="Play UNDO only where nothing else is legal: how much of the skill is without it.",
 )
-@num_envs_option(1024)
-@player_options
+@shared.num_envs_option(1024)
+@shared.player_options
 @click.option(
     "--save-replays",
     metavar="KIND:N,...",
     help="Write replays of some games: best, worst, median, random, won or lost, and how many: "
     "best:5,worst:5.",
 )
-@file_option("--replay-dir", metavar="FOLDER", help=f"Folder for them.  [default: {REPLAYS}]")
-@json_option
+@shared.file_option(
+    "--replay-dir", metavar="FOLDER", help=f"Folder for them.  [default: {REPLAYS}]"
+)
+@shared.json_option
 def evaluate_command(
     target: str,
     episodes: int,
@@ -130,16 +124,11 @@ def replay_folder(choice: str | None, folder: Path | None) -> Path:
                 f"--replay-dir {folder} needs --save-replays, such as --save-replays best:5"
             )
         return place
-    try:
+    with refusing(f"--save-replays {choice}: ", of=ConfigError):
         parse_choice(choice)
-    except ConfigError as error:
-        raise ConfigError(f"--save-replays {choice}: {error}.") from error
-    try:
+    unmade = f"--replay-dir {place}: cannot be made: "
+    with refusing(unmade, ". Name another folder.", of=OSError):
         place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"--replay-dir {place}: cannot be made: {error.strerror or error}. Name another folder."
-        ) from error
     return place
 
 

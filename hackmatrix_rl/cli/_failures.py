@@ -1,13 +1,12 @@
 """What a command says on standard error, and how it ends that got a bad setting."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import NoReturn
 
 import click
 
-from hackmatrix_rl.errors import AgreedError, ConfigError, printable
+from hackmatrix_rl.errors import AgreedError, ConfigError, printable, refusing
 from hackmatrix_rl.system import ExitCode, is_single_process, leave
 
 MOST_CHARACTERS = 600
@@ -26,13 +25,9 @@ def tell(message: str) -> None:
     click.echo(short, err=True)
 
 
-@contextmanager
-def writing(place: str) -> Iterator[None]:
+def writing(place: str) -> AbstractContextManager[None]:
     """Makes a failure to write a ConfigError about the place, such as `--output page.html`."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"{place}: cannot be written: {error.strerror or error}.") from error
+    return refusing(f"{place}: cannot be written: ", of=OSError)
 
 
 def refuse(error: ValueError) -> NoReturn:

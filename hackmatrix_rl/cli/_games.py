@@ -12,7 +12,7 @@ from hackmatrix_rl.cli._failures import tell, writing
 from hackmatrix_rl.cli._options import all_of, file_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.evaluation import Agent, PolicyAgent
 from hackmatrix_rl.system import check_output_file, write_whole
 from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, save_gif, save_mp4
@@ -80,10 +80,8 @@ def played_again(
     on_move: Callable[[int, int], None] = lambda done, total: None,
 ) -> Match:
     """The game of a replay, up to a move; by default all are played, and the end is checked."""
-    try:
+    with refusing(f"{file}: ", of=ConfigError):
         return replay.match(move, on_move=on_move)
-    except ConfigError as error:
-        raise ConfigError(f"{file}: {error}.") from error
 
 
 output_options = all_of(

@@ -5,21 +5,16 @@ from typing import Any
 
 import click
 
+from hackmatrix_rl import config
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.config import (
-    ENVIRONMENTS,
-    HACKMATRIX,
-    algorithms,
-    default_algorithm,
-    env_arguments,
-    options_of,
-)
 from hackmatrix_rl.game import TERM_NAMES
 
 _BEFORE = ("Run", "Game", "Devices", "Collecting", "Network", "Learning")
 _AFTER = ("Memory", "Watching")
 _OWN = dict.fromkeys(
-    each.metadata["group"] for kind in algorithms().values() for each in options_of(kind)
+    each.metadata["group"]
+    for kind in config.algorithms().values()
+    for each in config.options_of(kind)
 )
 GROUPS = (*_BEFORE, *(group for group in _OWN if group not in (*_BEFORE, *_AFTER)), *_AFTER)
 """The headings of a help in their order; those of single algorithms in the middle."""
@@ -78,18 +73,18 @@ class SettingOption(click.Option):
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The line of the help; `None` where it leaves the field out."""
         record = super().get_help_record(ctx)
-        if record is None or self.env not in ("", ctx.meta.get(_ENV, HACKMATRIX)):
+        if record is None or self.env not in ("", ctx.meta.get(_ENV, config.HACKMATRIX)):
             return None
         name = _shown(ctx)
-        if name not in self.helps and not self.common and name in algorithms():
+        if name not in self.helps and not self.common and name in config.algorithms():
             return None
         return record[0], self._help(ctx)[1]
 
 
 def _shown(ctx: click.Context) -> str:
     """The algorithm that a help is about."""
-    env = ctx.meta.get(_ENV, HACKMATRIX)
-    return str(ctx.meta.get(_ALGORITHM, default_algorithm("auto", env)[0]))
+    env = ctx.meta.get(_ENV, config.HACKMATRIX)
+    return str(ctx.meta.get(_ALGORITHM, config.default_algorithm("auto", env)[0]))
 
 
 class GroupedOptions(Command):
@@ -132,13 +127,13 @@ class TrainOptions(GroupedOptions):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the examples; before them the arguments of the environment, or reward terms."""
-        env = ctx.meta.get(_ENV, HACKMATRIX)
-        if said := env_arguments(env):
+        env = ctx.meta.get(_ENV, config.HACKMATRIX)
+        if said := config.env_arguments(env):
             formatter.write_paragraph()
             formatter.write_text(f"--env-args of --env {env}: {said}.")
-        elif ctx.meta.get(_ALL) and env == HACKMATRIX:
+        elif ctx.meta.get(_ALL) and env == config.HACKMATRIX:
             formatter.write_paragraph()
-            formatter.write_text(f"Values of --env: {', '.join(ENVIRONMENTS)}.")
+            formatter.write_text(f"Values of --env: {', '.join(config.ENVIRONMENTS)}.")
             formatter.write_paragraph()
             formatter.write_text(f"Terms of --reward: {', '.join(TERM_NAMES)}.")
         super().format_epilog(ctx, formatter)
@@ -152,7 +147,7 @@ class TrainOptions(GroupedOptions):
         first = [parameters[name] for name in (*FIRST, "help", "help_all") if name in parameters]
         with formatter.section("Options"):
             formatter.write_dl([r for each in first if (r := each.get_help_record(ctx))])
-        if (name := ctx.meta.get(_ALGORITHM)) in algorithms():
+        if (name := ctx.meta.get(_ALGORITHM)) in config.algorithms():
             own = [
                 each
                 for each in parameters.values()

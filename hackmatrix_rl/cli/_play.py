@@ -9,16 +9,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._games import given_replay, league_to_play, named, played_again
-from hackmatrix_rl.cli._options import (
-    file_option,
-    search_option,
-    seed_option,
-    takeover_options,
-    trust_option,
-)
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.system import check_output_file, enable_compilation_cache, select_device
@@ -27,19 +21,19 @@ from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_i
 
 
 @click.command("play", cls=Command)
-@seed_option(
+@shared.seed_option(
     "Seed of the games: the first one is the first game of eval --seed. By default, each game is "
     "another one."
 )
 @click.option(
     "--agent", metavar=AGENT, default="runner", show_default=True, help="Who gives hints (key h)."
 )
-@search_option
-@takeover_options
-@file_option(
+@shared.search_option
+@shared.takeover_options
+@shared.file_option(
     "--save", help="Write a replay of the game here when you leave it. Key S saves at any time."
 )
-@trust_option
+@shared.trust_option
 def play_command(
     seed: int | None,
     agent: str,

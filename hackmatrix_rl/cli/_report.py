@@ -4,17 +4,12 @@ from pathlib import Path
 
 import click
 
+from hackmatrix_rl import system
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import writing
 from hackmatrix_rl.cli._options import file_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.runs import report_of
-from hackmatrix_rl.system import (
-    check_output_file,
-    enable_compilation_cache,
-    select_device,
-    write_whole,
-)
 
 
 @click.command("report", cls=Command)
@@ -32,13 +27,13 @@ def report_command(run: str, output: Path | None) -> None:
     works from the disk and fetches nothing.
     """
     if output is not None:
-        check_output_file(output, "--output")
+        system.check_output_file(output, "--output")
     # One game is no work for a GPU, which may be busy with this run.
-    select_device("cpu")
-    enable_compilation_cache()
+    system.select_device("cpu")
+    system.enable_compilation_cache()
     with Working(f"reading {run}, playing its newest replay"):
         page, folder = report_of(run)
         place = folder / "report.html" if output is None else output
         with writing(f"--output {place}"):
-            write_whole(place, page)
+            system.write_whole(place, page)
     click.echo(place)

@@ -11,32 +11,9 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from hackmatrix_rl import config
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption, SettingOption
-from hackmatrix_rl.config import (
-    AUTO,
-    DEFAULT_RECIPE,
-    HACKMATRIX,
-    RENAMED,
-    RunConfig,
-    TrainConfig,
-    algorithms,
-    algorithms_of,
-    baseline_algorithm,
-    check_one_name,
-    default_algorithm,
-    field_types,
-    is_scheduled,
-    options_of,
-    parse_field,
-    preset_device,
-    preset_names,
-    read_settings,
-    recipe_file,
-    recipe_names,
-    rename,
-    renamed_line,
-)
 from hackmatrix_rl.errors import ConfigError, flag
 from hackmatrix_rl.runs import config_here
 from hackmatrix_rl.system import select_device
@@ -59,8 +36,8 @@ class Value(click.ParamType[Any]):
     """
 
     def __init__(self, each: "dataclasses.Field[Any]") -> None:
-        self._kind, self._optional = field_types(each)
-        self._scheduled = is_scheduled(each)
+        self._kind, self._optional = config.field_types(each)
+        self._scheduled = config.is_scheduled(each)
         self._name = each.name
         self._choices = each.metadata["choices"]
         names = {int: "number", float: "number", str: "text"}
@@ -80,7 +57,7 @@ class Value(click.ParamType[Any]):
         if self._optional and value.lower() == "none":
             return None
         if self._scheduled:
-            parsed = parse_field(self._name, value)
+            parsed = config.parse_field(self._name, value)
             return parsed if isinstance(parsed, float) else value
         try:
             return _whole(value) if self._kind is int else self._kind(value)
@@ -101,11 +78,11 @@ def _whole(text: str) -> int:
 
 
 def config_options(
-    kinds: Mapping[str, type[RunConfig]],
+    kinds: Mapping[str, type[config.RunConfig]],
     groups: Collection[str] = GROUPS,
     *,
     also: Collection[str] = (),
-    preset: str | None = AUTO,
+    preset: str | None = config.AUTO,
     in_help: bool = True,
 ) -> Callable[[F], F]:
     """Gives a command `--config`, and an option for each field of the configs of some algorithms.
@@ -114,11 +91,12 @@ def config_options(
     (`None`: it has none) `--preset`. Without `in_help`, the help leaves the fields of the groups to
     that of `train`, but lists those of `also`.
     """
-    names = preset_names()
+    names = config.preset_names()
     summaries = "; ".join(f"{name}: {kind.summary}" for name, kind in kinds.items())
     usual = "that of the preset"
-    if preset == AUTO:
-        usual = f"{default_algorithm(AUTO)[0]}; in another --env: {baseline_algorithm()}"
+    if preset == config.AUTO:
+        first = config.default_algorithm(config.AUTO)[0]
+        usual = f"{first}; in another --env: {config.baseline_algorithm()}"
     presets = click.option(
         "--preset",
         metavar="|".join(names),
@@ -152,7 +130,7 @@ def config_options(
             each = next(iter(found.values()))
             if each.metadata["group"] in groups or name in also:
                 command = _option(found, kinds, shown=in_help or name in also)(command)
-                for old in (old for old, new in RENAMED.items() if new == name):
+                for old in (old for old, new in config.RENAMED.items() if new == name):
                     command = click.option(flag(old), old, type=Value(each), hidden=True)(command)
         command = file(command)
         if len(kinds) > 1:
@@ -162,28 +140,30 @@ def config_options(
     return decorate
 
 
-def _names_of(kinds: Iterable[type[RunConfig]]) -> list[str]:
+def _names_of(kinds: Iterable[type[config.RunConfig]]) -> list[str]:
     """The names of the fields of some configs, those that all have at the end."""
-    ordered = [each.name for kind in kinds for each in options_of(kind)]
-    run = {each.name for each in options_of(RunConfig)}
+    ordered = [each.name for kind in kinds for each in config.options_of(kind)]
+    run = {each.name for each in config.options_of(config.RunConfig)}
     return sorted(dict.fromkeys(ordered), key=lambda name: name in run)
 
 
 def recipe_option(command: F) -> F:
     """Gives a command `--recipe`."""
-    names = recipe_names()
+    names = config.recipe_names()
     return click.option(
         "--recipe",
         metavar=f"{'|'.join(names)}|FILE.toml",
         shell_complete=lambda context, option, typed: completed(names, typed),
-        help="Train in stages, each with its algorithm, from the weights before it.  "
-        f"[default: {DEFAULT_RECIPE}, unless an algorithm, weights or another --env are given]",
+        help="Train in stages, each with its algorithm, from the weights before it.  [default: "
+        f"{config.DEFAULT_RECIPE}, unless an algorithm, weights or another --env are given]",
     )(command)
 
 
 def settings_epilog(groups: Collection[str]) -> str:
     """The last lines of a help that leaves the settings of a run to the help of `train`."""
-    trained = [each for kind in algorithms_of("train").values() for each in options_of(kind)]
+    trained = [
+        each for kind in config.algorithms_of("train").values() for each in config.options_of(kind)
+    ]
     there = {each.metadata["group"] for each in trained}
     return (
         "The settings of a run are flags here, too (--num-envs 64, --network gru). "
@@ -194,13 +174,13 @@ def settings_epilog(groups: Collection[str]) -> str:
 
 def _option(
     fields: "Mapping[str, dataclasses.Field[Any]]",
-    kinds: Mapping[str, type[RunConfig]],
+    kinds: Mapping[str, type[config.RunConfig]],
     *,
     shown: bool,
 ) -> Callable[[F], F]:
     """The option of a field that some of the command's algorithms have."""
     # Of one name and several types: the widest; each config checks its own.
-    each = max(fields.values(), key=is_scheduled)
+    each = max(fields.values(), key=config.is_scheduled)
     option = partial(
         click.option,
         cls=SettingOption,
@@ -216,7 +196,7 @@ def _option(
         env=each.metadata["env"],
         hidden=not shown,
     )
-    if field_types(each)[0] is bool:
+    if config.field_types(each)[0] is bool:
         off = flag(each.name).replace("--", "--no-", 1)
         return option(f"{flag(each.name)}/{off}", each.name, default=None)
     value = Value(each)
@@ -224,7 +204,7 @@ def _option(
     return option(flag(each.name), each.name, type=value, metavar=metavar)
 
 
-def _defaults(each: "dataclasses.Field[Any]", kind: type[RunConfig]) -> str:
+def _defaults(each: "dataclasses.Field[Any]", kind: type[config.RunConfig]) -> str:
     """`[default: 512; gpu, tpu: 4096]`: the default, and what presets change it to."""
     shown = [] if each.default is None else [f"default: {_shown(each.default)}"]
     changed: dict[str, list[str]] = {}
@@ -255,18 +235,20 @@ def given_settings(
         ConfigError: if the file cannot be read, or a setting is given under two names.
     """
     given = _typed(context)
-    old = [name for name in given if name in RENAMED]
-    check_one_name(old, given, is_flag=True)
+    old = [name for name in given if name in config.RENAMED]
+    config.check_one_name(old, given, is_flag=True)
     for name in old:
-        tell(renamed_line(name, is_flag=True))
-    settings = {} if file is None else read_settings(file, command=command, report=tell)
+        tell(config.renamed_line(name, is_flag=True))
+    settings = {} if file is None else config.read_settings(file, command=command, report=tell)
     return settings | typed_settings(context)
 
 
 def typed_settings(context: click.Context) -> dict[str, Any]:
     """The settings on the command line, under today's names."""
-    known = {"algorithm", *_names_of(algorithms().values())}
-    return {name: value for name, value in rename(_typed(context))[0].items() if name in known}
+    known = {"algorithm", *_names_of(config.algorithms().values())}
+    return {
+        name: value for name, value in config.rename(_typed(context))[0].items() if name in known
+    }
 
 
 def _typed(context: click.Context) -> dict[str, Any]:
@@ -285,11 +267,15 @@ def _recipe(context: click.Context, preset: str | None, settings: Mapping[str, A
                 f"--recipe {asked}: {others[0]} also says what to learn by. Use one of them."
             )
         return asked
-    elsewhere = settings.get("env", HACKMATRIX) != HACKMATRIX
+    elsewhere = settings.get("env", config.HACKMATRIX) != config.HACKMATRIX
     if "recipe" not in context.params or others or "init" in settings or elsewhere:
         return None
-    named = str(preset or settings.get("preset", AUTO))
-    return DEFAULT_RECIPE if named == AUTO or preset_device(named) != AUTO else None
+    named = str(preset or settings.get("preset", config.AUTO))
+    return (
+        config.DEFAULT_RECIPE
+        if named == config.AUTO or config.preset_device(named) != config.AUTO
+        else None
+    )
 
 
 def chosen_config(
@@ -300,7 +286,7 @@ def chosen_config(
     *,
     algorithm: str = "",
     note: Callable[[str], None] = lambda reason: None,
-) -> TrainConfig:
+) -> config.TrainConfig:
     """The config that preset, file and options make; this process computes on its device.
 
     The command's own defaults go before the preset, and file and options before them. For
@@ -312,11 +298,11 @@ def chosen_config(
     settings = {**defaults, **given_settings(context, file)}
     given = typed_settings(context)
     if (recipe := _recipe(context, preset, settings)) is not None:
-        settings = read_settings(recipe_file(recipe), report=tell) | settings
+        settings = config.read_settings(config.recipe_file(recipe), report=tell) | settings
     trust_code = context.params.get("trust_code", False)
-    config = config_here(
+    made = config_here(
         preset, settings, given=given, algorithm=algorithm, trust_code=trust_code, note=note
     )
-    assert isinstance(config, TrainConfig), "hackmatrix-rl train has no other settings"
-    select_device(config.device)
-    return config
+    assert isinstance(made, config.TrainConfig), "hackmatrix-rl train has no other settings"
+    select_device(made.device)
+    return made

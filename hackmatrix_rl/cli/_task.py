@@ -10,22 +10,13 @@ import click
 import jax
 from rich.console import Console
 
+from hackmatrix_rl import system
 from hackmatrix_rl.cli._output import spare_output
 from hackmatrix_rl.cli._settings import given_settings
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.runs import RunFolder, RunResult, launch
 from hackmatrix_rl.runs.sinks import Length, terminal
-from hackmatrix_rl.system import (
-    ExitCode,
-    chosen_devices,
-    connect,
-    disconnect,
-    is_process_zero,
-    unseen_accelerator,
-    untested_version,
-    why_device,
-)
 
 C = TypeVar("C", bound=RunConfig)
 
@@ -50,7 +41,7 @@ class Task(Generic[C]):
     check: Callable[[C], None]
     explain: Callable[[C], list[str]]
     describe: Callable[[C, RunFolder], list[str]]
-    summarize: Callable[[C, RunFolder, RunResult, Console], ExitCode]
+    summarize: Callable[[C, RunFolder, RunResult, Console], system.ExitCode]
     advice: Callable[[C, RunFolder, RunResult], list[str]]
 
 
@@ -69,14 +60,10 @@ def run_task(
     heartbeat_timeout: int,
     **_: Any,
 ) -> int:
-    """Trains a new run or resumes one, as the options of `config_options` and `run_options` say.
-
-    Returns:
-        The exit status.
-    """
+    """Trains a run, as the options of `config_options` and `run_options` say; the exit status."""
     if not dry_run:
         spare_output()
-    connect(
+    system.connect(
         coordinator,
         num_processes,
         process_id,
@@ -100,29 +87,29 @@ def run_task(
         if dry_run:
             with Working("compiling", lines=False):
                 plan = ready.plan()
-            if is_process_zero():
+            if system.is_process_zero():
                 click.echo("\n".join([*told, *ready.needs, *plan.lines()]))
-            disconnect()
-            return int(ExitCode.DONE)
+            system.disconnect()
+            return int(system.ExitCode.DONE)
         folder = ready.open_folder()
-        console = Console(quiet=not is_process_zero())
+        console = Console(quiet=not system.is_process_zero())
         display = terminal(console, length=Length(settings.last_goal, settings.counts))
         for line in (*told, *task.describe(settings, folder), *ready.needs):
             display.note(line)
         result = ready.run(folder, displays=[display])
         status, ended = result.exit_code, cast(C, result.config)
-        if status is ExitCode.DONE and is_process_zero():
+        if status is system.ExitCode.DONE and system.is_process_zero():
             status = task.summarize(ended, folder, result, console)
     for line in (f"Everything is in {folder.path}", *task.advice(ended, folder, result)):
         console.print(line, highlight=False, soft_wrap=True)
-    disconnect()
+    system.disconnect()
     return int(status)
 
 
 def machine(config: RunConfig) -> list[str]:
     """Facts about the machine before a run, in lines."""
-    unseen = unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
+    unseen = system.unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
     return [
-        *(line for line in (untested_version(), unseen) if line),
-        why_device(chosen_devices()[0].platform, jax.default_backend()),
+        *(line for line in (system.untested_version(), unseen) if line),
+        system.why_device(system.chosen_devices()[0].platform, jax.default_backend()),
     ]

@@ -61,15 +61,8 @@ def train_a_run(
 ) -> int:
     """Trains a single player, as the options of `config_options` and `run_options` say.
 
-    Args:
-        context: of the command.
-        preset: of `config_options`.
-        defaults: settings of a new run of this command.
-        check: raises a ConfigError if the command does not do what the settings ask for.
-        options: the other options.
-
-    Returns:
-        The exit status.
+    `defaults` are settings of a new run of this command, and `check` raises a ConfigError if it
+    does not do what the settings ask for. Returns the exit status.
     """
     resumes = options["resume_run"] is not None
     if preset is not None and resumes:

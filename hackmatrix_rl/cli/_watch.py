@@ -8,6 +8,7 @@ from typing import Any
 import click
 import jax
 
+from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._games import (
     GameOutputs,
@@ -17,14 +18,6 @@ from hackmatrix_rl.cli._games import (
     named,
     output_options,
     played_again,
-)
-from hackmatrix_rl.cli._options import (
-    PLAYER_OPTIONS,
-    greedy_option,
-    player_options,
-    seed_option,
-    takeover_options,
-    whole_number,
 )
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import Environment, HackMatrix
@@ -39,12 +32,14 @@ from hackmatrix_rl.view.terminal import show_in_terminal
 
 @click.command("watch", cls=Command)
 @click.argument("agent", metavar="AGENT")
-@seed_option("Seed of the game; the default is 0.")
-@whole_number("--game", 0, 10**6, "Which game of `eval AGENT --seed SEED`; the default is 0.")
-@greedy_option
-@takeover_options
+@shared.seed_option("Seed of the game; the default is 0.")
+@shared.whole_number(
+    "--game", 0, 10**6, "Which game of `eval AGENT --seed SEED`; the default is 0."
+)
+@shared.greedy_option
+@shared.takeover_options
 @output_options
-@player_options
+@shared.player_options
 def watch_command(
     agent: str,
     seed: int | None,
@@ -66,7 +61,7 @@ def watch_command(
     hackmatrix-rl watch runs/... --seed 7 --gif game.gif
     hackmatrix-rl watch runs/... --from game.json --move 57
     """
-    chosen = {name: options.pop(name) for name in PLAYER_OPTIONS}
+    chosen = {name: options.pop(name) for name in shared.PLAYER_OPTIONS}
     shown = GameOutputs.of(**options)
     replay = given_replay(source, move, seed=seed, game=game)
     chosen["league"] = league_to_play(replay, chosen["league"])

@@ -17,11 +17,7 @@ class Working:
     """A spinner with what is being done and for how long, and a bar where the end is known.
 
     On a terminal it moves, and leaves nothing behind. Elsewhere there is a line now and then, and
-    none for work that is quickly done.
-
-    Args:
-        text: what is being done.
-        lines: whether there are lines where standard error is no terminal.
+    none for work that is quickly done, or without `lines`.
     """
 
     def __init__(self, text: str, *, lines: bool = True) -> None:

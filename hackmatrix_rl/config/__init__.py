@@ -4,129 +4,64 @@
 of an algorithm stands beside it in `hackmatrix_rl.algorithms`.
 """
 
-from hackmatrix_rl.config._checks import (
-    check_folders,
-    check_mesh_text,
-    check_platform,
-    check_precision,
-    check_rate,
-)
-from hackmatrix_rl.config._environments import ENVIRONMENTS, HACKMATRIX, env_arguments
-from hackmatrix_rl.config._files import read_settings
-from hackmatrix_rl.config._options import (
-    COUNTED,
-    field_types,
-    is_scheduled,
-    most,
-    option,
-    options_of,
-    parse_field,
-    settings_of,
-)
-from hackmatrix_rl.config._policies import Heads, build_named, check_trusted, code_of
-from hackmatrix_rl.config._presets import (
-    AUTO,
-    DEFAULT_RECIPE,
-    check_alike,
-    cpu_devices,
-    make_config,
-    make_stages,
-    preset_device,
-    preset_for,
-    preset_names,
-    recipe_file,
-    recipe_names,
-)
-from hackmatrix_rl.config._registry import (
-    algorithms,
-    algorithms_of,
-    baseline_algorithm,
-    check_settings,
-    config_class,
-    config_from_dict,
-    default_algorithm,
-)
-from hackmatrix_rl.config._renamed import (
-    RENAMED,
-    advice_for,
-    check_one_name,
-    closest,
-    rename,
-    renamed_line,
-    stored_line,
-)
-from hackmatrix_rl.config._rollout_config import ActorCriticConfig, RolloutConfig
-from hackmatrix_rl.config._run_config import RunConfig
-from hackmatrix_rl.config._texts import always_schedule, schedule_of
-from hackmatrix_rl.config._train_config import (
-    ACCELERATOR,
-    CPU,
-    DEBUG,
-    MOST_EPISODES,
-    SMALL,
-    TrainConfig,
-    default_environment,
-    without_width,
-)
-
-__all__ = [
-    "ACCELERATOR",
-    "AUTO",
-    "COUNTED",
-    "CPU",
-    "DEBUG",
-    "DEFAULT_RECIPE",
-    "ENVIRONMENTS",
-    "HACKMATRIX",
-    "MOST_EPISODES",
-    "RENAMED",
-    "SMALL",
-    "ActorCriticConfig",
-    "Heads",
-    "RolloutConfig",
-    "RunConfig",
-    "TrainConfig",
-    "advice_for",
-    "algorithms",
-    "algorithms_of",
-    "always_schedule",
-    "baseline_algorithm",
-    "build_named",
-    "check_alike",
-    "check_folders",
-    "check_mesh_text",
-    "check_one_name",
-    "check_platform",
-    "check_precision",
-    "check_rate",
-    "check_settings",
-    "check_trusted",
-    "closest",
-    "code_of",
-    "config_class",
-    "config_from_dict",
-    "cpu_devices",
-    "default_algorithm",
-    "default_environment",
-    "env_arguments",
-    "field_types",
-    "is_scheduled",
-    "make_config",
-    "make_stages",
-    "most",
-    "option",
-    "options_of",
-    "parse_field",
-    "preset_device",
-    "preset_for",
-    "preset_names",
-    "read_settings",
-    "recipe_file",
-    "recipe_names",
-    "rename",
-    "renamed_line",
-    "schedule_of",
-    "settings_of",
-    "stored_line",
-    "without_width",
-]
+from ._checks import check_folders as check_folders
+from ._checks import check_mesh_text as check_mesh_text
+from ._checks import check_platform as check_platform
+from ._checks import check_precision as check_precision
+from ._checks import check_rate as check_rate
+from ._environments import ENVIRONMENTS as ENVIRONMENTS
+from ._environments import HACKMATRIX as HACKMATRIX
+from ._environments import env_arguments as env_arguments
+from ._files import read_settings as read_settings
+from ._options import COUNTED as COUNTED
+from ._options import field_types as field_types
+from ._options import is_scheduled as is_scheduled
+from ._options import most as most
+from ._options import option as option
+from ._options import options_in as options_in
+from ._options import options_of as options_of
+from ._options import parse_field as parse_field
+from ._options import settings_of as settings_of
+from ._policies import Heads as Heads
+from ._policies import build_named as build_named
+from ._policies import check_trusted as check_trusted
+from ._policies import code_of as code_of
+from ._presets import AUTO as AUTO
+from ._presets import DEFAULT_RECIPE as DEFAULT_RECIPE
+from ._presets import check_alike as check_alike
+from ._presets import cpu_devices as cpu_devices
+from ._presets import make_config as make_config
+from ._presets import make_stages as make_stages
+from ._presets import preset_device as preset_device
+from ._presets import preset_for as preset_for
+from ._presets import preset_names as preset_names
+from ._presets import recipe_file as recipe_file
+from ._presets import recipe_names as recipe_names
+from ._registry import algorithms as algorithms
+from ._registry import algorithms_of as algorithms_of
+from ._registry import baseline_algorithm as baseline_algorithm
+from ._registry import check_settings as check_settings
+from ._registry import config_class as config_class
+from ._registry import config_from_dict as config_from_dict
+from ._registry import default_algorithm as default_algorithm
+from ._renamed import RENAMED as RENAMED
+from ._renamed import advice_for as advice_for
+from ._renamed import check_one_name as check_one_name
+from ._renamed import closest as closest
+from ._renamed import rename as rename
+from ._renamed import renamed_line as renamed_line
+from ._renamed import stored_line as stored_line
+from ._rollout_config import ActorCriticConfig as ActorCriticConfig
+from ._rollout_config import RolloutConfig as RolloutConfig
+from ._run_config import Given as Given
+from ._run_config import RunConfig as RunConfig
+from ._texts import always_schedule as always_schedule
+from ._texts import schedule_of as schedule_of
+from ._train_config import ACCELERATOR as ACCELERATOR
+from ._train_config import CPU as CPU
+from ._train_config import DEBUG as DEBUG
+from ._train_config import MOST_EPISODES as MOST_EPISODES
+from ._train_config import SMALL as SMALL
+from ._train_config import TrainConfig as TrainConfig
+from ._train_config import default_environment as default_environment
+from ._train_config import without_width as without_width

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from hackmatrix_rl.agent.precision import MixedPrecision, PrecisionPolicy, parse_policy, precision
 from hackmatrix_rl.config._run_config import RunConfig
-from hackmatrix_rl.errors import ArgumentError, ConfigError, flag
+from hackmatrix_rl.errors import ConfigError, flag, in_flags, refusing
 from hackmatrix_rl.system import check_path
 from hackmatrix_rl.training.sharding import parse_mesh
 
@@ -32,10 +32,8 @@ def check_mesh_text(text: str) -> Mapping[str, int] | None:
     Raises:
         ConfigError: the text describes no mesh.
     """
-    try:
+    with in_flags():
         return parse_mesh(text)
-    except ArgumentError as error:
-        raise ConfigError(error.as_flags()) from error
 
 
 def check_precision(config: RunConfig) -> None:
@@ -45,10 +43,8 @@ def check_precision(config: RunConfig) -> None:
     except ValueError as error:
         said = f"{error}" if str(error).endswith("?") else f"{error}."
         raise ConfigError(f"--precision {config.precision}: {said}") from error
-    try:
+    with refusing(f"--precision-parts {config.precision_parts}: "):
         computes = precision(config.precision, config.precision_table)
-    except ValueError as error:
-        raise ConfigError(f"--precision-parts {config.precision_parts}: {error}.") from error
     check_platform(computes, config.device)
 
 

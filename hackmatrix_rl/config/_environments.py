@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from inspect import Parameter
-from types import MappingProxyType
 from typing import Any, get_args
 
 from hackmatrix_rl import memory_tasks as tasks
@@ -13,7 +12,7 @@ from hackmatrix_rl.adapters import from_gymnasium, from_gymnax, from_neurogym, f
 from hackmatrix_rl.agent.networks import import_factory, module_of
 from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.env import Batched, CartPole, Environment, SingleGame, check_is_environment
-from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.errors import ConfigError, refusing, shortened
 
 HACKMATRIX = "hackmatrix"
 """The default environment, whose settings are flags of their own."""
@@ -31,19 +30,20 @@ class _Task:
         return Batched(self.task(self.config(**sizes)), max_steps=max_steps)
 
 
-_MADE: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {
-        "cartpole": CartPole,
-        "t_maze": _Task(tasks.TMaze, tasks.TMazeConfig),
-        "n_back": _Task(tasks.NBack, tasks.NBackConfig),
-        "delayed_match": _Task(tasks.DelayedMatch, tasks.DelayedMatchConfig),
-        "context_decision": _Task(tasks.ContextDecision, tasks.ContextConfig),
-        "perceptual_decision": _Task(tasks.PerceptualDecision, tasks.PerceptualConfig),
-    }
-)
-_ADAPTERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
-    {"gymnax": from_gymnax, "pgx": from_pgx, "gymnasium": from_gymnasium, "neurogym": from_neurogym}
-)
+_MADE: Mapping[str, Callable[..., Any]] = {
+    "cartpole": CartPole,
+    "t_maze": _Task(tasks.TMaze, tasks.TMazeConfig),
+    "n_back": _Task(tasks.NBack, tasks.NBackConfig),
+    "delayed_match": _Task(tasks.DelayedMatch, tasks.DelayedMatchConfig),
+    "context_decision": _Task(tasks.ContextDecision, tasks.ContextConfig),
+    "perceptual_decision": _Task(tasks.PerceptualDecision, tasks.PerceptualConfig),
+}
+_ADAPTERS: Mapping[str, Callable[..., Any]] = {
+    "gymnax": from_gymnax,
+    "pgx": from_pgx,
+    "gymnasium": from_gymnasium,
+    "neurogym": from_neurogym,
+}
 ENVIRONMENTS = (HACKMATRIX, *_MADE, *(f"{prefix}:NAME" for prefix in _ADAPTERS), "module:factory")
 """The values of `--env`."""
 
@@ -84,9 +84,7 @@ def check_env(env: str, arguments: str | None) -> None:
 def make_environment(env: str, arguments: str | None) -> Environment:
     """The environment that `--env` and `--env-args` name, whose code is imported; always the same.
 
-    Raises:
-        ConfigError: there is no such environment, its package is missing, or it does not take
-            these arguments.
+    Raises a ConfigError if it is unknown, lacks its package, or does not take these arguments.
     """
     prefix, _, name = env.partition(":")
     said = f"--env {env}"
@@ -100,10 +98,8 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         given = _arguments(env, _parameters(make), arguments)
         if given:
             said += f" --env-args {arguments}"
-        try:
+        with refusing(f"{said}: ", ". Give it as --env-args name=value.", of=TypeError):
             inspect.signature(make).bind(**given)
-        except TypeError as error:
-            raise ConfigError(f"{said}: {error}. Give it as --env-args name=value.") from error
         made = make(**given)
     except ConfigError:
         raise
@@ -111,10 +107,8 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         raise ConfigError(f"{said}: {error}.") from error
     if isinstance(made, SingleGame):
         made = Batched(made, max_steps=_MOST_STEPS)
-    try:
+    with refusing(f"{said}: ", of=TypeError):
         check_is_environment(made)
-    except TypeError as error:
-        raise ConfigError(f"{said}: {error}.") from error
     assert isinstance(made, Environment)
     return made
 
@@ -125,9 +119,7 @@ def _parameters(make: Callable[..., Any]) -> dict[str, Parameter]:
     if isinstance(make, _Task):
         del found["sizes"]
         found |= inspect.signature(make.config).parameters
-    return {
-        name: each for name, each in found.items() if _kinds(each) or each.kind is each.VAR_KEYWORD
-    }
+    return {n: each for n, each in found.items() if _kinds(each) or each.kind is each.VAR_KEYWORD}
 
 
 def _kinds(parameter: Parameter) -> tuple[type, ...]:

@@ -55,10 +55,7 @@ def read_settings(
     if len(stages) > MOST_STAGES:
         raise ConfigError(f"{said}: {len(stages)} stages are too many. Use {MOST_STAGES} or less.")
     found = _settings_in(content, said, command, report)
-    each = [
-        _settings_in(stage, f"{said}, stage {n}", command, report)
-        for n, stage in enumerate(stages, 1)
-    ]
+    each = [_settings_in(x, f"{said}, stage {n}", command, report) for n, x in enumerate(stages, 1)]
     return {**found, "stages": each}
 
 
@@ -102,13 +99,11 @@ def _read(path: Path) -> bytes:
 def _flat(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Keys and values of all tables, in the file's order; without recursion, at any depth."""
     pairs: list[tuple[str, Any]] = []
-    tables = [iter(content.items())]
-    while tables:
-        for key, value in tables[-1]:
-            if isinstance(value, dict):
-                tables.append(iter(value.items()))
-                break
-            pairs.append((key, value))
+    waiting = [*content.items()][::-1]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [*value.items()][::-1]
         else:
-            tables.pop()
+            pairs.append((key, value))
     return pairs

@@ -4,11 +4,11 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import Any, get_args
 
 from hackmatrix_rl.config._texts import ScheduleText, parse_schedule
-from hackmatrix_rl.errors import ConfigError, as_given, flag, shortened
+from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing, shortened
 
 COUNTED = 2**31 - 1
 """The largest number that a counter of 32 bits holds."""
@@ -56,19 +56,19 @@ def option(
     return field(default=default, metadata={**texts, **range_, **kept})
 
 
-def _options_in(group: str) -> Callable[..., Any]:
+def options_in(group: str) -> Callable[..., Any]:
     """`option` for the fields of one group."""
     return lambda default, explanation, **limits: option(default, group, explanation, **limits)
 
 
-in_run = _options_in("Run")
-in_game = _options_in("Game")
-in_devices = _options_in("Devices")
-in_collecting = _options_in("Collecting")
-in_network = _options_in("Network")
-in_learning = _options_in("Learning")
-in_memory = _options_in("Memory")
-in_watching = _options_in("Watching")
+in_run = options_in("Run")
+in_game = options_in("Game")
+in_devices = options_in("Devices")
+in_collecting = options_in("Collecting")
+in_network = options_in("Network")
+in_learning = options_in("Learning")
+in_memory = options_in("Memory")
+in_watching = options_in("Watching")
 
 
 def most(maximum: int, because: str) -> dict[str, Any]:
@@ -83,9 +83,7 @@ def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
     return sorted(settings_of(kind), key=lambda each: each.name not in own)
 
 
-HIDDEN: Mapping[str, Any] = MappingProxyType(
-    {"group": "", "resume": "", "arrays": False, "env": ""}
-)
+HIDDEN: Mapping[str, Any] = {"group": "", "resume": "", "arrays": False, "env": ""}
 """The metadata of a field that is no setting: a run sets it itself."""
 
 
@@ -117,10 +115,8 @@ def is_scheduled(each: "dataclasses.Field[Any]") -> bool:
 
 def parse_field(name: str, text: str) -> float | ScheduleText:
     """The number or schedule of a field; raises a ConfigError if the text is neither."""
-    try:
+    with refusing(f"{flag(name)} "):
         return parse_schedule(text)
-    except ValueError as error:
-        raise ConfigError(f"{flag(name)} {error}.") from error
 
 
 def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:

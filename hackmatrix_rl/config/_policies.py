@@ -20,7 +20,7 @@ from hackmatrix_rl.agent.networks import (
 from hackmatrix_rl.config._environments import env_code
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.env import EnvSpec
-from hackmatrix_rl.errors import ConfigError, flag, shortened
+from hackmatrix_rl.errors import ConfigError, flag, refusing, shortened
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
 
 # Folded into the network's key; far from the numbers that splitting the key uses.
@@ -65,24 +65,15 @@ def build_policy(
     named = f"--network {config.network}"
     policy = build_named(config, spec, key=key, copies=copies)
     if heads.value != "scalar":
-        try:
+        advice = ". Use --value-head scalar, or a network of this package."
+        with refusing(f"--value-head {heads.value}: {named} cannot do that: ", advice):
             policy = with_value_head(policy, heads.value, key=jax.random.fold_in(key, VALUE_KEY))
-        except ValueError as error:
-            raise ConfigError(
-                f"--value-head {heads.value}: {named} cannot do that: {error}. Use --value-head "
-                "scalar, or a network of this package."
-            ) from error
     if not heads.auxiliary:
         return policy
-    try:
-        return add_auxiliary_head(
-            policy, spec, wins=heads.victory, key=jax.random.fold_in(key, AUXILIARY_KEY)
-        )
-    except ValueError as error:
-        raise ConfigError(
-            f"--aux-coefficient: {named} cannot do that: {error}. Use --aux-coefficient 0, or a "
-            "network of this package."
-        ) from error
+    advice = ". Use --aux-coefficient 0, or a network of this package."
+    with refusing(f"--aux-coefficient: {named} cannot do that: ", advice):
+        own_key = jax.random.fold_in(key, AUXILIARY_KEY)
+        return add_auxiliary_head(policy, spec, wins=heads.victory, key=own_key)
 
 
 def code_of(config: RunConfig) -> dict[str, tuple[str, str]]:

@@ -4,24 +4,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from string import Formatter
-from types import MappingProxyType
 from typing import Any
 
 from hackmatrix_rl.errors import ConfigError, flag
 
-RENAMED: Mapping[str, str] = MappingProxyType(
-    {
-        "clip": "clip_coef",
-        "discount": "gamma",
-        "entropy_coefficient": "ent_coef",
-        "keep_checkpoints": "keep",
-        "kl_limit": "target_kl",
-        "max_gradient_norm": "max_grad_norm",
-        "num_epochs": "update_epochs",
-        "trace_decay": "gae_lambda",
-        "value_coefficient": "vf_coef",
-    }
-)
+RENAMED: Mapping[str, str] = {
+    "clip": "clip_coef",
+    "discount": "gamma",
+    "entropy_coefficient": "ent_coef",
+    "keep_checkpoints": "keep",
+    "kl_limit": "target_kl",
+    "max_gradient_norm": "max_grad_norm",
+    "num_epochs": "update_epochs",
+    "trace_decay": "gae_lambda",
+    "value_coefficient": "vf_coef",
+}
 """Fields of `TrainConfig` by the names that they had up to version 0.1."""
 ENDS = "0.3"
 """The first version whose command line and TOML files do not take those names any more."""
@@ -29,35 +26,32 @@ ENDS = "0.3"
 # What to write here in place of names of the original game's project, CleanRL and
 # Stable-Baselines3: those that hands type most, and that `closest` does not find.
 # `{gamma}` stands for a setting, and `{device:gpu}` for a setting with its value.
-FOREIGN: Mapping[str, str] = MappingProxyType(
-    {
-        "anneal_lr": "Use {learning_rate_schedule:linear} (the default), or constant.",
-        "batch_size": "Use {minibatch_size} for the actions of a minibatch; an update learns from "
-        "{num_envs} x {num_steps} actions.",
-        "checkpoint_interval": "Use {save_interval}, in updates, or {save_interval_minutes}.",
-        "clip_eps": "Use {clip_coef}.",
-        "clip_range": "Use {clip_coef}.",
-        "cuda": "Use {device:gpu}.",
-        "entropy_coef": "Use {ent_coef}.",
-        "epochs": "Use {update_epochs}.",
-        "eval_freq": "Use {eval_interval}, in updates.",
-        "hidden_dim": "Use {width}.",
-        "hidden_size": "Use {width}.",
-        "lr": "Use {learning_rate}.",
-        "n_envs": "Use {num_envs}.",
-        "n_epochs": "Use {update_epochs}.",
-        "n_steps": "Use {num_steps}.",
-        "num_iterations": "Use {total_timesteps}, in actions.",
-        "num_layers": "Use {depth}.",
-        "num_timesteps": "Use {total_timesteps}.",
-        "num_updates": "Use {total_timesteps}, in actions: an update takes {num_envs} x "
-        "{num_steps}.",
-        "policy": "Use {network}.",
-        "save_freq": "Use {save_interval}, in updates, or {save_interval_minutes}.",
-        "timesteps": "Use {total_timesteps}.",
-        "track": "Use {wandb}.",
-    }
-)
+FOREIGN: Mapping[str, str] = {
+    "anneal_lr": "Use {learning_rate_schedule:linear} (the default), or constant.",
+    "batch_size": "Use {minibatch_size} for the actions of a minibatch; an update learns from "
+    "{num_envs} x {num_steps} actions.",
+    "checkpoint_interval": "Use {save_interval}, in updates, or {save_interval_minutes}.",
+    "clip_eps": "Use {clip_coef}.",
+    "clip_range": "Use {clip_coef}.",
+    "cuda": "Use {device:gpu}.",
+    "entropy_coef": "Use {ent_coef}.",
+    "epochs": "Use {update_epochs}.",
+    "eval_freq": "Use {eval_interval}, in updates.",
+    "hidden_dim": "Use {width}.",
+    "hidden_size": "Use {width}.",
+    "lr": "Use {learning_rate}.",
+    "n_envs": "Use {num_envs}.",
+    "n_epochs": "Use {update_epochs}.",
+    "n_steps": "Use {num_steps}.",
+    "num_iterations": "Use {total_timesteps}, in actions.",
+    "num_layers": "Use {depth}.",
+    "num_timesteps": "Use {total_timesteps}.",
+    "num_updates": "Use {total_timesteps}, in actions: an update takes {num_envs} x {num_steps}.",
+    "policy": "Use {network}.",
+    "save_freq": "Use {save_interval}, in updates, or {save_interval_minutes}.",
+    "timesteps": "Use {total_timesteps}.",
+    "track": "Use {wandb}.",
+}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hackmatrix_rl.agent.networks import VALUE_HEADS
 from hackmatrix_rl.config._options import in_collecting, in_learning, in_watching, most
 from hackmatrix_rl.config._policies import Heads
 from hackmatrix_rl.config._train_config import TrainConfig
-from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.errors import ConfigError, in_flags
 from hackmatrix_rl.training.sharding import check_split, divisors, parse_mesh
 
 DEFAULT_MINIBATCHES = 8
@@ -58,6 +58,12 @@ class RolloutConfig(TrainConfig, ABC):
     def learning(self) -> str:
         """The epochs and minibatches of an update, in words."""
         return f"{self.update_epochs} epochs of {self.minibatches} minibatches"
+
+    def shared_arguments(self) -> dict[str, Any]:
+        """Also the sizes of an update."""
+        names = ("num_envs", "num_steps", "update_epochs", "grad_accum")
+        sizes = {name: getattr(self, name) for name in names}
+        return {**super().shared_arguments(), **sizes, "num_minibatches": self.minibatches}
 
     def plan(self, devices: int) -> dict[str, str]:
         """The plan of a run, with the sizes of minibatches."""
@@ -118,10 +124,8 @@ class RolloutConfig(TrainConfig, ABC):
         """Raises a ConfigError if the games do not divide over a mesh of these lengths."""
         count = max(1, self.minibatches)
         sizes = {"num_envs": self.num_envs, "num_minibatches": count, "grad_accum": self.grad_accum}
-        try:
+        with in_flags():
             check_split(lengths, **sizes)
-        except ArgumentError as error:
-            raise ConfigError(error.as_flags()) from error
 
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages

@@ -3,8 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, ClassVar, no_type_check
+from typing import Any, ClassVar, TypedDict, Unpack, no_type_check
 
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
@@ -30,6 +29,18 @@ from hackmatrix_rl.env import EnvSpec, GameIdentity
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.training import Algorithm, Hook
 from hackmatrix_rl.training.sharding import AUTO
+
+
+class Given(TypedDict):
+    """What a run hands to the algorithm that a config builds."""
+
+    mesh: Mesh
+    """The devices that train."""
+    precision: PrecisionPolicy
+    """Of the network."""
+    value_scale: ValueScale | None
+    """The units of the network's value at the start."""
+
 
 WEIGHTS = {"alike": True, "arrays": True}
 """Of fields that decide both what the weights mean and which arrays there are."""
@@ -66,14 +77,14 @@ class RunConfig(ABC):
     command: ClassVar[str] = "train"
     summary: ClassVar[str]
     counts: ClassVar[str]
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
-    continued: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    continued: ClassVar[Mapping[str, Any]] = {}
     greedy: ClassVar[bool] = False
     continues: ClassVar[bool] = False
     loader: ClassVar[str] = "hm.load"
     copies: ClassVar[int] = 3  # the optimizer holds two numbers for each parameter
     panels: ClassVar[tuple[tuple[str, str], ...]]
-    synonyms: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    synonyms: ClassVar[Mapping[str, str]] = {}
     memory: ClassVar[tuple[str, ...]] = ()
 
     # Of a training in stages (`[[stage]]`): what a run sets itself.
@@ -289,22 +300,14 @@ class RunConfig(ABC):
 
     @abstractmethod
     def build(
-        self,
-        policy: ActorCritic,
-        *,
-        mesh: Mesh,
-        precision: PrecisionPolicy,
-        value_scale: ValueScale | None = None,
-        trust_code: bool = False,
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[Given]
     ) -> Algorithm[Any]:
         """The algorithm, which starts from this network. Nothing is compiled yet.
 
         Args:
             policy: the network.
-            mesh: the devices that train.
-            precision: of the network.
-            value_scale: the units of the network's value at the start.
             trust_code: whether code that other runs name, such as a teacher's, may be imported.
+            given: devices, precision and units of the value.
 
         Raises:
             ArgumentError: an argument of the algorithm cannot work; its name is a field's.

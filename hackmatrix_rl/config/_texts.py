@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hackmatrix_rl.agent import After, Constant, Cosine, Linear, Schedule, Scheduled
 from hackmatrix_rl.config._renamed import closest
-from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.errors import ConfigError, refusing, shortened
 from hackmatrix_rl.game import TERM_NAMES, RewardConfig
 
 SHAPES = {"linear": Linear, "cosine": Cosine}
@@ -83,10 +83,8 @@ def parse_reward(text: str | None) -> RewardConfig:
         except ValueError as error:
             wanted = f"the weight of {name} must be a number, such as {name}=0.5"
             raise ConfigError(f"{said}: {wanted}.") from error
-    try:
+    with refusing(f"--reward {shortened(text)}: "):
         return RewardConfig(**weights)
-    except ValueError as error:
-        raise ConfigError(f"--reward {shortened(text)}: {error}.") from error
 
 
 def reward_text(reward: RewardConfig) -> str | None:

@@ -5,7 +5,6 @@ from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, ClassVar, cast, no_type_check
 
 from jaxtyping import Array, Key
@@ -40,7 +39,7 @@ from hackmatrix_rl.env import (
 from hackmatrix_rl.errors import ConfigError, flag, shortened
 from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
 from hackmatrix_rl.system import check_path
-from hackmatrix_rl.training import Constant
+from hackmatrix_rl.training import Constant, adam
 
 MAX_STEPS = 1000
 MOST_EPISODES = 10_000_000
@@ -51,36 +50,32 @@ in_hackmatrix = partial(in_game, env=HACKMATRIX)
 """An option that only the default environment has."""
 
 # Two CPU devices of one thread each wait less for each other than one of two threads.
-CPU: Mapping[str, Any] = MappingProxyType({"device": "cpu", "cpu_devices": 2})
+CPU: Mapping[str, Any] = {"device": "cpu", "cpu_devices": 2}
 # Large batches keep an accelerator busy, and its matrix units compute in bfloat16.
-ACCELERATOR: Mapping[str, Any] = MappingProxyType({"precision": "bf16"})
+ACCELERATOR: Mapping[str, Any] = {"precision": "bf16"}
 # A few seconds, to see that everything works.
-DEBUG: Mapping[str, Any] = MappingProxyType(
-    {
-        "mesh": "data=1",  # so few games do not divide over many devices
-        "total_timesteps": 2048,
-        "num_envs": 16,
-        "updates_per_dispatch": 2,
-        "width": 16,
-        "max_steps": 200,
-        "eval_episodes": 16,
-    }
-)
+DEBUG: Mapping[str, Any] = {
+    "mesh": "data=1",  # so few games do not divide over many devices
+    "total_timesteps": 2048,
+    "num_envs": 16,
+    "updates_per_dispatch": 2,
+    "width": 16,
+    "max_steps": 200,
+    "eval_episodes": 16,
+}
 
 # Environments other than HackMatrix are mostly small: more updates, of fewer steps.
-SMALL: Mapping[str, Any] = MappingProxyType(
-    {
-        "total_timesteps": 500_000,
-        "num_envs": 16,
-        "num_steps": 64,
-        "num_minibatches": 4,
-        "update_epochs": 4,
-        "updates_per_dispatch": 8,
-        "network": "mlp",
-        "width": 64,
-        "eval_episodes": 100,
-    }
-)
+SMALL: Mapping[str, Any] = {
+    "total_timesteps": 500_000,
+    "num_envs": 16,
+    "num_steps": 64,
+    "num_minibatches": 4,
+    "update_epochs": 4,
+    "updates_per_dispatch": 8,
+    "network": "mlp",
+    "width": 64,
+    "eval_episodes": 100,
+}
 
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
@@ -101,7 +96,7 @@ class TrainConfig(RunConfig, ABC):
 
     counts: ClassVar[str] = "env_steps"
     steps_by: ClassVar[str] = "num_steps"
-    elsewhere: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    elsewhere: ClassVar[Mapping[str, Any]] = {}
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
         ("return", "mean return"),
         ("stage", "mean stage reached"),
@@ -344,6 +339,15 @@ class TrainConfig(RunConfig, ABC):
         if isinstance(rate, Constant) and self.learning_rate_schedule == "linear":
             return self.over_time(f"linear:{rate.value!r}:0")
         return rate
+
+    def shared_arguments(self) -> dict[str, Any]:
+        """The arguments that algorithms have in common, by name."""
+        return {
+            "optimizer": adam(self.max_grad_norm),
+            "learning_rate": self.rate(),
+            "remat": self.remat,
+            "offload_optimizer": self.offload_optimizer,
+        }
 
     def plan(self, devices: int) -> dict[str, str]:
         """Games, steps and schedule; subclasses add what they learn from."""

@@ -1,6 +1,7 @@
 """The errors for users, each in one line."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -49,6 +50,30 @@ class ArgumentError(ValueError):
     def _told(self, spell: "Callable[[str, Any], str]") -> str:
         named = {name: _Argument(name, value, spell) for name, value in self._arguments.items()}
         return self._template.format(**named)
+
+
+@contextmanager
+def refusing(
+    said: str, then: str = ".", *, of: type[Exception] | tuple[type[Exception], ...] = ValueError
+) -> Iterator[None]:
+    """Makes an error of the block a ConfigError: what was `said`, the error's message, and `then`.
+
+    `of` are the kinds of errors. Of an OSError, only what the system says is told.
+    """
+    try:
+        yield
+    except of as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{said}{why}{then}") from error
+
+
+@contextmanager
+def in_flags(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+    """Makes an ArgumentError of the block a ConfigError; see `ArgumentError.as_flags`."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise ConfigError(error.as_flags(settings)) from error
 
 
 class _Argument:

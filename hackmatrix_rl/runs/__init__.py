@@ -1,68 +1,40 @@
 """Training runs: from settings to a folder with everything in it, watched, saved, resumed."""
 
-from hackmatrix_rl.runs._compare import Comparison, compare, contender
-from hackmatrix_rl.runs._compose import compose, make_mesh, run_keys
-from hackmatrix_rl.runs._curve import draw_curve
-from hackmatrix_rl.runs._doctor import Finding, examine
-from hackmatrix_rl.runs._folder import (
-    RunFolder,
-    check_run_folder,
-    make_run_folder,
-    reopen_run_folder,
-)
-from hackmatrix_rl.runs._health import Health
-from hackmatrix_rl.runs._launch import Launch, launch
-from hackmatrix_rl.runs._lock import RunLock
-from hackmatrix_rl.runs._open_sinks import send_summary
-from hackmatrix_rl.runs._plan import make_plan
-from hackmatrix_rl.runs._players import find_hackmatrix_player, find_player
-from hackmatrix_rl.runs._preflight import check_played, estimate_memory, preflight
-from hackmatrix_rl.runs._replaying import ReplayWriter
-from hackmatrix_rl.runs._report import report_of
-from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
-from hackmatrix_rl.runs._run import RunResult, run
-from hackmatrix_rl.runs._save_run import SaveRun
-from hackmatrix_rl.runs._settings import check_unchanged, config_here, use_devices
-from hackmatrix_rl.runs._verify_resume import ProofError, ResumeProof, verify_resume
-from hackmatrix_rl.runs._versions import versions
-
-__all__ = [
-    "Comparison",
-    "Finding",
-    "Health",
-    "Launch",
-    "ProofError",
-    "ReplayWriter",
-    "ResumableRun",
-    "ResumeProof",
-    "RunFolder",
-    "RunLock",
-    "RunResult",
-    "SaveRun",
-    "check_played",
-    "check_run_folder",
-    "check_unchanged",
-    "compare",
-    "compose",
-    "config_here",
-    "contender",
-    "draw_curve",
-    "estimate_memory",
-    "examine",
-    "find_hackmatrix_player",
-    "find_player",
-    "find_resumable_run",
-    "launch",
-    "make_mesh",
-    "make_plan",
-    "make_run_folder",
-    "preflight",
-    "reopen_run_folder",
-    "report_of",
-    "run",
-    "run_keys",
-    "send_summary",
-    "use_devices",
-    "verify_resume",
-    "versions",
-]
+from ._compare import Comparison as Comparison
+from ._compare import compare as compare
+from ._compare import contender as contender
+from ._compose import compose as compose
+from ._compose import make_mesh as make_mesh
+from ._compose import run_keys as run_keys
+from ._curve import draw_curve as draw_curve
+from ._doctor import Finding as Finding
+from ._doctor import examine as examine
+from ._folder import RunFolder as RunFolder
+from ._folder import check_run_folder as check_run_folder
+from ._folder import make_run_folder as make_run_folder
+from ._folder import reopen_run_folder as reopen_run_folder
+from ._health import Health as Health
+from ._launch import Launch as Launch
+from ._launch import launch as launch
+from ._lock import RunLock as RunLock
+from ._open_sinks import send_summary as send_summary
+from ._plan import make_plan as make_plan
+from ._players import find_hackmatrix_player as find_hackmatrix_player
+from ._players import find_player as find_player
+from ._preflight import check_played as check_played
+from ._preflight import estimate_memory as estimate_memory
+from ._preflight import preflight as preflight
+from ._replaying import ReplayWriter as ReplayWriter
+from ._report import report_of as report_of
+from ._resume import ResumableRun as ResumableRun
+from ._resume import find_resumable_run as find_resumable_run
+from ._run import RunResult as RunResult
+from ._run import run as run
+from ._save_run import SaveRun as SaveRun
+from ._settings import check_unchanged as check_unchanged
+from ._settings import config_here as config_here
+from ._settings import use_devices as use_devices
+from ._verify_resume import ProofError as ProofError
+from ._verify_resume import ResumeProof as ResumeProof
+from ._verify_resume import verify_resume as verify_resume
+from ._versions import versions as versions

@@ -75,17 +75,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two contenders, the baseline first.
+    """Two contenders, the baseline first, and whether the second is as good as the first.
 
-    Attributes:
-        names: names of both.
-        measured: results of both.
-        judgement: whether the second is as good as the first.
-        divergence: for each seed, KL(baseline || candidate) in nats on the baseline's
-            observations.
-        divergence_of_seeds: the same between the baselines of neighbouring seeds: the part of
-            chance. Empty for one seed.
-        peak_bytes: peak memory of both contenders together; see `system.peak_memory`.
+    `divergence` is, for each seed, KL(baseline || candidate) in nats on the baseline's
+    observations; `divergence_of_seeds` the same between the baselines of neighbouring seeds: the
+    part of chance, empty for one seed. `peak_bytes` is the peak memory of both together.
     """
 
     names: tuple[str, str]
@@ -136,11 +130,7 @@ def contender(config: RunConfig, name: str) -> Contender:
             "policies, and this one learns Q-values. Use another algorithm."
         )
     trainer = compose(config, key=run_keys(config.seed)[0])
-
-    def network(key: Key[Array, ""]) -> ActorCritic:
-        return config.policy(key=key)
-
-    return Contender(name, trainer, network, config.goal)
+    return Contender(name, trainer, lambda key: config.policy(key=key), config.goal)
 
 
 def compare(

@@ -11,7 +11,7 @@ from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
 from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import RunConfig, TrainConfig, check_platform
-from hackmatrix_rl.errors import ArgumentError, ConfigError, is_ours
+from hackmatrix_rl.errors import ArgumentError, ConfigError, in_flags, is_ours, refusing
 from hackmatrix_rl.runs._preflight import check_games
 from hackmatrix_rl.system import chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import Trainer
@@ -38,26 +38,23 @@ def compose(
     if isinstance(config, TrainConfig):
         check_games(config, spec, devices=devices.size)
     if config.offload_optimizer:
-        _check_offload(devices)
+        advice = "a --mesh with an fsdp of 2 or more cuts the state over devices instead."
+        with refusing("--offload-optimizer: ", f". Use --no-offload-optimizer; {advice}"):
+            check_offload(devices.local_devices[0])
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
     policy = config.policy(key=key, copies=1 if apart else config.copies)
-    try:
+    said = f"--remat {config.remat}: --network {config.network} cannot do that: "
+    advice = ". Use --remat full or none, or --network residual, resnet or transformer."
+    with refusing(said, advice):
         rematerialized(policy, config.remat)
-    except ValueError as error:
-        raise ConfigError(
-            f"--remat {config.remat}: --network {config.network} cannot do that: {error}. Use "
-            "--remat full or none, or --network residual, resnet or transformer."
-        ) from error
     value_scale = config.initial_scale()
     if read_init and isinstance(config, TrainConfig) and config.init is not None:
         policy, stored_scale = initial_weights(config, policy)
         value_scale = value_scale if stored_scale is None else stored_scale
     computes = precision_here(config, policy)
     if not is_ours(policy):
-        try:
+        with refusing(f"--network {config.network}: ", of=(TypeError, ValueError)):
             check_policy_shapes(policy, spec, precision=computes)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"--network {config.network}: {error}.") from error
     try:
         algorithm = config.build(
             policy, mesh=devices, precision=computes, value_scale=value_scale, trust_code=trust_code
@@ -73,11 +70,9 @@ def precision_here(config: RunConfig, policy: ActorCritic) -> PrecisionPolicy:
     """The precision policy of a config, if devices and network can compute by it."""
     computes = precision(config.precision, config.precision_table)
     check_platform(computes, chosen_devices()[0].platform)
-    try:
+    given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
+    with refusing(given):
         computes.check(policy)
-    except ValueError as error:
-        given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
-        raise ConfigError(f"{given}{error}.") from error
     return computes
 
 
@@ -106,20 +101,8 @@ def make_mesh(config: RunConfig) -> Mesh:
 
 def named_mesh(text: str) -> Mesh:
     """The mesh that `--mesh` names; raises a ConfigError if there is none or no such devices."""
-    try:
+    with in_flags():
         return mesh(text)
-    except ArgumentError as error:
-        raise ConfigError(error.as_flags()) from error
-
-
-def _check_offload(devices: Mesh) -> None:
-    try:
-        check_offload(devices.local_devices[0])
-    except ValueError as error:
-        raise ConfigError(
-            f"--offload-optimizer: {error}. Use --no-offload-optimizer; a --mesh with an fsdp of "
-            "2 or more cuts the state over devices instead."
-        ) from error
 
 
 def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:

@@ -13,7 +13,7 @@ from etils import epath
 
 from hackmatrix_rl.checkpoints import valid_names
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import ConfigError, DamagedFileError
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
 from hackmatrix_rl.runs._lock import LOCK, RunLock, unwritable
 from hackmatrix_rl.system import check_path, is_remote, read_json, storage_path, write_json
 
@@ -153,9 +153,7 @@ def make_run_folder(
         lock.take("--run-dir", path)
     else:
         path = _take_dated(lock, now())
-    folder = RunFolder(
-        path=path, checkpoints=_checkpoints(config, path), wandb_id=new_wandb_id(path)
-    )
+    folder = RunFolder(path, _checkpoints(config, path), new_wandb_id(path))
     _take_checkpoints(lock, config, folder)
     _check_free(path, folder.checkpoints)
     _write_down(config, folder)
@@ -176,9 +174,7 @@ def reopen_run_folder(
     if lock is None:
         with RunLock() as own:
             return reopen_run_folder(config, path, identity, lock=own)
-    folder = RunFolder(
-        path=path, checkpoints=_checkpoints(config, path), wandb_id=identity["wandb_id"]
-    )
+    folder = RunFolder(path, _checkpoints(config, path), identity["wandb_id"])
     lock.take("--resume-run", path)
     _take_checkpoints(lock, config, folder)
     _check_files(folder)
@@ -190,11 +186,9 @@ def find_run_folder(run: str) -> Path | None:
     """The folder of a run, by its path, its name under `runs/`, or its wandb id."""
     check_path(run, "the run")
     for place in (Path(run), RUNS / run):
-        try:
+        with refusing(f"{place}: cannot be read: ", of=OSError):
             if any((place / name).exists() for name in _MARKS):
                 return place
-        except OSError as error:
-            raise ConfigError(f"{place}: cannot be read: {error.strerror or error}.") from error
     for folder in run_folders():
         if stored_identity(folder).get("wandb_id") == run:
             return folder

@@ -7,6 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from hackmatrix_rl import system
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import AgreedError, ConfigError
 from hackmatrix_rl.runs._compose import compose, run_keys
@@ -23,15 +24,6 @@ from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
 from hackmatrix_rl.runs._settings import check_network, check_unchanged, use_devices
 from hackmatrix_rl.runs.sinks import Sink
-from hackmatrix_rl.system import (
-    any_process,
-    check_same,
-    check_shared,
-    enable_compilation_cache,
-    make_deterministic,
-    on_process_zero,
-    process_index,
-)
 from hackmatrix_rl.training import Trainer
 
 
@@ -60,7 +52,7 @@ class Launch:
         """
         self._lock.withdraw()
         if self._resumed is None:
-            on_process_zero(partial(check_run_folder, self.config))
+            system.on_process_zero(partial(check_run_folder, self.config))
         return make_plan(self.config, self._trainer)
 
     def open_folder(self) -> RunFolder:
@@ -69,8 +61,8 @@ class Launch:
         Raises:
             ConfigError: if it cannot be written, or a process does not see the checkpoints.
         """
-        folder = RunFolder.seen_by(process_index(), on_process_zero(self._open))
-        check_shared(folder.checkpoints)
+        folder = RunFolder.seen_by(system.process_index(), system.on_process_zero(self._open))
+        system.check_shared(folder.checkpoints)
         return folder
 
     def _open(self) -> dict[str, Any]:
@@ -126,7 +118,7 @@ def launch(
             config = resumed.config(changes)
             use_devices(config)
         assert config is not None, "a new run needs its settings"
-        enable_compilation_cache()
+        system.enable_compilation_cache()
         checkpoint = None if resumed is None else resumed.checkpoint
         trainer = compose(
             config,
@@ -138,9 +130,9 @@ def launch(
             check_network(resumed.path, checkpoint, resumed.config({}), config, trainer.policy)
         for later in config.stages[1:]:  # what cannot work is told before the first stage
             compose(later, key=run_keys(later.seed)[0], trust_code=trust_code)
-        check_same(config.as_dict(), trainer.policy)
+        system.check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)
-        needs = on_process_zero(
+        needs = system.on_process_zero(
             partial(preflight, config, trainer, folder=config.checkpoint_dir or place)
         )
         notes = () if resumed is None else resumed.notes
@@ -152,7 +144,7 @@ def _find(
 ) -> ResumableRun:
     """A stopped run that may be resumed, locked against other processes."""
     if changes.get("deterministic"):
-        make_deterministic()  # before processes speak to one another over their devices
+        system.make_deterministic()  # before processes speak to one another over their devices
 
     def find() -> dict[str, Any]:
         found = find_resumable_run(run_id, changes.get("checkpoint_dir"), lock=lock)
@@ -161,13 +153,13 @@ def _find(
         found.check_trusted(changes, trust_code=trust_code)
         return found.as_dict()
 
-    resumed = ResumableRun.of(on_process_zero(find))
+    resumed = ResumableRun.of(system.on_process_zero(find))
     refused = None
     try:
         resumed.check_trusted(changes, trust_code=trust_code)
     except ConfigError as error:
         refused = str(error)
     # Each process says for itself whom it trusts; all end if one of them does not.
-    if any_process(refused is not None):
+    if system.any_process(refused is not None):
         raise AgreedError(refused or "--trust-code is missing in another process of the run.")
     return resumed

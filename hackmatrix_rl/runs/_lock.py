@@ -24,8 +24,7 @@ _SHOWN = 200  # bytes of a lock file that a message repeats
 class RunLock:
     """Folders that only this process writes, until `close` or the end of the process.
 
-    Attributes:
-        notes: messages for people.
+    `notes` are messages for people.
     """
 
     def __init__(self) -> None:

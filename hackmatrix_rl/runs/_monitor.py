@@ -62,18 +62,12 @@ class RunMonitor:
     """
 
     def __init__(
-        self,
-        config: RunConfig,
-        folder: RunFolder,
-        sink: Sink,
-        *,
-        reports: Reports | None = None,
-        usage: Usage | None = None,
+        self, config: RunConfig, folder: RunFolder, sink: Sink, *, reports: Reports | None = None
     ) -> None:
         self._sink = sink
         self._health = Health.of(config)
         self._reports = reports
-        self._usage = Usage() if usage is None else usage
+        self._usage = Usage()
         self._profiler = Profiler(config.profile, folder.path / "profile", report=sink.note)
         self._versions = folder.versions
         self._metrics = folder.metrics

@@ -6,22 +6,15 @@ from pathlib import Path
 
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.evaluation import Evaluation
+from hackmatrix_rl.runs import sinks
 from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.runs.sinks import (
-    Fanout,
-    JsonLines,
-    Length,
-    LogFile,
-    Queued,
-    Sink,
-    TensorBoard,
-    WeightsAndBiases,
-)
 from hackmatrix_rl.view import draw, save_gif
 from hackmatrix_rl.view.replays import Replay
 
 
-def open_sinks(config: RunConfig, folder: RunFolder, displays: Sequence[Sink] = ()) -> Fanout:
+def open_sinks(
+    config: RunConfig, folder: RunFolder, displays: Sequence[sinks.Sink] = ()
+) -> sinks.Fanout:
     """Opens the run's files, and the services that its settings ask for, as one sink.
 
     With several processes, all except process 0 have only a log. The `displays` come first.
@@ -29,20 +22,20 @@ def open_sinks(config: RunConfig, folder: RunFolder, displays: Sequence[Sink] = 
     Raises:
         ConfigError: a service refuses.
     """
-    log = LogFile(folder.log, length=Length(config.last_goal, config.counts))
+    log = sinks.LogFile(folder.log, length=sinks.Length(config.last_goal, config.counts))
     if folder.process > 0:
-        return Fanout([log])
-    sinks = [*displays, JsonLines(folder.metrics), log]
+        return sinks.Fanout([log])
+    every = [*displays, sinks.JsonLines(folder.metrics), log]
     if config.tensorboard:
-        sinks.append(TensorBoard(folder.path / "tensorboard"))
+        every.append(sinks.TensorBoard(folder.path / "tensorboard"))
     if config.wandb:
-        sinks.append(Queued(open_wandb(config, folder), report=Fanout(sinks).note))
-    return Fanout(sinks)
+        every.append(sinks.Queued(open_wandb(config, folder), report=sinks.Fanout(every).note))
+    return sinks.Fanout(every)
 
 
-def open_wandb(config: RunConfig, folder: RunFolder) -> WeightsAndBiases:
+def open_wandb(config: RunConfig, folder: RunFolder) -> sinks.WeightsAndBiases:
     """Opens the run on Weights & Biases; one that is there goes on."""
-    return WeightsAndBiases(
+    return sinks.WeightsAndBiases(
         project=config.wandb_project,
         run_id=folder.wandb_id,
         name=config.wandb_name or folder.run_id,

@@ -105,8 +105,7 @@ def make_plan(
 
 def _described(observation: PyTree) -> list[str]:
     """Each array of one observation: `.grid uint32[36]`."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(observation)
     return [
         f"{jax.tree_util.keystr(path)} {leaf.dtype}{list(leaf.shape)}".strip()
-        for path, leaf in leaves
+        for path, leaf in jax.tree.leaves_with_path(observation)
     ]

@@ -9,7 +9,7 @@ from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.checkpoints import PRETRAINED, Loaded, Report, in_league, load
 from hackmatrix_rl.config import default_environment
 from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.errors import ConfigError, NoCheckpointError
+from hackmatrix_rl.errors import ConfigError, NoCheckpointError, refusing
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
 from hackmatrix_rl.game import LEAGUES, GameConfig
 from hackmatrix_rl.runs._folder import run_folders
@@ -139,10 +139,8 @@ def find_player(
         if simulations is None:
             return agent, its_own
         return _searcher(name + asked, agent, its_own, simulations), its_own
-    try:
+    with refusing(f"{name}: "):
         guide = NetworkGuide(its_own, loaded.policy)
-    except ValueError as error:
-        raise ConfigError(f"{name}: {error}.") from error
     return RolloutSearch(guide, search[1]), its_own
 
 
@@ -188,10 +186,8 @@ def _searcher(said: str, agent: PolicyAgent, environment: HackMatrix, simulation
             f"{said}: its checkpoint does not hold the units of the network's value, which a "
             "search adds rewards to. Name a run or a whole checkpoint of it."
         )
-    try:
+    with refusing(f"{said}: "):
         return Searcher(agent, environment, simulations)
-    except ValueError as error:
-        raise ConfigError(f"{said}: {error}.") from error
 
 
 def _search(name: str) -> tuple[str, int] | None:

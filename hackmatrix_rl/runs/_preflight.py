@@ -67,10 +67,8 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
     """Looks whether a run can work here: its services, its memory, its disk.
 
     Other code checks the settings, and that the folders can be written. `folder` is that of the
-    checkpoints, which may not exist yet; `None` is the current one.
-
-    Returns:
-        Lines to show: what the run will need, and what looks tight.
+    checkpoints, which may not exist yet; `None` is the current one. Returns lines to show: what the
+    run will need, and what looks tight.
 
     Raises:
         ConfigError: the run cannot work.

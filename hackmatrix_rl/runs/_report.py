@@ -90,28 +90,24 @@ def _facts(record: RunRecord) -> str:
 
 
 def _evaluation(record: RunRecord) -> str:
-    players = [name for name in record.summary if isinstance(record.summary[name], Mapping)]
-    if not players:
+    found = {name: each for name, each in record.summary.items() if isinstance(each, Mapping)}
+    if not found:
         return ""
-    episodes = entry(record.summary[players[0]], "episodes")
     rows = [
-        [label, *(_interval(entry(record.summary[each], name), name) for each in players)]
+        [label, *(_interval(each.get(name), name) for each in found.values())]
         for name, label in _RESULTS
-        if any(entry(record.summary[each], name) for each in players)
+        if any(each.get(name) for each in found.values())
     ]
-    histograms = {
-        each: entry(entry(record.summary[each], "stage"), "histogram") or {} for each in players
-    }
-    stages = {
-        stage for found in histograms.values() if isinstance(found, Mapping) for stage in found
-    }
+    histograms = [entry(each.get("stage"), "histogram") or {} for each in found.values()]
+    stages = {stage for each in histograms if isinstance(each, Mapping) for stage in each}
     for stage in sorted(stages, key=lambda text: (len(text), text)):
-        counts = [_count(entry(histograms[each], stage) or 0) for each in players]
+        counts = [_count(entry(each, stage) or 0) for each in histograms]
         rows.append([f"ended in stage {text(stage)}", *counts])
+    episodes = next(iter(found.values())).get("episodes")
     caption = f"{_count(episodes)} games with each player; means with 95% intervals."
     if steps := _count(entry(record.summary.get("trained"), "env_steps")):
         caption += f" The trained player is that of {steps} steps."
-    return table(["", *players], rows, caption=caption, escaped=True)
+    return table(["", *found], rows, caption=caption, escaped=True)
 
 
 def _curves(record: RunRecord) -> str:
@@ -208,19 +204,16 @@ def _settings(record: RunRecord) -> str:
 def _starts(record: RunRecord) -> str:
     parts = []
     for place, start in enumerate(record.starts):
-        versions = entry(start, "versions")
-        devices = entry(start, "devices")
-        environment = entry(start, "environment")
         command = start.get("command")
         found = {
             "begun": start.get("started"),
             "command": " ".join(map(str, command)) if isinstance(command, list) else None,
             "commit": start.get("commit"),
             "system": start.get("system"),
-            "devices": _pairs(devices),
+            "devices": _pairs(start.get("devices")),
             "processes": start.get("processes"),
-            "versions": _pairs(versions),
-            "environment": _pairs(environment),
+            "versions": _pairs(start.get("versions")),
+            "environment": _pairs(start.get("environment")),
         }
         rows = [[name, str(value)] for name, value in found.items() if value]
         parts.append(f"<h3>Start {place + 1} of {len(record.starts)}</h3>{table([], rows)}")

@@ -167,17 +167,14 @@ def find_resumable_run(
         notes.append(f"{source}: has no wandb id; the run is {wandb_id} from here on")
     _refuse_others(folder, wandb_id)
     reached = -1 if checkpoint is None else int(checkpoint.name)
+    names = {"run_id": path.name, "wandb_id": wandb_id}
     newer = [each for each in checkpoints_in(folder) if int(each.name) > reached]
     return ResumableRun(
         path=path,
         checkpoints=folder,
         checkpoint=checkpoint,
         damaged=tuple(newer),
-        metadata={
-            **metadata,
-            "config": settings,
-            "run": {"run_id": path.name, "wandb_id": wandb_id},
-        },
+        metadata={**metadata, "config": settings, "run": names},
         notes=tuple(notes),
     )
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from etils import epath
 from jaxtyping import Array, Key
 
+from hackmatrix_rl import system
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadata
 from hackmatrix_rl.config import RunConfig, TrainConfig
@@ -26,17 +27,6 @@ from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._run_hooks import hooks_of
 from hackmatrix_rl.runs._saving import CheckpointScheduler
 from hackmatrix_rl.runs.sinks import Fanout, Length, Sink, forget_rows_after
-from hackmatrix_rl.system import (
-    ExitCode,
-    Interrupts,
-    Requests,
-    agree,
-    any_process,
-    compiling,
-    ending_with_the_others,
-    ticking,
-    write_json,
-)
 from hackmatrix_rl.training import Counter, Hook, Metrics, StopTraining, Trainer, reports_of
 
 
@@ -50,7 +40,7 @@ class RunResult:
     agent: PolicyAgent
     environment: Environment
     env_steps: int
-    exit_code: ExitCode
+    exit_code: system.ExitCode
     config: RunConfig
     update: int = 0
 
@@ -89,8 +79,8 @@ def run(
     complaints = Complaints()
     try:
         with (
-            ending_with_the_others(sink.note),
-            Interrupts() as interrupts,
+            system.ending_with_the_others(sink.note),
+            system.Interrupts() as interrupts,
             complaints,
             RunMonitor(config, folder, sink, reports=reports_of(trainer)) as watch,
         ):
@@ -99,15 +89,15 @@ def run(
             _start(config, trainer, key, resume, sink)
             while True:
                 end, unsaved = _stage(config, trainer, folder, watch, sink, interrupts, clock)
-                if end is not ExitCode.DONE or config.then is None:
+                if end is not system.ExitCode.DONE or config.then is None:
                     break
                 config, trainer = _next_stage(config, trainer, folder, trust_code=trust_code)
                 watch.begin(config)
                 sink.note(f"the next stage: {config.algorithm}, {config.learning}")
         removed = folder.removed()
-        if end is not ExitCode.UNHEALTHY:
-            how = "trained to the end" if end is ExitCode.DONE else "stopped"
-            gone = unsaved or removed is not None or end is ExitCode.UNSAVED
+        if end is not system.ExitCode.UNHEALTHY:
+            how = "trained to the end" if end is system.ExitCode.DONE else "stopped"
+            gone = unsaved or removed is not None or end is system.ExitCode.UNSAVED
             saved = "NOT saved" if gone else "saved"
             why = "" if removed is None else f"{removed} was removed during the run; "
             # The log is gone with the folder.
@@ -125,8 +115,8 @@ def run(
             sink.detail(text)
         sink.close()
     lost = unsaved or sink.failing or removed is not None
-    if any_process(lost) and end is not ExitCode.UNHEALTHY:
-        end = ExitCode.UNSAVED
+    if system.any_process(lost) and end is not system.ExitCode.UNHEALTHY:
+        end = system.ExitCode.UNSAVED
     return RunResult(
         agent=trainer.agent,
         environment=trainer.environment,
@@ -143,9 +133,9 @@ def _stage(
     folder: RunFolder,
     watch: RunMonitor,
     sink: Sink,
-    interrupts: Interrupts,
+    interrupts: system.Interrupts,
     clock: Callable[[], float],
-) -> tuple[ExitCode, bool]:
+) -> tuple[system.ExitCode, bool]:
     """Trains one stage, and saves its end; how it ended, and whether its last save failed."""
     with CheckpointWriter(
         folder.checkpoints,
@@ -157,15 +147,18 @@ def _stage(
         update = int(trainer.state.update)
         saving = CheckpointScheduler(config, checkpoints, update, note=sink.note, clock=clock)
         if update == 0:
-            with ticking(partial(sink.working, "saving")):
+            with system.ticking(partial(sink.working, "saving")):
                 saving.begin(trainer)
         loop = _RunLoop(config.goal, folder, saving, watch, sink, interrupts, clock)
         trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), loop])
         end = loop.end
-        if end is ExitCode.UNHEALTHY or not watch.sound:
+        if end is system.ExitCode.UNHEALTHY or not watch.sound:
             saving.settle()
-            end = ExitCode.UNHEALTHY
-        elif end not in (ExitCode.DONE, ExitCode.UNSAVED):  # the loop has saved its end
+            end = system.ExitCode.UNHEALTHY
+        elif end not in (
+            system.ExitCode.DONE,
+            system.ExitCode.UNSAVED,
+        ):  # the loop has saved its end
             saving.finish(trainer)
         return end, saving.unsaved
 
@@ -185,7 +178,7 @@ def _next_stage(
     counters = jnp.asarray(update, jnp.int32), Counter.of(steps)
     made.state = eqx.tree_at(lambda state: (state.update, state.env_steps), made.state, counters)
     if folder.process == 0:
-        write_json(folder.config, then.as_dict())
+        system.write_json(folder.config, then.as_dict())
     return then, made
 
 
@@ -226,18 +219,18 @@ class _RunLoop(Hook):
     _saving: CheckpointScheduler
     _watch: RunMonitor
     _sink: Sink
-    _interrupts: Interrupts
+    _interrupts: system.Interrupts
     _clock: Callable[[], float]
     _unhealthy: bool = False
     _removed: bool = False
-    end: ExitCode = ExitCode.DONE
+    end: system.ExitCode = system.ExitCode.DONE
 
     def before_dispatch(self, trainer: Trainer[Any]) -> None:
         """Ends or saves, if any process has a reason; compiles before the first dispatch."""
         self._agree(trainer)
         if not trainer.compiled and trainer.algorithm.updates_until(trainer.state, self._goal) > 0:
             tick = partial(self._sink.working, "compiling")
-            with compiling(self._sink.note, tick=tick, clock=self._clock):
+            with system.compiling(self._sink.note, tick=tick, clock=self._clock):
                 trainer.compile()
             self._agree(trainer)  # a signal may have come meanwhile
 
@@ -259,15 +252,15 @@ class _RunLoop(Hook):
 
     def _agree(self, trainer: Trainer[Any]) -> None:
         due = self._watch.sound and self._saving.due(int(trainer.state.update))
-        asked = Requests(self._interrupts.received, due, self._unhealthy, self._removed)
-        agreed = agree(asked)
+        asked = system.Requests(self._interrupts.received, due, self._unhealthy, self._removed)
+        agreed = system.agree(asked)
         if agreed.removed:
-            self.end = ExitCode.UNSAVED
+            self.end = system.ExitCode.UNSAVED
         elif agreed.unhealthy:
-            self.end = ExitCode.UNHEALTHY
+            self.end = system.ExitCode.UNHEALTHY
         elif agreed.stop:
-            self.end = ExitCode(128 + agreed.stop)
-        if self.end is not ExitCode.DONE:
+            self.end = system.ExitCode(128 + agreed.stop)
+        if self.end is not system.ExitCode.DONE:
             raise StopTraining
         if agreed.save:
             self._saving.save(trainer)

@@ -14,7 +14,6 @@ from hackmatrix_rl.runs.sinks import (
     Fanout,
     JsonLines,
     LogFile,
-    Row,
     Sink,
     forget_rows_after,
     read_json_lines,
@@ -30,14 +29,8 @@ class _Notes(Sink):
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take = take
 
-    def write(self, row: Row) -> None:
-        return
-
     def note(self, message: str) -> None:
         self._take(message)
-
-    def close(self) -> None:
-        return
 
 
 @final

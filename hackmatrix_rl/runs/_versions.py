@@ -108,14 +108,11 @@ def _is_start(start: Any) -> bool:
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    lines = []
-    for part in ("versions", "devices", "environment"):
-        for name in sorted({*before[part], *now[part]}):
-            was, is_now = before[part].get(name, "none"), now[part].get(name, "none")
-            if was != is_now:
-                lines.append(f"since the last start, {name} went from {was} to {is_now}")
-    if before["commit"] != now["commit"]:
-        lines.append(
-            f"since the last start, the code went from {before['commit']} to {now['commit']}"
-        )
-    return lines
+    parts = [(before[part], now[part]) for part in ("versions", "devices", "environment")]
+    parts.append(({"the code": before["commit"]}, {"the code": now["commit"]}))
+    return [
+        f"since the last start, {name} went from {was.get(name, 'none')} to {new.get(name, 'none')}"
+        for was, new in parts
+        for name in sorted({*was, *new})
+        if was.get(name, "none") != new.get(name, "none")
+    ]

@@ -1,104 +1,50 @@
 """The machine: devices, processes, files, memory, signals, versions of other packages."""
 
-from hackmatrix_rl.system._compatibility import cpu_options, untested_version, wandb_timeouts
-from hackmatrix_rl.system._devices import (
-    chosen_devices,
-    cut_cpu,
-    describe_device,
-    enable_compilation_cache,
-    make_deterministic,
-    select_device,
-    unseen_accelerator,
-    why_device,
-)
-from hackmatrix_rl.system._exits import ExitCode, Interrupts
-from hackmatrix_rl.system._files import (
-    check_output_file,
-    check_path,
-    is_remote,
-    open_regular,
-    read_bounded,
-    read_json,
-    set_aside,
-    storage_path,
-    write_json,
-    write_whole,
-)
-from hackmatrix_rl.system._hosts import (
-    CONNECT_SECONDS,
-    HEARTBEAT_SECONDS,
-    Requests,
-    agree,
-    any_process,
-    check_same,
-    check_shared,
-    connect,
-    disconnect,
-    ending_with_the_others,
-    is_process_zero,
-    is_single_process,
-    leave,
-    on_process_zero,
-    process_index,
-)
-from hackmatrix_rl.system._timing import compiling, ticking, within
-from hackmatrix_rl.system._usage import (
-    Usage,
-    available_memory,
-    bytes_of,
-    format_bytes,
-    peak_memory,
-    size_of,
-    usable_cores,
-)
-
-__all__ = [
-    "CONNECT_SECONDS",
-    "HEARTBEAT_SECONDS",
-    "ExitCode",
-    "Interrupts",
-    "Requests",
-    "Usage",
-    "agree",
-    "any_process",
-    "available_memory",
-    "bytes_of",
-    "check_output_file",
-    "check_path",
-    "check_same",
-    "check_shared",
-    "chosen_devices",
-    "compiling",
-    "connect",
-    "cpu_options",
-    "cut_cpu",
-    "describe_device",
-    "disconnect",
-    "enable_compilation_cache",
-    "ending_with_the_others",
-    "format_bytes",
-    "is_process_zero",
-    "is_remote",
-    "is_single_process",
-    "leave",
-    "make_deterministic",
-    "on_process_zero",
-    "open_regular",
-    "peak_memory",
-    "process_index",
-    "read_bounded",
-    "read_json",
-    "select_device",
-    "set_aside",
-    "size_of",
-    "storage_path",
-    "ticking",
-    "unseen_accelerator",
-    "untested_version",
-    "usable_cores",
-    "wandb_timeouts",
-    "why_device",
-    "within",
-    "write_json",
-    "write_whole",
-]
+from ._compatibility import cpu_options as cpu_options
+from ._compatibility import untested_version as untested_version
+from ._compatibility import wandb_timeouts as wandb_timeouts
+from ._devices import chosen_devices as chosen_devices
+from ._devices import cut_cpu as cut_cpu
+from ._devices import describe_device as describe_device
+from ._devices import enable_compilation_cache as enable_compilation_cache
+from ._devices import make_deterministic as make_deterministic
+from ._devices import select_device as select_device
+from ._devices import unseen_accelerator as unseen_accelerator
+from ._devices import why_device as why_device
+from ._exits import ExitCode as ExitCode
+from ._exits import Interrupts as Interrupts
+from ._files import check_output_file as check_output_file
+from ._files import check_path as check_path
+from ._files import is_remote as is_remote
+from ._files import open_regular as open_regular
+from ._files import read_bounded as read_bounded
+from ._files import read_json as read_json
+from ._files import set_aside as set_aside
+from ._files import storage_path as storage_path
+from ._files import write_json as write_json
+from ._files import write_whole as write_whole
+from ._hosts import CONNECT_SECONDS as CONNECT_SECONDS
+from ._hosts import HEARTBEAT_SECONDS as HEARTBEAT_SECONDS
+from ._hosts import Requests as Requests
+from ._hosts import agree as agree
+from ._hosts import any_process as any_process
+from ._hosts import check_same as check_same
+from ._hosts import check_shared as check_shared
+from ._hosts import connect as connect
+from ._hosts import disconnect as disconnect
+from ._hosts import ending_with_the_others as ending_with_the_others
+from ._hosts import is_process_zero as is_process_zero
+from ._hosts import is_single_process as is_single_process
+from ._hosts import leave as leave
+from ._hosts import on_process_zero as on_process_zero
+from ._hosts import process_index as process_index
+from ._timing import compiling as compiling
+from ._timing import ticking as ticking
+from ._timing import within as within
+from ._usage import Usage as Usage
+from ._usage import available_memory as available_memory
+from ._usage import bytes_of as bytes_of
+from ._usage import format_bytes as format_bytes
+from ._usage import peak_memory as peak_memory
+from ._usage import size_of as size_of
+from ._usage import usable_cores as usable_cores

@@ -7,7 +7,6 @@ XLA's own options.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import jaxlib.version
@@ -16,24 +15,20 @@ from jax._src import xla_bridge
 Options = Mapping[str, str | bool]
 
 _LEVEL = "xla_backend_optimization_level"
-_NONE: Options = MappingProxyType({})
+_NONE: Options = {}
 
 # At LLVM's first level of optimization compiling is a third faster, and the program is as fast as
 # at the third: XLA vectorizes loops itself and passes products to a library. The second option
 # keeps reductions of more than 32 numbers one loop each; XLA would make three.
-_FASTER: Options = MappingProxyType(
-    {_LEVEL: "1", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
-)
+_FASTER: Options = {_LEVEL: "1", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
 
-CPU_OPTIONS: Mapping[str, Options] = MappingProxyType(
-    {
-        "0.8.1": _FASTER,
-        "0.10.2": _FASTER,
-        # XLA's own options are as fast from here on.
-        "0.12.0": _NONE,
-        "0.12.0.1": _NONE,
-    }
-)
+CPU_OPTIONS: Mapping[str, Options] = {
+    "0.8.1": _FASTER,
+    "0.10.2": _FASTER,
+    # XLA's own options are as fast from here on.
+    "0.12.0": _NONE,
+    "0.12.0.1": _NONE,
+}
 """Options of the CPU's compiler, by each tested version of jaxlib."""
 
 

@@ -100,10 +100,7 @@ def why_device(chosen: str, best: str) -> str:
 def chosen_devices() -> list[jax.Device]:
     """This process's devices of the kind that JAX computes on."""
     default = _CONFIG.jax_default_device
-    devices: list[jax.Device] = jax.local_devices(
-        backend=None if default is None else default.platform
-    )
-    return devices
+    return list(jax.local_devices(backend=None if default is None else default.platform))
 
 
 def describe_device() -> str:

@@ -39,10 +39,13 @@ class Interrupts:
     between two dispatches. A second signal ends the process at once with the shell's usual exit
     status (128 plus the signal's number); complete checkpoints stay complete. Outside the main
     thread this does nothing, because signals arrive only there.
+
+    Attributes:
+        received: number of the signal that asked for a stop; 0 without one.
     """
 
     def __init__(self) -> None:
-        self._received = 0
+        self.received = 0
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "Interrupts":
@@ -56,15 +59,10 @@ class Interrupts:
             signal.signal(number, handler)
         self._before.clear()
 
-    @property
-    def received(self) -> int:
-        """Number of the signal that asked for a stop; 0 without one."""
-        return self._received
-
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._received:
+        if self.received:
             # Threads that write a checkpoint would delay an ordinary exit. The message is
             # unbuffered, because the interrupted code may hold the lock of a buffer.
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"Ended at once.\n")
             os._exit(128 + number)
-        self._received = number
+        self.received = number

@@ -10,7 +10,7 @@ from typing import IO, Any, TypeVar
 
 from etils import epath
 
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, shortened
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 
 AnyPath = TypeVar("AnyPath", Path, epath.Path)
 
@@ -192,12 +192,8 @@ def storage_path(path: epath.PathLike, said: str) -> epath.Path:
         ConfigError: no file or folder can have this name, or its store cannot be reached.
     """
     check_path(os.fspath(path), said)
-    try:
+    with refusing(f"{said} {shortened(os.fspath(path))}: cannot be reached: ", of=OSError):
         return remote_path(path) if is_remote(path) else epath.Path(path)
-    except OSError as error:
-        raise ConfigError(
-            f"{said} {shortened(os.fspath(path))}: cannot be reached: {error.strerror or error}."
-        ) from error
 
 
 def check_output_file(file: Path, said: str) -> None:

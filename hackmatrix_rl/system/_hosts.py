@@ -105,13 +105,9 @@ def _why(seconds: float, coordinator: str | None, process_id: int | None) -> str
 
 @dataclass(frozen=True)
 class Requests:
-    """The requests of a process at an update.
+    """What a process asks for at an update: to stop (the signal's number; 0: not), or to save.
 
-    Attributes:
-        stop: number of the signal that asks for a stop; 0 without one.
-        save: a checkpoint is due.
-        unhealthy: training went wrong.
-        removed: a folder of the run was removed.
+    Also whether training went wrong, and whether a folder of the run was removed.
     """
 
     stop: int = 0
@@ -180,8 +176,7 @@ def connect(
     except (ValueError, RuntimeError) as error:
         raise ConfigError(
             f"--coordinator {coordinator}: the processes of the run did not come together: "
-            f"{str(error).splitlines()[0]} Start all of them at about the same time, with the "
-            "same --coordinator and --num-processes; --num-processes 1 trains in one process."
+            f"{str(error).splitlines()[0]} {_ADVICE}"
         ) from error
     return True
 
@@ -347,6 +342,4 @@ def _gather_json(mine: Any) -> list[Any]:
     padded = np.zeros((int(sizes.max()),), np.uint8)
     padded[: len(text)] = np.frombuffer(text, np.uint8)
     texts = np.asarray(multihost_utils.process_allgather(padded))
-    return [
-        json.loads(bytes(row[: int(size)])) for row, size in zip(texts, sizes.ravel(), strict=True)
-    ]
+    return [json.loads(bytes(row[: int(n)])) for row, n in zip(texts, sizes.ravel(), strict=True)]

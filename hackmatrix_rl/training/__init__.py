@@ -1,83 +1,52 @@
 """The trainer, and what algorithms share. It knows no algorithm."""
 
-from hackmatrix_rl.agent import Constant, Cosine, Linear, Schedule
-from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Counter
-from hackmatrix_rl.training._debug import CHECKS, NANS, NOJIT, Reports, checked, reports_of
-from hackmatrix_rl.training._evaluate_every import EVALUATION, EvaluateEvery, evaluation_metrics
-from hackmatrix_rl.training._gradient_step import GradientStep, Loss, mean_weights
-from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining
-from hackmatrix_rl.training._learner_algorithm import (
-    VALUE_HEAD,
-    Learner,
-    LearnerAlgorithm,
-    TrainState,
-    is_value_head,
-    scan_and_sum,
-    state_shardings,
-)
-from hackmatrix_rl.training._minibatches import Minibatches, RolloutSizes
-from hackmatrix_rl.training._optimizer import adam, optimizer_of
-from hackmatrix_rl.training._program import CompiledEnvironment, compiler_options
-from hackmatrix_rl.training._report import Dispatch, Metrics, StepReport, UpdateReport
-from hackmatrix_rl.training._save_gif_every import SaveGifEvery
-from hackmatrix_rl.training._stored import (
-    Stored,
-    Tree,
-    arrays_to_store,
-    leaves_by_path,
-    random_keys,
-)
-from hackmatrix_rl.training._trainer import Trainer
-from hackmatrix_rl.training._tree_file import is_tree_file, read_tree, write_tree
+from hackmatrix_rl.agent import Constant as Constant
+from hackmatrix_rl.agent import Cosine as Cosine
+from hackmatrix_rl.agent import Linear as Linear
+from hackmatrix_rl.agent import Schedule as Schedule
 
-__all__ = [
-    "CHECKS",
-    "EVALUATION",
-    "NANS",
-    "NOJIT",
-    "VALUE_HEAD",
-    "Algorithm",
-    "AlgorithmState",
-    "Callback",
-    "CompiledEnvironment",
-    "Constant",
-    "Cosine",
-    "Counter",
-    "Dispatch",
-    "EvaluateEvery",
-    "GradientStep",
-    "Hook",
-    "Learner",
-    "LearnerAlgorithm",
-    "Linear",
-    "Loss",
-    "Metrics",
-    "Minibatches",
-    "Reports",
-    "RolloutSizes",
-    "SaveGifEvery",
-    "Schedule",
-    "StepReport",
-    "StopTraining",
-    "Stored",
-    "TrainState",
-    "Trainer",
-    "Tree",
-    "UpdateReport",
-    "adam",
-    "arrays_to_store",
-    "checked",
-    "compiler_options",
-    "evaluation_metrics",
-    "is_tree_file",
-    "is_value_head",
-    "leaves_by_path",
-    "mean_weights",
-    "optimizer_of",
-    "random_keys",
-    "read_tree",
-    "reports_of",
-    "scan_and_sum",
-    "state_shardings",
-    "write_tree",
-]
+from ._algorithm import Algorithm as Algorithm
+from ._algorithm import AlgorithmState as AlgorithmState
+from ._algorithm import Counter as Counter
+from ._debug import CHECKS as CHECKS
+from ._debug import NANS as NANS
+from ._debug import NOJIT as NOJIT
+from ._debug import Reports as Reports
+from ._debug import checked as checked
+from ._debug import reports_of as reports_of
+from ._evaluate_every import EVALUATION as EVALUATION
+from ._evaluate_every import EvaluateEvery as EvaluateEvery
+from ._evaluate_every import evaluation_metrics as evaluation_metrics
+from ._gradient_step import GradientStep as GradientStep
+from ._gradient_step import Loss as Loss
+from ._gradient_step import mean_weights as mean_weights
+from ._hooks import Callback as Callback
+from ._hooks import Hook as Hook
+from ._hooks import StopTraining as StopTraining
+from ._learner_algorithm import VALUE_HEAD as VALUE_HEAD
+from ._learner_algorithm import Learner as Learner
+from ._learner_algorithm import LearnerAlgorithm as LearnerAlgorithm
+from ._learner_algorithm import TrainState as TrainState
+from ._learner_algorithm import is_value_head as is_value_head
+from ._learner_algorithm import scan_and_sum as scan_and_sum
+from ._learner_algorithm import state_shardings as state_shardings
+from ._minibatches import Minibatches as Minibatches
+from ._minibatches import RolloutSizes as RolloutSizes
+from ._optimizer import adam as adam
+from ._optimizer import optimizer_of as optimizer_of
+from ._program import CompiledEnvironment as CompiledEnvironment
+from ._program import compiler_options as compiler_options
+from ._report import Dispatch as Dispatch
+from ._report import Metrics as Metrics
+from ._report import StepReport as StepReport
+from ._report import UpdateReport as UpdateReport
+from ._save_gif_every import SaveGifEvery as SaveGifEvery
+from ._stored import Stored as Stored
+from ._stored import Tree as Tree
+from ._stored import arrays_to_store as arrays_to_store
+from ._stored import leaves_by_path as leaves_by_path
+from ._stored import random_keys as random_keys
+from ._trainer import Trainer as Trainer
+from ._tree_file import is_tree_file as is_tree_file
+from ._tree_file import read_tree as read_tree
+from ._tree_file import write_tree as write_tree

@@ -247,9 +247,8 @@ class GradientStep(eqx.Module):
         if not self.offload:
             return learner
         where = learner_shardings(self.mesh, learner, offload=offload).optimizer_state
-        return eqx.tree_at(
-            lambda x: x.optimizer_state, learner, move(learner.optimizer_state, where)
-        )
+        moved = move(learner.optimizer_state, where)
+        return eqx.tree_at(lambda x: x.optimizer_state, learner, moved)
 
 
 def mean_weights(valid: Float32[Array, " samples"]) -> Float32[Array, " samples"]:
@@ -264,10 +263,7 @@ def part_of(batch: B, part: Int32[Array, ""] | int, parts: int) -> B:
     """One of several equal parts of a batch, from 0: only every `parts`-th sample.
 
     If the samples are cut over devices in blocks, each device has its share of every part, and
-    nothing moves.
-
-    Raises:
-        ValueError: the samples do not divide into equal parts.
+    nothing moves. Raises a ValueError if the samples do not divide into equal parts.
     """
 
     def pick(leaf: Array, axis: int) -> Array:

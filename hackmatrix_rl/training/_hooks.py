@@ -80,11 +80,7 @@ class _FunctionHook(Hook):
 
 
 def check_hooks(hooks: Any) -> tuple[Hook, ...]:
-    """The hooks as a tuple of `Hook`.
-
-    Raises:
-        TypeError: the argument is not a sequence of hooks and functions.
-    """
+    """The hooks as a tuple of `Hook`; raises a TypeError for anything but hooks and functions."""
     if callable(hooks) or not isinstance(hooks, Sequence):
         raise TypeError(
             f"hooks is {described(hooks)}; expected a list of hooks, or functions of the trainer "
@@ -100,19 +96,10 @@ def check_hooks(hooks: Any) -> tuple[Hook, ...]:
 
 
 def after_dispatch(hooks: Sequence[Hook], trainer: Any, metrics: Metrics) -> tuple[Metrics, bool]:
-    """Calls each hook after a dispatch, in order.
+    """Calls each hook after a dispatch, in order, even after one has stopped the training.
 
-    Args:
-        hooks: all are called, even after one has stopped the training.
-        trainer: the trainer.
-        metrics: the metrics of the dispatch.
-
-    Returns:
-        The metrics with the numbers of the hooks, and whether one stopped the training.
-
-    Raises:
-        TypeError: a hook returned something other than `None` or numbers by name.
-        ValueError: a hook returned a name that the metrics already have.
+    Returns the metrics with the numbers of the hooks, and whether one stopped the training. Raises
+    where a hook returns something other than `None` or new numbers by name.
     """
     stop = False
     for hook in hooks:

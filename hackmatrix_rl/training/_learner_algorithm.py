@@ -29,6 +29,7 @@ VALUE_HEAD = ".heads.value"
 C = TypeVar("C")
 X = TypeVar("X")
 Y = TypeVar("Y")
+S = TypeVar("S", bound="TrainState")
 
 
 class Learner(eqx.Module):
@@ -117,8 +118,6 @@ class TrainState(AlgorithmState):
         learner: the policy and everything that changes with it.
         actors: the environments between two updates, and what is learned from later.
         key: constant; every draw of the learner is a function of it and of `update`.
-        update: number of updates done.
-        env_steps: number of environment steps taken, over all environments.
     """
 
     learner: Learner
@@ -127,8 +126,11 @@ class TrainState(AlgorithmState):
     update: Int32[Array, ""]
     env_steps: Counter
 
-
-S = TypeVar("S", bound=TrainState)
+    @classmethod
+    def first(cls: type[S], key: Key[Array, ""], learner: Learner, actors: Any, **own: Any) -> S:
+        """The state before the first update, with a subclass's own fields."""
+        zero, none = jnp.zeros((), jnp.int32), Counter.of(0)
+        return cls(learner=learner, actors=actors, key=key, update=zero, env_steps=none, **own)
 
 
 class LearnerAlgorithm(Algorithm[S]):

@@ -81,16 +81,9 @@ class Minibatches(eqx.Module):
 
 @dataclass(frozen=True)
 class RolloutSizes:
-    """The sizes of an update that learns from a rollout. Each is a whole number, 1 or more.
+    """The sizes of an update that learns from a rollout, as `PPO` describes them.
 
-    `num_minibatches * grad_accum` must divide `num_envs`.
-
-    Attributes:
-        num_envs: number of environments.
-        num_steps: steps of each environment in an update.
-        num_minibatches: number of minibatches in one pass over a rollout.
-        update_epochs: number of passes over a rollout.
-        grad_accum: number of parts of a minibatch.
+    Each is a whole number, 1 or more, and `num_minibatches * grad_accum` must divide `num_envs`.
     """
 
     num_envs: int

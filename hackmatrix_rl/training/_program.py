@@ -56,12 +56,9 @@ def run_updates(
 def lowered(
     algorithm: Algorithm[State], state: State, platforms: tuple[str, ...] | None
 ) -> jax.stages.Lowered:
-    """The program of a dispatch, lowered but not compiled.
+    """The program of a dispatch, lowered for some platforms but not compiled.
 
-    Args:
-        algorithm: the algorithm.
-        state: shapes of a state, with their shardings.
-        platforms: platforms to lower for; by default the platform of the mesh.
+    `state` has shapes with their shardings. By default, the platform is that of the mesh.
     """
     arrays, rest = eqx.partition(state, is_shape)
     modules, code = eqx.partition(shapes_of(without_policy(algorithm)), is_shape)
@@ -184,8 +181,7 @@ class Starter:
 def eager_program(algorithm: Algorithm[Any]) -> Program:
     """A program that runs each operation alone, so breakpoints and `print` work.
 
-    Raises:
-        ValueError: the algorithm cannot run so.
+    Raises a ValueError if the algorithm cannot run so.
     """
     update = algorithm.eager()
 

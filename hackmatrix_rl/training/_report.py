@@ -46,12 +46,9 @@ class Metrics:
 
     def as_dict(self) -> dict[str, int | float]:
         """All numbers by name; reward terms as `reward/<name>`."""
+        names = ("env_steps", "updates", "seconds", "steps_per_second", "episodes")
         return {
-            "env_steps": self.env_steps,
-            "updates": self.updates,
-            "seconds": self.seconds,
-            "steps_per_second": self.steps_per_second,
-            "episodes": self.episodes,
+            **{name: getattr(self, name) for name in names},
             **self.episode,
             **{f"reward/{name}": value for name, value in self.reward.items()},
             **self.learning,
@@ -81,14 +78,10 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """The host's data about one call of the compiled program.
+    """The host's data about one call of the compiled program, of `count` updates.
 
-    Attributes:
-        count: number of updates in this call.
-        updates: number of updates since the start of training.
-        env_steps: environment steps since the start of training, over all environments.
-        seconds: duration of the call, without compilation.
-        progress: what `Algorithm.progress` counts, since the start of training.
+    Updates, environment steps (over all environments) and `Algorithm.progress` count from the start
+    of training. The seconds are those of the call, without compilation.
     """
 
     count: int

@@ -75,12 +75,7 @@ class Stored:
     ) -> str | None:
         """The first difference between the stored arrays and a tree, in words; `None` if equal.
 
-        It compares paths, shapes and dtypes.
-
-        Args:
-            like: the tree.
-            stored: the message's name for the stored arrays.
-            here: the message's name for the tree.
+        It compares paths, shapes and dtypes. `stored` and `here` are what the message calls both.
         """
         wanted = leaves_by_path(like)
         if wanted.keys() != self.arrays.keys():
@@ -98,11 +93,9 @@ class Stored:
         return next(found, None)
 
     def fill(self, like: Tree) -> Tree:
-        """A tree with the stored arrays in it.
+        """A tree like another one with the stored arrays in it, whose arrays may be shapes.
 
-        Args:
-            like: a tree of the same structure. Its leaves that are not arrays are kept. Its arrays
-                may be shapes.
+        Its leaves that are not arrays are kept.
 
         Raises:
             ValueError: the stored arrays do not fit the tree.

@@ -18,19 +18,9 @@ from hackmatrix_rl.env import Environment, whole_games
 from hackmatrix_rl.errors import ConfigError, check_key, finite, instance, whole
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
+from hackmatrix_rl.training import _program as program
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState
 from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining, after_dispatch, check_hooks
-from hackmatrix_rl.training._program import (
-    Program,
-    Starter,
-    compiler_options,
-    eager_program,
-    first_state,
-    lowered,
-    program_of,
-    shapes_of,
-    sizes_of,
-)
 from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
 from hackmatrix_rl.training.compiled import program_bytes
@@ -93,11 +83,11 @@ class Trainer(Generic[A]):
         self.updates_per_dispatch = whole("updates_per_dispatch", updates_per_dispatch)
         self._policy = policy
         self._clock = clock
-        self._eager = eager_program(algorithm) if eager else None
+        self._eager = program.eager_program(algorithm) if eager else None
         self._state: AlgorithmState | None = None
         self._abstract: AlgorithmState | None = None
-        self._starter: Starter | None = None
-        self._program: Program | None = None
+        self._starter: program.Starter | None = None
+        self._program: program.Program | None = None
         self._compiled: jax.stages.Compiled | None = None
 
     @property
@@ -151,7 +141,7 @@ class Trainer(Generic[A]):
     @state.setter
     def state(self, state: Any) -> None:
         placed = self.place(state)
-        if self._state is None or sizes_of(placed) != sizes_of(self._state):
+        if self._state is None or program.sizes_of(placed) != program.sizes_of(self._state):
             self._program = None
         self._state = placed
 
@@ -162,7 +152,7 @@ class Trainer(Generic[A]):
     def abstract_state(self) -> Any:
         """The state that `start` makes, with a shape, dtype and sharding for each array."""
         if self._abstract is None:
-            self._abstract = first_state(self.algorithm, self._policy)
+            self._abstract = program.first_state(self.algorithm, self._policy)
         return self._abstract
 
     def start(self, key: Key[Array, ""], policy: ActorCritic | None = None) -> None:
@@ -175,9 +165,9 @@ class Trainer(Generic[A]):
         if policy is not None:
             self._policy = policy
         if self._starter is None:
-            self._starter = Starter(self.algorithm, self._policy)
+            self._starter = program.Starter(self.algorithm, self._policy)
         made = self._starter(key, self.algorithm, self._policy)
-        if self._state is None or sizes_of(made) != sizes_of(self._state):
+        if self._state is None or program.sizes_of(made) != program.sizes_of(self._state):
             self._program = None
         self._state = made
 
@@ -196,8 +186,8 @@ class Trainer(Generic[A]):
         if self._program is None and self._eager is not None:
             self._program = self._eager
         if self._program is None:
-            compiled = self.lower().compile(compiler_options(self.mesh))
-            self._program = program_of(compiled, self.algorithm, self.state)
+            compiled = self.lower().compile(program.compiler_options(self.mesh))
+            self._program = program.program_of(compiled, self.algorithm, self.state)
             self._compiled = compiled
         return self._clock() - began
 
@@ -207,8 +197,8 @@ class Trainer(Generic[A]):
         It works before the training has started: only the shapes of the state matter. `platforms`
         are those to lower for, such as `tpu`; by default the platform of the mesh.
         """
-        state = self.abstract_state() if self._state is None else shapes_of(self._state)
-        return lowered(self.algorithm, state, platforms)
+        state = self.abstract_state() if self._state is None else program.shapes_of(self._state)
+        return program.lowered(self.algorithm, state, platforms)
 
     def program_memory(self) -> int | None:
         """Bytes that the compiled program needs on each device, according to the compiler.

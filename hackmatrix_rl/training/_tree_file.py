@@ -20,7 +20,7 @@ import numpy as np
 from etils import epath
 from jaxtyping import PyTree
 
-from hackmatrix_rl.errors import ConfigError, is_key, shortened
+from hackmatrix_rl.errors import is_key, refusing, shortened
 from hackmatrix_rl.system import open_regular, storage_path, write_whole
 from hackmatrix_rl.training._stored import Stored, leaves_by_path, random_keys
 
@@ -95,13 +95,9 @@ def read_tree(path: epath.PathLike, kind: str) -> Stored:
         ConfigError: the file does not exist, has another kind, or is damaged.
     """
     place = storage_path(path, "the file")
-    try:
-        with open_regular(place) as file:
-            return _read(file, kind, size=place.stat().length)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}.") from error
-    except _Wrong as wrong:
-        raise ConfigError(f"{path}: {wrong}.") from wrong
+    unread = refusing(f"{path}: cannot be read: ", of=OSError)
+    with refusing(f"{path}: ", of=_Wrong), unread, open_regular(place) as file:
+        return _read(file, kind, size=place.stat().length)
 
 
 def is_tree_file(path: epath.PathLike) -> bool:
@@ -114,11 +110,8 @@ def is_tree_file(path: epath.PathLike) -> bool:
     # Older versions of etils take a path that does not exist for a file.
     if not (place.exists() and place.is_file()):
         return False
-    try:
-        with open_regular(place) as file:
-            return file.read(len(_BEGINNING)) == _BEGINNING
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}.") from error
+    with refusing(f"{path}: cannot be read: ", of=OSError), open_regular(place) as file:
+        return file.read(len(_BEGINNING)) == _BEGINNING
 
 
 _BEGINNING = json.dumps({"format": FORMAT}).encode()[:-1]

@@ -88,7 +88,8 @@ def test_a_run_that_went_wrong_before_it_saved_is_gone_on_with_and_watched_as_it
 
 def test_a_gpu_that_jax_cannot_see_is_spoken_of(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "hackmatrix_rl.cli._task.unseen_accelerator", lambda backend: "install the cuda extra"
+        "hackmatrix_rl.cli._task.system.unseen_accelerator",
+        lambda backend: "install the cuda extra",
     )
     config = make_config("cpu", {"run_dir": str(tmp_path)})
     assert describe(config, make_run_folder(config))[0] == "install the cuda extra"

@@ -61,7 +61,7 @@ def test_the_config_of_the_page_gives_flags_a_run_folder_and_a_resume(wheel_envi
     page = PAGE.read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     (config,) = [code for code in blocks if "class ReinforceConfig" in code]
-    (exports,) = re.findall(r"`(from \._config import \w+)`", page)
+    (exports,) = re.findall(r"`(from \._config import \w+ as \w+)`", page)
     room = package / "algorithms" / "reinforce"
     room.mkdir()
     shutil.copy(SCRIPT, room / "_reinforce.py")

@@ -213,7 +213,7 @@ def test_no_stored_name_is_anything_but_a_network_or_code_to_be_trusted(run, net
 
 def test_all_processes_of_a_run_must_trust_it(run, sign, monkeypatch):
     monkeypatch.setattr(
-        "hackmatrix_rl.runs._launch.any_process", lambda mine: True
+        "hackmatrix_rl.runs._launch.system.any_process", lambda mine: True
     )  # another does not
     resume = ("train", "--resume-run", run, "--trust-code")
     assert_refused(invoke(*resume), "--trust-code is missing in another process")

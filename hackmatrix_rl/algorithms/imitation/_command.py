@@ -1,55 +1,38 @@
 """`hackmatrix-rl imitate`."""
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from hackmatrix_rl import cli
 from hackmatrix_rl.algorithms.imitation._config import ImitationConfig
 from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
-from hackmatrix_rl.cli import (
-    GROUPS,
-    GroupedOptions,
-    Working,
-    chosen_config,
-    config_options,
-    run_options,
-    settings_epilog,
-    train_a_run,
-)
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, refusing
 
 _DEFAULTS = {"algorithm": ImitationConfig.algorithm}
 _SHOWN = ("total_timesteps", "seed", "device", "run_dir", "league", "num_envs", "network")
-_OWN = [
-    each.name
-    for each in dataclasses.fields(ImitationConfig)
-    if each.metadata["group"] == "Imitation"
-]
+_OWN = [each.name for each in fields(ImitationConfig) if each.metadata["group"] == "Imitation"]
 
 
-@click.command(cls=GroupedOptions, epilog=settings_epilog(GROUPS))
-@config_options({ImitationConfig.algorithm: ImitationConfig}, also=(*_SHOWN, *_OWN), in_help=False)
-@run_options
-@click.option(
+@click.command(cls=cli.GroupedOptions, epilog=cli.settings_epilog(cli.GROUPS))
+@cli.config_options(
+    {ImitationConfig.algorithm: ImitationConfig}, also=(*_SHOWN, *_OWN), in_help=False
+)
+@cli.run_options
+@cli.file_option(
     "--save-demonstrations",
     "demonstrations",
-    type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="Train nothing: write games of the teacher into a new folder (docs/demonstrations.md).",
 )
-@click.option(
-    "--games",
-    type=click.IntRange(1, 10_000_000),
-    default=1_000,
-    show_default=True,
-    metavar="NUMBER",
-    help="Games to write with --save-demonstrations.",
+@cli.whole_number(
+    "--games", 1, 10_000_000, "Games to write with --save-demonstrations.", default=1_000
 )
 @click.pass_context
 def imitate(
@@ -70,36 +53,32 @@ def imitate(
             f"--games {games}: counts the games that --save-demonstrations writes. Give a "
             "folder by --save-demonstrations FOLDER; --total-timesteps says how long a training is."
         )
-    return train_a_run(context, **given, defaults=_DEFAULTS, check=_check)
+    return cli.train_a_run(context, **given, defaults=_DEFAULTS, check=_check)
 
 
 def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, Any]) -> None:
     if given["resume_run"] is not None or given["dry_run"]:
         raise ConfigError("--save-demonstrations: goes neither with --resume-run nor --dry-run.")
-    config = chosen_config(context, given["preset"], given["config"], _DEFAULTS)
+    config = cli.chosen_config(context, given["preset"], given["config"], _DEFAULTS)
     _check(config)
     assert isinstance(config, ImitationConfig)
     assert config.teacher is not None
     environment = config.environment()
     if not isinstance(environment, HackMatrix):
         raise ConfigError(f"--save-demonstrations {folder}: of HackMatrix, not --env {config.env}.")
-    try:
-        with Working("playing") as work:
-            header = record_demonstrations(
-                config.find_teacher(trust_code=given["trust_code"]),
-                environment,
-                folder,
-                name=config.teacher,
-                games=games,
-                seed=config.seed,
-                random_share=config.random_actions,
-                num_envs=config.num_envs,
-                on_progress=lambda done, all_: work.doing(f"playing: {done:,} of {all_:,} games"),
-            )
-    except OSError as error:
-        raise ConfigError(
-            f"--save-demonstrations {folder}: cannot be written ({error.strerror or error})."
-        ) from error
+    said = f"--save-demonstrations {folder}: cannot be written: "
+    with refusing(said, of=OSError), cli.Working("playing") as work:
+        header = record_demonstrations(
+            config.find_teacher(trust_code=given["trust_code"]),
+            environment,
+            folder,
+            name=config.teacher,
+            games=games,
+            seed=config.seed,
+            random_share=config.random_actions,
+            num_envs=config.num_envs,
+            on_progress=lambda done, all_: work.doing(f"playing: {done:,} of {all_:,} games"),
+        )
     click.echo(
         f"{header.games:,} games of {header.teacher}, {header.positions:,} positions in "
         f"{len(header.shards)} files: {folder}"

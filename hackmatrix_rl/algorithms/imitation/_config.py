@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast, final, no_type_check
+from typing import Any, ClassVar, Unpack, cast, final, no_type_check
 
-from jax.sharding import Mesh
-
-from hackmatrix_rl.agent import GAE, ValueScale
+from hackmatrix_rl.agent import GAE
 from hackmatrix_rl.agent.networks import ActorCritic, import_factory, module_of
-from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.imitation._imitation import Imitation
 from hackmatrix_rl.algorithms.imitation._loss import CloneLoss
 from hackmatrix_rl.algorithms.ppo import PPO
@@ -19,14 +16,16 @@ from hackmatrix_rl.config import (
     HACKMATRIX,
     SMALL,
     ActorCriticConfig,
-    option,
+    Given,
+    options_in,
     without_width,
 )
 from hackmatrix_rl.env import BoardSymmetries, Environment, HackMatrix
-from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.errors import ArgumentError, ConfigError, refusing
 from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
 from hackmatrix_rl.game import SIPHON
-from hackmatrix_rl.training import adam
+
+in_imitation = options_in("Imitation")
 
 _OWN = "--teacher my_module:factory, a function of the environment that returns an Agent"
 _TAUGHT: Mapping[str, Any] = {
@@ -48,18 +47,12 @@ _WIDE: Mapping[str, Any] = {
     "buffer_size": 2_097_152,
 }
 
-_OF_PPO = ("num_envs", "num_steps", "update_epochs", "grad_accum", "remat")
-
 
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class ImitationConfig(ActorCriticConfig):
-    """The settings of a training that imitates a teacher on HackMatrix; see `PPOConfig`.
-
-    Raises:
-        ConfigError: if a value cannot work, before anything is compiled.
-    """
+    """The settings of a training that imitates a teacher on HackMatrix; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "imitation"
     summary: ClassVar[str] = "from a teacher"
@@ -67,60 +60,44 @@ class ImitationConfig(ActorCriticConfig):
     elsewhere: ClassVar[Mapping[str, Any]] = {**SMALL, "teacher": None, "buffer_size": 65_536}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cpu": {**CPU, **_TAUGHT},  # some minutes on two cores
-        "gpu": {**_WIDE, "device": "gpu"},
-        "tpu": {**_WIDE, "device": "tpu"},
+        **{kind: {**_WIDE, "device": kind} for kind in ("gpu", "tpu")},
         "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
     }
 
     # Imitation
-    teacher: str | None = option(
+    teacher: str | None = in_imitation(
         None,
-        "Imitation",
         'Player to learn from: a script, expert, pretrained, "search(expert, 30)", '
         '"harvest(pretrained)", a run, or my_module:factory.',
     )
-    teacher_search: int | None = option(
+    teacher_search: int | None = in_imitation(
         None,
-        "Imitation",
         "Simulations of a tree search by a network teacher, for each move; none: no search.",
         minimum=1,
         env=HACKMATRIX,
     )
-    soft_labels: bool = option(
-        False, "Imitation", "Learn the teacher's action probabilities instead of its action."
+    soft_labels: bool = in_imitation(
+        False, "Learn the teacher's action probabilities instead of its action."
     )
-    teacher_games: float | str = option(
+    teacher_games: float | str = in_imitation(
         "linear:1.0:0.0@0.5",
-        "Imitation",
         "DAgger mixing: the share of games that the teacher plays; a number or a schedule.",
         minimum=0,
         maximum=1,
     )
-    random_actions: float = option(
-        0.02,
-        "Imitation",
-        "Share of random actions, for more varied positions.",
-        minimum=0,
-        maximum=1,
+    random_actions: float = in_imitation(
+        0.02, "Share of random actions, for more varied positions.", minimum=0, maximum=1
     )
-    buffer_size: int = option(
+    buffer_size: int = in_imitation(
         524_288,
-        "Imitation",
         "Capacity of the buffer of labelled positions, over all games, in whole updates.",
         minimum=1,
     )
-    symmetries: bool = option(
-        True,
-        "Imitation",
-        "Augment the labelled positions by random symmetries of the board.",
-        env=HACKMATRIX,
+    symmetries: bool = in_imitation(
+        True, "Augment the labelled positions by random symmetries of the board.", env=HACKMATRIX
     )
-    program_weight: float = option(
-        1.0,
-        "Imitation",
-        "Loss weight of a siphon or a program; that of a move is 1.",
-        above=0,
-        env=HACKMATRIX,
+    program_weight: float = in_imitation(
+        1.0, "Loss weight of a siphon or a program; that of a move is 1.", above=0, env=HACKMATRIX
     )
 
     @classmethod
@@ -144,13 +121,7 @@ class ImitationConfig(ActorCriticConfig):
             )
 
     def build(
-        self,
-        policy: ActorCritic,
-        *,
-        mesh: Mesh,
-        precision: PrecisionPolicy,
-        value_scale: ValueScale | None = None,
-        trust_code: bool = False,
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[Given]
     ) -> Imitation:
         """Imitation of the teacher that these settings name; see `RunConfig.build`."""
         teacher = self.find_teacher(trust_code=trust_code)
@@ -162,14 +133,8 @@ class ImitationConfig(ActorCriticConfig):
                 vf_coef=self.vf_coef, special_from=SIPHON, special_weight=self.program_weight
             ),
             gae=GAE(gamma=self.schedule(self.gamma), gae_lambda=self.gae_lambda),
-            optimizer=adam(self.max_grad_norm),
-            learning_rate=self.rate(),
-            precision=precision,
-            value_scale=value_scale,
-            num_minibatches=self.minibatches,
-            offload_optimizer=self.offload_optimizer,
-            mesh=mesh,
-            **{name: getattr(self, name) for name in _OF_PPO},
+            **self.shared_arguments(),
+            **given,
         )
         try:
             return Imitation(
@@ -238,11 +203,9 @@ class ImitationConfig(ActorCriticConfig):
 
     def _own_teacher(self, name: str, environment: Environment) -> Agent:
         """The player that the factory of `module:factory` makes for an environment."""
-        try:
+        with refusing(f"--teacher {name}: ", of=(TypeError, ValueError)):
             teacher = import_factory(name, "teacher")(environment)
             check_player(teacher, environment)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"--teacher {name}: {error}.") from error
         return PolicyAgent(teacher) if isinstance(teacher, ActorCritic) else cast(Agent, teacher)
 
     def details(self) -> list[str]:

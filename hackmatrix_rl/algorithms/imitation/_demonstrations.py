@@ -14,7 +14,14 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int32, PyTree
 
 from hackmatrix_rl.env import KINDS, GameIdentity, HackMatrix, game_identity
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, shortened, whole
+from hackmatrix_rl.errors import (
+    ConfigError,
+    DamagedFileError,
+    printable,
+    refusing,
+    shortened,
+    whole,
+)
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.system import open_regular, read_json, write_json, write_whole
 
@@ -88,10 +95,8 @@ class DemonstrationsHeader:
             ConfigError: there is none, or this version does not read it.
         """
         file = folder / HEADER
-        try:
+        with refusing(f"{file}: ", f". {_USE_ANOTHER}", of=DamagedFileError):
             content = read_json(file)
-        except DamagedFileError as error:
-            raise ConfigError(f"{file}: {error}. {_USE_ANOTHER}") from error
         if content is None:
             raise ConfigError(
                 f"{folder}: no demonstrations there: {HEADER} is missing. It is written last: "
@@ -162,6 +167,8 @@ class DemonstrationsWriter:
         with DemonstrationsWriter(folder, header) as writer:
             writer.add(demonstrations)
 
+    `header` counts the files written so far.
+
     Raises:
         ConfigError: the folder holds something already.
         ValueError: `shard_positions` is not within 1..`MOST_SHARD_POSITIONS`.
@@ -175,13 +182,8 @@ class DemonstrationsWriter:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ConfigError(f"{folder}: exists already. Give a new or an empty folder.")
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._header = folder, header
+        self._folder, self.header = folder, header
         self._waiting: list[Demonstrations] = []
-
-    @property
-    def header(self) -> DemonstrationsHeader:
-        """The header, with the files written so far."""
-        return self._header
 
     def add(self, demonstrations: Demonstrations) -> None:
         """Writes positions, as soon as there are enough for a file."""
@@ -200,14 +202,14 @@ class DemonstrationsWriter:
         rest = sum(map(len, self._waiting))
         if rest:
             self._write(Demonstrations.join(self._waiting))
-        self._header.write(self._folder)
+        self.header.write(self._folder)
 
     def _write(self, some: Demonstrations) -> None:
         content = io.BytesIO()
         np.savez_compressed(content, allow_pickle=False, **_named(some))
-        shards = self._header.shards
+        shards = self.header.shards
         write_whole(self._folder / _shard_name(len(shards)), [content.getvalue()])
-        self._header = replace(self._header, shards=(*shards, len(some)))
+        self.header = replace(self.header, shards=(*shards, len(some)))
 
 
 @dataclass(frozen=True)
@@ -302,10 +304,8 @@ def _read_arrays(archive: zipfile.ZipFile, like: Demonstrations) -> Demonstratio
     """The arrays of an archive of NumPy."""
     wanted = {f"{name}.npy": leaf for name, leaf in _named(like).items()}
     found = archive.namelist()
-    if others := set(found) - wanted.keys():
-        raise _Wrong(
-            f"holds {printable(min(others), 60)}, which no version of hackmatrix-rl writes"
-        )
+    if odd := set(found) - wanted.keys():
+        raise _Wrong(f"holds {printable(min(odd), 60)}, which no version of hackmatrix-rl writes")
     if len(found) < len(wanted) or len(found) > len(set(found)):
         missing = wanted.keys() - set(found)
         raise _Wrong(f"{min(missing)} is missing" if missing else "holds an array twice")

@@ -233,9 +233,8 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         return after, ImitationMetrics(report, Agreement.of(labels, kinds))
 
     def _labelling(self, env_steps: Counter) -> Labelling:
-        return Labelling(
-            self.teacher, self.beta(env_steps.as_float()), self.random_share, self.soft_labels
-        )
+        beta = self.beta(env_steps.as_float())
+        return Labelling(self.teacher, beta, self.random_share, self.soft_labels)
 
     def _learn(
         self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]

@@ -1,6 +1,5 @@
 """Proximal policy optimization."""
 
-from hackmatrix_rl.algorithms.ppo._config import PPOConfig
-from hackmatrix_rl.algorithms.ppo._ppo import PPO, PPOState
-
-__all__ = ["PPO", "PPOConfig", "PPOState"]
+from ._config import PPOConfig as PPOConfig
+from ._ppo import PPO as PPO
+from ._ppo import PPOState as PPOState

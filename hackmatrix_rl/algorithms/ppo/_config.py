@@ -2,55 +2,46 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, ClassVar, final, no_type_check
+from typing import Any, ClassVar, Unpack, final, no_type_check
 
 from jax.sharding import Mesh
 
-from hackmatrix_rl.agent import GAE, AdvantageEstimator, AuxiliaryLoss, PPOLoss, ValueScale
+from hackmatrix_rl import config
+from hackmatrix_rl.agent import GAE, AdvantageEstimator, AuxiliaryLoss, PPOLoss
 from hackmatrix_rl.agent.networks import VICTORY, ActorCritic
-from hackmatrix_rl.agent.precision import MixedPrecision, PrecisionPolicy, precision
+from hackmatrix_rl.agent.precision import MixedPrecision, precision
 from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
 from hackmatrix_rl.algorithms.ppo._ppo import PPO
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
-from hackmatrix_rl.config import (
-    ACCELERATOR,
-    CPU,
-    DEBUG,
-    HACKMATRIX,
-    SMALL,
-    ActorCriticConfig,
-    Heads,
-    most,
-    option,
-)
 from hackmatrix_rl.env import BLOCK, Environment, Frontier, HackMatrix
-from hackmatrix_rl.errors import ConfigError, as_given, flag
+from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing
 from hackmatrix_rl.game import TERM_NAMES
-from hackmatrix_rl.training import CHECKS, NANS, NOJIT, Loss, adam, checked
+from hackmatrix_rl.training import CHECKS, NANS, NOJIT, Loss, checked
+
+in_game = config.options_in("Game")
+in_learning = config.options_in("Learning")
+in_watching = config.options_in("Watching")
 
 _WIDE: Mapping[str, Any] = {
-    **ACCELERATOR,
+    **config.ACCELERATOR,
     "total_timesteps": 200_000_000,
     "num_envs": 4096,
     "updates_per_dispatch": 8,
 }
 
-CONTINUED: Mapping[str, Any] = MappingProxyType(
-    {
-        "total_timesteps": 12_000_000,
-        # Without what UNDO repeats, and without what pays for blocks that cost the game.
-        "reward": "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0",
-        "gamma": "linear:0.997:0.9996",
-        "ent_coef": "linear:0.003:0.0005",
-        "learning_rate": 0.0007,
-        "target_kl": 0.03,
-        "critic_warmup_timesteps": 200_000,
-        "aux_coefficient": 0.05,
-        "aux_every": 2,
-        "aux_victory": True,
-    }
-)
+CONTINUED: Mapping[str, Any] = {
+    "total_timesteps": 12_000_000,
+    # Without what UNDO repeats, and without what pays for blocks that cost the game.
+    "reward": "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0",
+    "gamma": "linear:0.997:0.9996",
+    "ent_coef": "linear:0.003:0.0005",
+    "learning_rate": 0.0007,
+    "target_kl": 0.03,
+    "critic_warmup_timesteps": 200_000,
+    "aux_coefficient": 0.05,
+    "aux_every": 2,
+    "aux_victory": True,
+}
 """What a device's preset sets for a training that starts from another one's weights (`--init`)."""
 
 _WARMUP_SHARE = 0.05
@@ -63,7 +54,7 @@ _OF_POSITIONS = ("history", "max_enemies", "max_transmissions")
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig(ActorCriticConfig):
+class PPOConfig(config.ActorCriticConfig):
     """The settings of a training by PPO on HackMatrix.
 
     Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
@@ -76,91 +67,77 @@ class PPOConfig(ActorCriticConfig):
     algorithm: ClassVar[str] = "ppo"
     summary: ClassVar[str] = "from rewards"
     continued: ClassVar[Mapping[str, Any]] = CONTINUED
-    elsewhere: ClassVar[Mapping[str, Any]] = SMALL
+    elsewhere: ClassVar[Mapping[str, Any]] = config.SMALL
     continues: ClassVar[bool] = True
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-        {
-            "cpu": {**CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
-            "gpu": {**_WIDE, "device": "gpu"},
-            "tpu": {**_WIDE, "device": "tpu"},
-            "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
-        }
-    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cpu": {**config.CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
+        **{kind: {**_WIDE, "device": kind} for kind in ("gpu", "tpu")},
+        "debug": {**config.DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
+    }
 
     # The game
-    frontier_share: float = option(
+    frontier_share: float = in_game(
         0.0,
-        "Game",
         "Share of games that start at rarely reached positions of the agent's own play; 0: none.",
         minimum=0,
         maximum=0.9,
-        env=HACKMATRIX,
+        env=config.HACKMATRIX,
     )
 
     # Learning
-    clip_coef: float = option(
-        0.2, "Learning", "Clip the probability ratio to 1 plus or minus this.", above=0
+    clip_coef: float = in_learning(
+        0.2, "Clip the probability ratio to 1 plus or minus this.", above=0
     )
-    value_clip: float | None = option(
-        None, "Learning", "Clip value changes to plus or minus this; none: no clipping.", above=0
+    value_clip: float | None = in_learning(
+        None, "Clip value changes to plus or minus this; none: no clipping.", above=0
     )
-    ent_coef: float | str = option(
+    ent_coef: float | str = in_learning(
         0.05,
-        "Learning",
         "Weight of the entropy bonus, which keeps the policy exploring; a number or a schedule.",
         minimum=0,
     )
-    teacher_kl: float | str = option(
+    teacher_kl: float | str = in_learning(
         0.0,
-        "Learning",
         "Weight of the KL to the policy of --init: linear:0.5:0@0.3 fades in 0.3 of the run.",
         minimum=0,
     )
-    critic_warmup_timesteps: int = option(
+    critic_warmup_timesteps: int = in_learning(
         0,
-        "Learning",
         "Environment steps at the start in which only the value head learns.",
         minimum=0,
-        **most(2**63 - 1, "steps are counted in 64 bits"),
+        **config.most(2**63 - 1, "steps are counted in 64 bits"),
     )
-    normalize_advantage: bool = option(
-        True,
-        "Learning",
-        "Scale the advantages of each minibatch to mean 0 and standard deviation 1.",
+    normalize_advantage: bool = in_learning(
+        True, "Scale the advantages of each minibatch to mean 0 and standard deviation 1."
     )
-    aux_coefficient: float = option(
+    aux_coefficient: float = in_learning(
         0.0,
-        "Learning",
         "Weight of the auxiliary loss: predict the parts of the next reward, and death; 0: off.",
         minimum=0,
         arrays=True,
-        env=HACKMATRIX,
+        env=config.HACKMATRIX,
     )
-    aux_every: int = option(
+    aux_every: int = in_learning(
         1,
-        "Learning",
         "Compute the auxiliary loss only on every N-th minibatch.",
         minimum=1,
-        env=HACKMATRIX,
+        env=config.HACKMATRIX,
     )
-    aux_victory: bool = option(
+    aux_victory: bool = in_learning(
         False,
-        "Learning",
         "Also predict the win probability by the auxiliary loss; a rollout search needs it.",
         arrays=True,
-        env=HACKMATRIX,
+        env=config.HACKMATRIX,
     )
-    target_kl: float | None = option(
+    target_kl: float | None = in_learning(
         None,
-        "Learning",
         "End an update early once its KL from the old policy exceeds this; none: never.",
         above=0,
     )
 
     # Watching
-    debug: str | None = option(
+    debug: str | None = in_watching(
         None,
-        "Watching",
         "Find NaN (nans), also invalid indices and divisions (checks), or run uncompiled (nojit).",
         choices=("nans", "checks", "nojit"),
     )
@@ -174,7 +151,7 @@ class PPOConfig(ActorCriticConfig):
             settings: that differ from it.
         """
         chosen = super().preset_settings(preset, settings)
-        elsewhere = settings.get("env", HACKMATRIX) != HACKMATRIX
+        elsewhere = settings.get("env", config.HACKMATRIX) != config.HACKMATRIX
         if "device" not in chosen or settings.get("init") is None or elsewhere:
             return chosen
         continued = dict(CONTINUED)
@@ -246,22 +223,16 @@ class PPOConfig(ActorCriticConfig):
         return self.debug == NOJIT
 
     @property
-    def heads(self) -> Heads:
+    def heads(self) -> config.Heads:
         """The heads of the network."""
-        return Heads(self.value_head, self.aux_coefficient != 0, self.aux_victory)
+        return config.Heads(self.value_head, self.aux_coefficient != 0, self.aux_victory)
 
     def build(
-        self,
-        policy: ActorCritic,
-        *,
-        mesh: Mesh,
-        precision: PrecisionPolicy,
-        value_scale: ValueScale | None = None,
-        trust_code: bool = False,
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
     ) -> PPO:
         """PPO with these settings; see `RunConfig.build`."""
         self._check_start(policy)
-        warmup = self.critic_warmup_timesteps
+        mesh, warmup = given["mesh"], self.critic_warmup_timesteps
         loss: Loss = PPOLoss(
             clip_coef=self.clip_coef,
             vf_coef=self.vf_coef,
@@ -284,20 +255,10 @@ class PPOConfig(ActorCriticConfig):
             policy,
             loss=loss,
             gae=gae,
-            optimizer=adam(self.max_grad_norm),
-            learning_rate=self.rate(),
-            precision=precision,
-            value_scale=value_scale,
-            num_envs=self.num_envs,
-            num_steps=self.num_steps,
-            num_minibatches=self.minibatches,
-            update_epochs=self.update_epochs,
             target_kl=self.target_kl,
             critic_warmup=warmup and self.begun_at + warmup,
-            grad_accum=self.grad_accum,
-            remat=self.remat,
-            offload_optimizer=self.offload_optimizer,
-            mesh=mesh,
+            **self.shared_arguments(),
+            **given,
         )
 
     def _train_environment(self, mesh: Mesh) -> Environment:
@@ -316,19 +277,11 @@ class PPOConfig(ActorCriticConfig):
 
     def _check_start(self, policy: ActorCritic) -> None:
         """Raises a ConfigError if the network cannot start as the settings say."""
-        try:
-            if self.teacher_kl != 0:
+        if self.teacher_kl != 0:
+            with refusing(f"--teacher-kl {self.teacher_kl}: ", ". Use another --network."):
                 check_teacher(policy)
-        except ValueError as error:
-            raise ConfigError(
-                f"--teacher-kl {self.teacher_kl}: {error}. Use another --network."
-            ) from error
-        try:
+        with refusing(f"--critic-warmup-timesteps {self.critic_warmup_timesteps}: "):
             critic_warmup_of(self.critic_warmup_timesteps, policy)
-        except ValueError as error:
-            raise ConfigError(
-                f"--critic-warmup-timesteps {self.critic_warmup_timesteps}: {error}."
-            ) from error
 
     def _auxiliary(self) -> AuxiliaryLoss | None:
         if self.aux_coefficient == 0:

@@ -10,20 +10,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
-from hackmatrix_rl.agent import (
-    AdvantageEstimator,
-    Batch,
-    Collector,
-    CollectorState,
-    LossMetrics,
-    Schedule,
-    ValueScale,
-    at,
-    check_is_policy,
-    check_policy_shapes,
-    precision_of,
-    scheduled_at,
-)
+from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.ppo._arguments import (
@@ -39,38 +26,21 @@ from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_pro
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
 from hackmatrix_rl.errors import is_ours
 from hackmatrix_rl.system import bytes_of
-from hackmatrix_rl.training import (
-    CompiledEnvironment,
-    Counter,
-    Dispatch,
-    GradientStep,
-    Learner,
-    LearnerAlgorithm,
-    Loss,
-    Metrics,
-    RolloutSizes,
-    StepReport,
-    TrainState,
-    UpdateReport,
-    optimizer_of,
-    scan_and_sum,
-    state_shardings,
-)
 from hackmatrix_rl.training.sharding import ShardedCollector
 
 
-class PPOState(TrainState):
+class PPOState(training.TrainState):
     """The training state of PPO.
 
     `teacher` is the policy that the KL term of the loss holds on to: the one that training began
     with. It never changes. It is `None` without such a term.
     """
 
-    actors: CollectorState
+    actors: agent.CollectorState
     teacher: ActorCritic | None = None
 
 
-def auxiliary_means(losses: LossMetrics) -> dict[str, float]:
+def auxiliary_means(losses: agent.LossMetrics) -> dict[str, float]:
     """The parts of the auxiliary loss, averaged over the minibatches that compute them."""
     auxiliary = losses.auxiliary
     if auxiliary is None or not float(auxiliary.due):
@@ -83,7 +53,7 @@ def auxiliary_means(losses: LossMetrics) -> dict[str, float]:
     return {name: float(total) / float(auxiliary.due) for name, total in parts.items()}
 
 
-class PPO(LearnerAlgorithm[PPOState]):
+class PPO(training.LearnerAlgorithm[PPOState]):
     """Proximal policy optimization: one update collects, estimates and learns.
 
     Source: Schulman et al. 2017, "Proximal policy optimization algorithms".
@@ -108,14 +78,14 @@ class PPO(LearnerAlgorithm[PPOState]):
     """
 
     environment: Environment
-    collect: Collector
-    estimate: AdvantageEstimator
-    loss: Loss
-    step: GradientStep
-    learning_rate: Schedule
-    sizes: RolloutSizes = eqx.field(static=True)
+    collect: agent.Collector
+    estimate: agent.AdvantageEstimator
+    loss: training.Loss
+    step: training.GradientStep
+    learning_rate: agent.Schedule
+    sizes: training.RolloutSizes = eqx.field(static=True)
     mesh: Mesh = eqx.field(static=True)
-    value_scale: ValueScale
+    value_scale: agent.ValueScale
     target_kl: float | None = eqx.field(static=True)
     teaches: bool = eqx.field(static=True)
     critic_warmup: int = eqx.field(static=True)
@@ -126,13 +96,13 @@ class PPO(LearnerAlgorithm[PPOState]):
         environment: Environment,
         policy: ActorCritic,
         *,
-        loss: Loss | None = None,
-        gae: AdvantageEstimator | None = None,
-        collector: Collector | None = None,
+        loss: training.Loss | None = None,
+        gae: agent.AdvantageEstimator | None = None,
+        collector: agent.Collector | None = None,
         optimizer: optax.GradientTransformation | None = None,
-        learning_rate: float | Schedule | None = None,
+        learning_rate: float | agent.Schedule | None = None,
         precision: PrecisionPolicy | str = FLOAT32,
-        value_scale: ValueScale | None = None,
+        value_scale: agent.ValueScale | None = None,
         num_envs: int = 256,
         num_steps: int | None = None,
         num_minibatches: int = 4,
@@ -191,18 +161,18 @@ class PPO(LearnerAlgorithm[PPOState]):
                 dtypes are checked; see `check_environment` and `check_policy`. Those of a loss of
                 one's own are checked by `check`, which `Trainer` calls.
         """
-        sizes = RolloutSizes(
+        sizes = training.RolloutSizes(
             num_envs, num_steps_of(num_steps, collector), num_minibatches, update_epochs, grad_accum
         )
         check_is_environment(environment)
-        check_is_policy(policy)
+        agent.check_is_policy(policy)
         self.loss, self.estimate, self.value_scale = losses_of(loss, gae, value_scale)
-        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
-        precision = precision_of(precision)
+        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
+        precision = agent.precision_of(precision)
         # Tests check the package's own environments. HackMatrix takes seconds to trace.
         if not is_ours(environment):
             check_shapes(environment)
-        check_policy_shapes(policy, environment.spec, precision=precision)
+        agent.check_policy_shapes(policy, environment.spec, precision=precision)
         rematerialized(policy, remat)  # raises if the policy has no such remat
         self.mesh = sizes.mesh_for(mesh)
         self.teaches = bool(getattr(self.loss, "needs_teacher", False))
@@ -217,7 +187,7 @@ class PPO(LearnerAlgorithm[PPOState]):
         self.critic_warmup = critic_warmup_of(critic_warmup, policy)
         self.initial_policy = policy
         memory = sizes.grad_accum, remat, offload_optimizer
-        self.step = GradientStep(optimizer, precision, self.mesh, *memory)
+        self.step = training.GradientStep(optimizer, precision, self.mesh, *memory)
 
     def check(self, policy: ActorCritic) -> None:
         """Traces a custom loss on a minibatch of shapes; see `Algorithm.check`."""
@@ -235,7 +205,7 @@ class PPO(LearnerAlgorithm[PPOState]):
         return eqx.tree_at(
             lambda ppo: (ppo.environment, ppo.collect),
             self,
-            (CompiledEnvironment(self.environment), collect),
+            (training.CompiledEnvironment(self.environment), collect),
         )
 
     @property
@@ -252,30 +222,30 @@ class PPO(LearnerAlgorithm[PPOState]):
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        return PPOState(
-            learner=self.step.init(policy, self.value_scale),
-            actors=self.collect.start(policy, self.environment, keys),
-            key=learner_key,
-            update=jnp.zeros((), jnp.int32),
-            env_steps=Counter.of(0),
-            teacher=policy if self.teaches else None,
-        )
+        learner = self.step.init(policy, self.value_scale)
+        actors = self.collect.start(policy, self.environment, keys)
+        teacher = policy if self.teaches else None
+        return PPOState.first(learner_key, learner, actors, teacher=teacher)
 
     def shardings(self, state: PPOState) -> PyTree[NamedSharding]:
         """Shards the learner along `fsdp`, the environments along `data`."""
-        return state_shardings(self.mesh, state, networks=("teacher",), offload=self.step.offload)
+        return training.state_shardings(
+            self.mesh, state, networks=("teacher",), offload=self.step.offload
+        )
 
-    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
+    def metrics(
+        self, report: training.UpdateReport, dispatch: training.Dispatch
+    ) -> training.Metrics:
         """Means of the losses over the minibatches, and of the episodes that ended."""
         metrics = report.metrics(dispatch, batch=self.steps_per_update)
         auxiliary = auxiliary_means(report.steps.metrics)
         return replace(metrics, learning={**metrics.learning, **auxiliary})
 
-    def __call__(self, state: PPOState) -> tuple[PPOState, UpdateReport]:
+    def __call__(self, state: PPOState) -> tuple[PPOState, training.UpdateReport]:
         """The state after one update, and its report."""
         learner = state.learner
         now = state.env_steps.as_float()
-        loss, estimate = at((self.loss, self.estimate), now)
+        loss, estimate = agent.at((self.loss, self.estimate), now)
         rollout, actors = self.collect(
             learner.policy, self.environment, state.actors, precision=self.precision
         )
@@ -289,7 +259,7 @@ class PPO(LearnerAlgorithm[PPOState]):
             advice = teacher_log_probs(
                 state.teacher, rollout, precision=self.precision, mesh=self.mesh
             )
-        batch = Batch.of(rollout, targets, scale, number=first, teacher_log_probs=advice)
+        batch = agent.Batch.of(rollout, targets, scale, number=first, teacher_log_probs=advice)
 
         order = batches(self.sizes.num_envs, key=jax.random.fold_in(state.key, state.update))
         rate = self.learning_rate(now)
@@ -302,9 +272,9 @@ class PPO(LearnerAlgorithm[PPOState]):
             "explained_variance": targets.explained_variance(),
             "learning_rate": rate,
             **self.precision.report(learner.scaling),
-            **scheduled_at((self.loss, self.estimate), now),
+            **agent.scheduled_at((self.loss, self.estimate), now),
         }
-        report = UpdateReport(rollout.episodes, steps, means)
+        report = training.UpdateReport(rollout.episodes, steps, means)
         return self.advance(state, learner, actors), report
 
     def learning_only(self, state: PPOState) -> "PPO":
@@ -326,13 +296,13 @@ class PPO(LearnerAlgorithm[PPOState]):
 
     def learn(
         self,
-        learner: Learner,
-        batch: Batch,
+        learner: training.Learner,
+        batch: agent.Batch,
         order: Int32[Array, "minibatches environments"],
         rate: Float32[Array, ""],
         *,
         critic_only: Bool[Array, ""] | None = None,
-    ) -> tuple[Learner, StepReport]:
+    ) -> tuple[training.Learner, training.StepReport]:
         """Descends the loss on one minibatch after another, on the environments in `order`.
 
         The number of the batch, a whole rollout, is that of the first minibatch. `critic_only` is
@@ -340,9 +310,9 @@ class PPO(LearnerAlgorithm[PPOState]):
         """
 
         def descend(
-            carry: tuple[Learner, Bool[Array, ""]],
+            carry: tuple[training.Learner, Bool[Array, ""]],
             inputs: tuple[Int32[Array, " environments"], UInt32[Array, ""]],
-        ) -> tuple[tuple[Learner, Bool[Array, ""]], StepReport]:
+        ) -> tuple[tuple[training.Learner, Bool[Array, ""]], training.StepReport]:
             learner, active = carry
             environments, number = inputs
             minibatch = replace(batch.select_from_blocks(environments), number=number)
@@ -363,5 +333,7 @@ class PPO(LearnerAlgorithm[PPOState]):
             return (learner, active), report
 
         numbers = batch.number + jnp.arange(order.shape[0], dtype=jnp.uint32)
-        (learner, _), report = scan_and_sum(descend, (learner, jnp.array(True)), (order, numbers))
+        (learner, _), report = training.scan_and_sum(
+            descend, (learner, jnp.array(True)), (order, numbers)
+        )
         return learner, report

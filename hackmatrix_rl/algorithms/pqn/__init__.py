@@ -1,6 +1,4 @@
 """Q-learning on rollouts, without a replay buffer and without a target network."""
 
-from hackmatrix_rl.algorithms.pqn._config import PQNConfig
-from hackmatrix_rl.algorithms.pqn._pqn import PQN
-
-__all__ = ["PQN", "PQNConfig"]
+from ._config import PQNConfig as PQNConfig
+from ._pqn import PQN as PQN

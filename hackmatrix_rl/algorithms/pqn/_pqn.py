@@ -7,43 +7,11 @@ import optax
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import (
-    GAE,
-    Batch,
-    CollectorState,
-    Constant,
-    EpsilonGreedyChoice,
-    Linear,
-    QLosses,
-    Rollout,
-    RolloutCollector,
-    RunningScale,
-    Schedule,
-    Targets,
-    ValueScale,
-    at,
-    check_policy_shapes,
-    ends_of,
-    precision_of,
-    value_of,
-)
+from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
 from hackmatrix_rl.errors import finite, instance, is_ours
-from hackmatrix_rl.training import (
-    Counter,
-    GradientStep,
-    Learner,
-    LearnerAlgorithm,
-    RolloutSizes,
-    StepReport,
-    TrainState,
-    UpdateReport,
-    optimizer_of,
-    scan_and_sum,
-    state_shardings,
-)
 from hackmatrix_rl.training.sharding import ShardedCollector
 
 
@@ -54,21 +22,21 @@ class QLoss(eqx.Module):
     the units of Q-values, for the metrics.
     """
 
-    scale: ValueScale
+    scale: agent.ValueScale
 
-    def prepare(self, batch: Batch) -> "tuple[QLoss, Batch]":
+    def prepare(self, batch: agent.Batch) -> "tuple[QLoss, agent.Batch]":
         """The same loss and batch: the mean over equal parts is the loss of the whole."""
         return self, batch
 
     def __call__(
-        self, policy: Evaluator | ActorCritic, batch: Batch
-    ) -> tuple[Float32[Array, ""], QLosses]:
+        self, policy: Evaluator | ActorCritic, batch: agent.Batch
+    ) -> tuple[Float32[Array, ""], agent.QLosses]:
         """The loss of a network on a batch, and its metrics."""
         seen = batch.observation, batch.initial_carry, batch.done
-        q_value = value_of(evaluator_of(policy).unroll(*seen)[0], batch.action)
+        q_value = agent.value_of(evaluator_of(policy).unroll(*seen)[0], batch.action)
         error = batch.value_target - q_value
         loss = 0.5 * jnp.mean(error**2)
-        return loss, QLosses(
+        return loss, agent.QLosses(
             q_loss=loss,
             td_error=jnp.mean(jnp.abs(error)),
             q_value=jnp.mean(self.scale.denormalize(q_value)),
@@ -76,11 +44,11 @@ class QLoss(eqx.Module):
         )
 
 
-EPSILON = Linear(1.0, 0.05, over=100_000)
+EPSILON = agent.Linear(1.0, 0.05, over=100_000)
 """The probability of a random action by default."""
 
 
-class PQN(LearnerAlgorithm[TrainState]):
+class PQN(training.LearnerAlgorithm[training.TrainState]):
     """Q-learning on rollouts of many environments, without a replay buffer or a target network.
 
     An update collects a rollout by epsilon-greedy actions, computes the lambda-returns of its
@@ -113,12 +81,12 @@ class PQN(LearnerAlgorithm[TrainState]):
 
     environment: Environment
     collect: ShardedCollector
-    epsilon: Schedule
-    estimate: GAE
-    step: GradientStep
-    learning_rate: Schedule
-    value_scale: ValueScale
-    sizes: RolloutSizes = eqx.field(static=True)
+    epsilon: agent.Schedule
+    estimate: agent.GAE
+    step: training.GradientStep
+    learning_rate: agent.Schedule
+    value_scale: agent.ValueScale
+    sizes: training.RolloutSizes = eqx.field(static=True)
     mesh: Mesh = eqx.field(static=True)
     initial_policy: ActorCritic
 
@@ -127,10 +95,10 @@ class PQN(LearnerAlgorithm[TrainState]):
         environment: Environment,
         policy: ActorCritic,
         *,
-        gamma: float | Schedule = 0.99,
+        gamma: float | agent.Schedule = 0.99,
         q_lambda: float = 0.65,
-        epsilon: float | Schedule = EPSILON,
-        value_scale: ValueScale | None = None,
+        epsilon: float | agent.Schedule = EPSILON,
+        value_scale: agent.ValueScale | None = None,
         num_envs: int = 128,
         num_steps: int = 32,
         num_minibatches: int = 32,
@@ -139,7 +107,7 @@ class PQN(LearnerAlgorithm[TrainState]):
         remat: str = "none",
         offload_optimizer: bool = False,
         optimizer: optax.GradientTransformation | None = None,
-        learning_rate: float | Schedule | None = None,
+        learning_rate: float | agent.Schedule | None = None,
         precision: PrecisionPolicy | str = FLOAT32,
         mesh: Mesh | str | None = None,
     ) -> None:
@@ -172,28 +140,36 @@ class PQN(LearnerAlgorithm[TrainState]):
             TypeError: an argument has the wrong type.
             ValueError: an argument is out of range, or the modules do not fit together.
         """
-        self.sizes = RolloutSizes(num_envs, num_steps, num_minibatches, update_epochs, grad_accum)
+        self.sizes = training.RolloutSizes(
+            num_envs, num_steps, num_minibatches, update_epochs, grad_accum
+        )
         self.mesh = self.sizes.mesh_for(mesh)
         check_is_environment(environment)
         if not is_ours(environment):  # tests check the package's own
             check_shapes(environment)
-        precision = precision_of(precision)
-        check_policy_shapes(policy, environment.spec, precision=precision)
+        precision = agent.precision_of(precision)
+        agent.check_policy_shapes(policy, environment.spec, precision=precision)
         for name, given in {"gamma": gamma, "q_lambda": q_lambda, "epsilon": epsilon}.items():
-            ends = ends_of(given) if isinstance(given, Schedule) else (finite(name, given),)
+            ends = (
+                agent.ends_of(given)
+                if isinstance(given, agent.Schedule)
+                else (finite(name, given),)
+            )
             if not all(0 <= end <= 1 for end in ends):
                 raise ValueError(f"{name} must be in [0, 1], not {given}")
-        value_scale = RunningScale() if value_scale is None else value_scale
-        instance("value_scale", value_scale, ValueScale, "RunningScale()")
-        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
+        value_scale = agent.RunningScale() if value_scale is None else value_scale
+        instance("value_scale", value_scale, agent.ValueScale, "RunningScale()")
+        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
         memory = self.sizes.grad_accum, remat, offload_optimizer
-        self.step = GradientStep(optimizer, precision, self.mesh, *memory)
+        self.step = training.GradientStep(optimizer, precision, self.mesh, *memory)
         self.environment = environment
-        self.collect = ShardedCollector(RolloutCollector(self.sizes.num_steps), self.mesh)
-        self.epsilon = epsilon if isinstance(epsilon, Schedule) else Constant(float(epsilon))
+        self.collect = ShardedCollector(agent.RolloutCollector(self.sizes.num_steps), self.mesh)
+        self.epsilon = (
+            epsilon if isinstance(epsilon, agent.Schedule) else agent.Constant(float(epsilon))
+        )
         # With V = max Q, the value targets of GAE are the lambda-returns: advantage + V =
         # r + gamma * V' + gamma * q_lambda * (G' - V').
-        self.estimate = GAE(gamma, q_lambda)
+        self.estimate = agent.GAE(gamma, q_lambda)
         self.value_scale = value_scale
         self.initial_policy = policy
 
@@ -207,26 +183,24 @@ class PQN(LearnerAlgorithm[TrainState]):
         """True: the likeliest action is the one of the largest Q-value."""
         return True
 
-    def init(self, key: Key[Array, ""], policy: ActorCritic) -> TrainState:
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        return TrainState(
-            learner=self.step.init(policy, self.value_scale),
-            actors=self.collect.start(policy, self.environment, keys),
-            key=learner_key,
-            update=jnp.zeros((), jnp.int32),
-            env_steps=Counter.of(0),
-        )
+        learner = self.step.init(policy, self.value_scale)
+        actors = self.collect.start(policy, self.environment, keys)
+        return training.TrainState.first(learner_key, learner, actors)
 
-    def value_scale_of(self, state: TrainState) -> None:
+    def value_scale_of(self, state: training.TrainState) -> None:
         """`None`: the network's value is not trained."""
 
-    def shardings(self, state: TrainState) -> PyTree[NamedSharding]:
+    def shardings(self, state: training.TrainState) -> PyTree[NamedSharding]:
         """The learner is cut along `fsdp`, the environments along `data`."""
-        return state_shardings(self.mesh, state, offload=self.step.offload)
+        return training.state_shardings(self.mesh, state, offload=self.step.offload)
 
-    def __call__(self, state: TrainState) -> tuple[TrainState, UpdateReport]:
+    def __call__(
+        self, state: training.TrainState
+    ) -> tuple[training.TrainState, training.UpdateReport]:
         """The state after one update, and what happened in it."""
         rollout, targets, actors = self.play(state)
         now = state.env_steps.as_float()
@@ -235,30 +209,32 @@ class PQN(LearnerAlgorithm[TrainState]):
         learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
         key = jax.random.fold_in(state.key, state.update)
         order = self.sizes.minibatches(self.sizes.num_envs, key=key)
-        loss, batch = QLoss(scale), Batch.of(rollout, targets, scale)
+        loss, batch = QLoss(scale), agent.Batch.of(rollout, targets, scale)
         rate, always = means["learning_rate"], jnp.array(True)
 
         def descend(
-            learner: Learner, environments: Int32[Array, " environments"]
-        ) -> tuple[Learner, StepReport]:
+            learner: training.Learner, environments: Int32[Array, " environments"]
+        ) -> tuple[training.Learner, training.StepReport]:
             minibatch = batch.select_from_blocks(environments)
             gradient, metrics, _ = self.step.gradient(learner, loss, minibatch)
             return self.step.apply(learner, gradient, metrics, rate, active=always)
 
-        learner, learned = scan_and_sum(descend, learner, order)
+        learner, learned = training.scan_and_sum(descend, learner, order)
         means |= self.step.precision.report(learner.scaling)
-        report = UpdateReport(rollout.episodes, learned, means)
+        report = training.UpdateReport(rollout.episodes, learned, means)
         return self.advance(state, learner, actors), report
 
-    def play(self, state: TrainState) -> tuple[Rollout, Targets, CollectorState]:
+    def play(
+        self, state: training.TrainState
+    ) -> tuple[agent.Rollout, agent.Targets, agent.CollectorState]:
         """A rollout by epsilon-greedy actions, its lambda-returns, and the state after it."""
         now = state.env_steps.as_float()
         rollout, actors, _, _ = self.collect.collect_with(
-            EpsilonGreedyChoice(self.epsilon(now)),
+            agent.EpsilonGreedyChoice(self.epsilon(now)),
             (),
             state.learner.policy,
             self.environment,
             state.actors,
             precision=self.step.precision,
         )
-        return rollout, at(self.estimate, now)(rollout, state.learner.value_scale), actors
+        return rollout, agent.at(self.estimate, now)(rollout, state.learner.value_scale), actors

@@ -1,19 +1,10 @@
 """Q-learning that replays sequences, for networks with memory."""
 
-from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy
-from hackmatrix_rl.algorithms.r2d2._buffer import Prioritized, Sampling, Uniform
-from hackmatrix_rl.algorithms.r2d2._config import R2D2Config
-from hackmatrix_rl.algorithms.r2d2._play_ahead import play_ahead
-from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
-from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
-
-__all__ = [
-    "R2D2",
-    "EpsilonGreedy",
-    "Prioritized",
-    "R2D2Config",
-    "Sampling",
-    "SquareRootScale",
-    "Uniform",
-    "play_ahead",
-]
+from ._acting import EpsilonGreedy as EpsilonGreedy
+from ._buffer import Prioritized as Prioritized
+from ._buffer import Sampling as Sampling
+from ._buffer import Uniform as Uniform
+from ._config import R2D2Config as R2D2Config
+from ._play_ahead import play_ahead as play_ahead
+from ._q_values import SquareRootScale as SquareRootScale
+from ._r2d2 import R2D2 as R2D2

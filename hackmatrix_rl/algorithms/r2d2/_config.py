@@ -2,21 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, final, no_type_check
+from typing import Any, ClassVar, Unpack, final, no_type_check
 
-from jax.sharding import Mesh
-
+from hackmatrix_rl import config
 from hackmatrix_rl.agent import IdentityScale, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy
 from hackmatrix_rl.algorithms.r2d2._buffer import Prioritized, Uniform
 from hackmatrix_rl.algorithms.r2d2._learning import Sizes
 from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
 from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
-from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, TrainConfig, option, without_width
-from hackmatrix_rl.errors import ArgumentError, ConfigError
-from hackmatrix_rl.training import adam
+from hackmatrix_rl.errors import ConfigError, in_flags
+
+in_q = config.options_in("Q-learning")
 
 # Its batches are small: what pays on an accelerator for PPO's games does not for them.
 _REPLAYED: Mapping[str, Any] = {
@@ -35,12 +33,8 @@ _UNITS = "its Q-values would mean something else"
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
-class R2D2Config(TrainConfig):
-    """The settings of a training by R2D2 on HackMatrix; see `PPOConfig`.
-
-    Raises:
-        ConfigError: if a value cannot work, before anything is compiled.
-    """
+class R2D2Config(config.TrainConfig):
+    """The settings of a training by R2D2 on HackMatrix; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "r2d2"
     summary: ClassVar[str] = "Q-learning that replays sequences"
@@ -60,16 +54,15 @@ class R2D2Config(TrainConfig):
         "eval_episodes": 100,
     }
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
-        *TrainConfig.panels[:2],
+        *config.TrainConfig.panels[:2],
         ("q_value", "mean Q-value (reward)"),
         ("q_loss", "loss of the Q-values"),
     )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "cpu": {**CPU, **_REPLAYED},
-        "gpu": {**ACCELERATOR, **_REPLAYED, "device": "gpu"},
-        "tpu": {**ACCELERATOR, **_REPLAYED, "device": "tpu"},
+        "cpu": {**config.CPU, **_REPLAYED},
+        **{kind: {**config.ACCELERATOR, **_REPLAYED, "device": kind} for kind in ("gpu", "tpu")},
         "debug": {
-            **DEBUG,
+            **config.DEBUG,
             "network": "gru",
             "buffer_size": 1024,
             "sequence_batch_size": 16,
@@ -83,70 +76,52 @@ class R2D2Config(TrainConfig):
     }
 
     # Q-learning
-    buffer_size: int = option(
+    buffer_size: int = in_q(
         524_288,
-        "Q-learning",
         "Capacity of the replay buffer in steps, over all games, in whole updates.",
         minimum=1,
     )
-    sequence_length: int = option(
-        10, "Q-learning", "Learned steps of a replayed sequence.", minimum=1
+    sequence_length: int = in_q(10, "Learned steps of a replayed sequence.", minimum=1)
+    burn_in: int = in_q(
+        0, "Steps before the learned ones that only refresh the recurrent state.", minimum=0
     )
-    burn_in: int = option(
-        0,
-        "Q-learning",
-        "Steps before the learned ones that only refresh the recurrent state.",
-        minimum=0,
+    sequence_batch_size: int = in_q(64, "Sequences in the batch of a gradient step.", minimum=1)
+    train_freq: int = in_q(
+        4, "Steps in each game per update: 1 is the most sample-efficient, 8 is fast.", minimum=1
     )
-    sequence_batch_size: int = option(
-        64, "Q-learning", "Sequences in the batch of a gradient step.", minimum=1
+    train_steps: int = in_q(1, "Gradient steps per update.", minimum=1)
+    learning_starts: int = in_q(
+        10_000, "Environment steps before the first gradient step.", minimum=0
     )
-    train_freq: int = option(
-        4,
-        "Q-learning",
-        "Steps in each game per update: 1 is the most sample-efficient, 8 is fast.",
-        minimum=1,
+    n_step: int = in_q(
+        5, "Rewards in an n-step target before it bootstraps from the target network.", minimum=1
     )
-    train_steps: int = option(1, "Q-learning", "Gradient steps per update.", minimum=1)
-    learning_starts: int = option(
-        10_000, "Q-learning", "Environment steps before the first gradient step.", minimum=0
+    target_update: int = in_q(
+        100, "Gradient steps between updates of the target network.", minimum=1
     )
-    n_step: int = option(
-        5,
-        "Q-learning",
-        "Rewards in an n-step target before it bootstraps from the target network.",
-        minimum=1,
-    )
-    target_update: int = option(
-        100, "Q-learning", "Gradient steps between updates of the target network.", minimum=1
-    )
-    epsilon: float = option(
+    epsilon: float = in_q(
         0.4,
-        "Q-learning",
         "Epsilon of the most exploratory game; the least has its 8th power.",
         above=0,
         maximum=1,
     )
-    dueling: bool = option(
+    dueling: bool = in_q(
         True,
-        "Q-learning",
         "Learn the value and the advantages separately (dueling heads).",
         resume=_UNITS,
         alike=True,
     )
-    prioritized: bool = option(
-        False, "Q-learning", "Prioritized replay: sample sequences with large TD errors more often."
+    prioritized: bool = in_q(
+        False, "Prioritized replay: sample sequences with large TD errors more often."
     )
-    rescale_values: bool = option(
+    rescale_values: bool = in_q(
         True,
-        "Q-learning",
         "Learn Q-values under value rescaling, close to a square root of the reward.",
         resume=_UNITS,
         alike=True,
     )
-    keep_buffer: bool = option(
+    keep_buffer: bool = in_q(
         True,
-        "Q-learning",
         "Keep the buffer in checkpoints; without it they are small, but a resume is not bitwise.",
     )
 
@@ -154,7 +129,7 @@ class R2D2Config(TrainConfig):
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a preset; its width is that of its network."""
         chosen = super().preset_settings(preset, settings)
-        return without_width(chosen, settings if preset != "debug" else {})
+        return config.without_width(chosen, settings if preset != "debug" else {})
 
     def check(self) -> None:
         """Also checks the settings of R2D2."""
@@ -164,10 +139,8 @@ class R2D2Config(TrainConfig):
                 f"--gamma {self.gamma}: --algorithm r2d2 learns with one discount. Use a number, "
                 "such as --gamma 0.997."
             )
-        try:
+        with in_flags():
             self.sizes()
-        except ArgumentError as error:
-            raise ConfigError(error.as_flags()) from error
         if self.learning_starts >= self.total_timesteps:
             raise ConfigError(
                 f"--learning-starts {self.learning_starts} leaves nothing of --total-timesteps "
@@ -202,17 +175,10 @@ class R2D2Config(TrainConfig):
         return self.dueling
 
     def build(
-        self,
-        policy: ActorCritic,
-        *,
-        mesh: Mesh,
-        precision: PrecisionPolicy,
-        value_scale: ValueScale | None = None,
-        trust_code: bool = False,
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
     ) -> R2D2:
         """R2D2 with these settings; see `RunConfig.build`."""
         assert isinstance(self.gamma, float), "the config is checked"
-        assert isinstance(value_scale, SquareRootScale | IdentityScale)
         return R2D2(
             self.environment(),
             policy,
@@ -220,14 +186,9 @@ class R2D2Config(TrainConfig):
             dueling=self.dueling,
             sampling=Prioritized() if self.prioritized else Uniform(),
             explore=EpsilonGreedy(self.epsilon),
-            value_scale=value_scale,
-            remat=self.remat,
-            offload_optimizer=self.offload_optimizer,
-            optimizer=adam(self.max_grad_norm),
-            learning_rate=self.rate(),
-            precision=precision,
-            mesh=mesh,
             keep_buffer=self.keep_buffer,
+            **self.shared_arguments(),
+            **given,
             **asdict(self.sizes()),
         )
 

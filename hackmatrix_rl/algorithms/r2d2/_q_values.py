@@ -145,9 +145,7 @@ def unroll_q(
         seen = observation, last
         twice = Twice(policy, driven=False)
         found = unroll_steps(twice, initial, seen, carry, done, recompute=recompute)
-    here, after = (
-        None if each is None else q_values(each[0], each[1], dueling=dueling) for each in found
-    )
+    here, after = (None if each is None else q_values(*each, dueling=dueling) for each in found)
     assert here is not None  # the observations themselves are always there
     return here, after
 

@@ -10,16 +10,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import (
-    CollectorState,
-    EpisodeSums,
-    IdentityScale,
-    Schedule,
-    ValueScale,
-    check_policy_shapes,
-    precision_of,
-    start_collector,
-)
+from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy, NewSteps, play_steps
@@ -34,26 +25,17 @@ from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
-from hackmatrix_rl.training import (
-    Counter,
-    GradientStep,
-    LearnerAlgorithm,
-    TrainState,
-    UpdateReport,
-    optimizer_of,
-    state_shardings,
-)
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, on_each_device, specs_of
 
 
 class ActorsAndSteps(eqx.Module):
     """The environments between two updates, and their newest steps."""
 
-    collector: CollectorState
+    collector: agent.CollectorState
     buffer: Buffer
 
 
-class R2D2State(TrainState):
+class R2D2State(training.TrainState):
     """The training state of R2D2; `target` is what the network was some gradient steps ago."""
 
     actors: ActorsAndSteps
@@ -61,7 +43,7 @@ class R2D2State(TrainState):
     gradient_steps: Int32[Array, ""]
 
 
-class R2D2(LearnerAlgorithm[R2D2State]):
+class R2D2(training.LearnerAlgorithm[R2D2State]):
     """Recurrent Q-learning with sequence replay.
 
     An update takes some steps in all environments, which explore each by its own epsilon. The
@@ -84,8 +66,8 @@ class R2D2(LearnerAlgorithm[R2D2State]):
     environment: Environment
     explore: EpsilonGreedy
     learn: LearnFromSequences
-    learning_rate: Schedule
-    value_scale: ValueScale
+    learning_rate: agent.Schedule
+    value_scale: agent.ValueScale
     sizes: Sizes = eqx.field(static=True)
     mesh: Mesh = eqx.field(static=True)
     keep_buffer: bool = eqx.field(static=True)
@@ -101,7 +83,7 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         dueling: bool = True,
         sampling: Sampling | None = None,
         explore: EpsilonGreedy | None = None,
-        value_scale: ValueScale | None = None,
+        value_scale: agent.ValueScale | None = None,
         num_envs: int = 64,
         train_freq: int = 4,
         buffer_size: int = 131_072,
@@ -115,7 +97,7 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         learning_starts: int = 0,
         target_update: int = 100,
         optimizer: optax.GradientTransformation | None = None,
-        learning_rate: float | Schedule | None = None,
+        learning_rate: float | agent.Schedule | None = None,
         precision: PrecisionPolicy | str = FLOAT32,
         mesh: Mesh | str | None = None,
         keep_buffer: bool = True,
@@ -169,7 +151,7 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         scale = SquareRootScale() if value_scale is None else value_scale
         instance("sampling", sampling, Sampling, "Prioritized()")
         instance("explore", explore, EpsilonGreedy, "EpsilonGreedy(0.4)")
-        if not isinstance(scale, SquareRootScale | IdentityScale):
+        if not isinstance(scale, SquareRootScale | agent.IdentityScale):
             raise TypeError(
                 f"value_scale is a {type(scale).__name__}; expected SquareRootScale() or "
                 "IdentityScale(): stored sequences are learned from again and again, so the units "
@@ -179,8 +161,8 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         dueling = truth("dueling", dueling)
         if not 0 <= gamma <= 1:
             raise ValueError(f"gamma must be from 0 to 1, not {gamma}")
-        precision = precision_of(precision)
-        check_policy_shapes(policy, environment.spec, precision=precision)
+        precision = agent.precision_of(precision)
+        agent.check_policy_shapes(policy, environment.spec, precision=precision)
         if not jax.tree.leaves(policy.initial_carry()):
             raise ArgumentError(
                 f"{{policy:only}} is a {type(policy).__name__} without memory, and replayed "
@@ -189,20 +171,10 @@ class R2D2(LearnerAlgorithm[R2D2State]):
                 policy=policy,
             )
         rematerialized(policy, remat)  # raises if the policy has no such remat
-        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
-        sizes = Sizes(
-            num_envs,
-            train_freq,
-            buffer_size,
-            sequence_length,
-            burn_in,
-            n_step,
-            sequence_batch_size,
-            train_steps,
-            grad_accum,
-            learning_starts,
-            target_update,
-        )
+        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
+        sequences = sequence_length, burn_in, n_step, sequence_batch_size
+        steps = train_steps, grad_accum, learning_starts, target_update
+        sizes = Sizes(num_envs, train_freq, buffer_size, *sequences, *steps)
         self.environment = environment
         self.explore = explore
         self.value_scale = scale
@@ -211,9 +183,8 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         self.keep_buffer = truth("keep_buffer", keep_buffer)
         self.initial_policy = policy
         loss = SequenceLoss(sampling, gamma, sizes.n_step, sizes.burn_in, dueling)
-        step = GradientStep(
-            optimizer, precision, self.mesh, sizes.grad_accum, remat, offload_optimizer
-        )
+        memory = sizes.grad_accum, remat, offload_optimizer
+        step = training.GradientStep(optimizer, precision, self.mesh, *memory)
         self.learn = LearnFromSequences(loss, step, sizes)
         self._check_memory(policy)
 
@@ -248,32 +219,27 @@ class R2D2(LearnerAlgorithm[R2D2State]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        return R2D2State(
-            learner=self.learn.step.init(policy, self.value_scale),
-            target=policy,
-            actors=ActorsAndSteps(
-                collector=start_collector(self.environment, policy, keys),
-                buffer=self._empty(policy),
-            ),
-            gradient_steps=jnp.zeros((), jnp.int32),
-            key=learner_key,
-            update=jnp.zeros((), jnp.int32),
-            env_steps=Counter.of(0),
-        )
+        learner = self.learn.step.init(policy, self.value_scale)
+        collector = agent.start_collector(self.environment, policy, keys)
+        actors = ActorsAndSteps(collector, self._empty(policy))
+        own = {"target": policy, "gradient_steps": jnp.zeros((), jnp.int32)}
+        return R2D2State.first(learner_key, learner, actors, **own)
 
-    def value_scale_of(self, state: R2D2State) -> ValueScale | None:
+    def value_scale_of(self, state: R2D2State) -> agent.ValueScale | None:
         """The units of Q-values with `dueling`; `None` without it: the value is unused."""
         return state.learner.value_scale if self.learn.loss.dueling else None
 
     def shardings(self, state: R2D2State) -> PyTree[NamedSharding]:
         """Shards networks along `fsdp`, environments and buffer along `data`."""
         offload = self.learn.step.offload
-        return state_shardings(self.mesh, state, networks=("target",), offload=offload)
+        return training.state_shardings(self.mesh, state, networks=("target",), offload=offload)
 
-    def __call__(self, state: R2D2State) -> tuple[R2D2State, UpdateReport]:
+    def __call__(self, state: R2D2State) -> tuple[R2D2State, training.UpdateReport]:
         return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
 
-    def learn_from(self, state: R2D2State, new: NewSteps) -> tuple[R2D2State, UpdateReport]:
+    def learn_from(
+        self, state: R2D2State, new: NewSteps
+    ) -> tuple[R2D2State, training.UpdateReport]:
         """Writes the steps of an update, as `play` returns them, and learns."""
         buffer = state.actors.buffer.write(new.steps, new.memory)
         rate = self.learning_rate(state.env_steps.as_float())
@@ -286,11 +252,11 @@ class R2D2(LearnerAlgorithm[R2D2State]):
         actors = ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority))
         own = {"target": learned.target, "gradient_steps": learned.gradient_steps}
         scaling = self.learn.step.precision.report(learned.learner.scaling)
-        report = UpdateReport(new.episodes, steps, {"learning_rate": rate, **scaling})
+        report = training.UpdateReport(new.episodes, steps, {"learning_rate": rate, **scaling})
         return self.advance(state, learned.learner, actors, **own), report
 
     def play(
-        self, policy: ActorCritic, collector: CollectorState, *, mesh: Mesh | None = None
+        self, policy: ActorCritic, collector: agent.CollectorState, *, mesh: Mesh | None = None
     ) -> NewSteps:
         """Plays the steps of an update, each device in its own environments. See `play_steps`.
 
@@ -305,7 +271,7 @@ class R2D2(LearnerAlgorithm[R2D2State]):
             after, steps, sums = play_steps(
                 policy,
                 environment,
-                CollectorState(**actors),
+                agent.CollectorState(**actors),
                 explore,
                 epsilons,
                 self.sizes.train_freq,
@@ -315,7 +281,7 @@ class R2D2(LearnerAlgorithm[R2D2State]):
 
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
         policy = self.learn.step.precision.cast_to_compute(policy)
-        cut = specs_of(CollectorState.environment_axes())
+        cut = specs_of(agent.CollectorState.environment_axes())
         after, steps, sums = on_each_device(
             self.mesh if mesh is None else mesh,
             on_one,
@@ -324,8 +290,8 @@ class R2D2(LearnerAlgorithm[R2D2State]):
             takes=(cut, BY_ENVIRONMENT),
             returns=(cut, BY_ENVIRONMENT, BY_ENVIRONMENT),
         )
-        episodes: EpisodeSums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums)
-        return NewSteps(collector.carry, CollectorState(**after), steps, episodes)
+        episodes: agent.EpisodeSums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums)
+        return NewSteps(collector.carry, agent.CollectorState(**after), steps, episodes)
 
     def _empty(self, policy: ActorCritic) -> Buffer:
         return Buffer.empty(

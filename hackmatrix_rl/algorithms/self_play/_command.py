@@ -12,6 +12,7 @@ from jaxtyping import Array, Key
 from rich.console import Console
 from rich.table import Table
 
+from hackmatrix_rl import cli, runs
 from hackmatrix_rl.agent.networks import ActorCritic, module_of
 from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
 from hackmatrix_rl.algorithms.self_play._league import (
@@ -29,30 +30,10 @@ from hackmatrix_rl.algorithms.self_play._match import (
     SearchPlayer,
 )
 from hackmatrix_rl.algorithms.self_play._search import Search
-from hackmatrix_rl.cli import (
-    GROUPS,
-    GroupedOptions,
-    Task,
-    Working,
-    config_options,
-    given_settings,
-    machine,
-    run_options,
-    run_task,
-)
 from hackmatrix_rl.clique import edges, solve
 from hackmatrix_rl.config import config_class
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import (
-    RunFolder,
-    RunResult,
-    check_unchanged,
-    compose,
-    draw_curve,
-    run_keys,
-    use_devices,
-)
 from hackmatrix_rl.system import ExitCode, describe_device, write_json
 
 RANDOM = "random"
@@ -65,7 +46,7 @@ _SHOWN = 3
 
 def play_league(
     config: SelfPlayConfig,
-    folder: RunFolder,
+    folder: runs.RunFolder,
     policy: ActorCritic,
     *,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
@@ -125,15 +106,15 @@ def _key(config: SelfPlayConfig, number: int) -> Key[Array, ""]:
     return jax.random.fold_in(jax.random.key(config.seed), 2**31 + number)
 
 
-@click.command(cls=GroupedOptions)
-@config_options({SelfPlayConfig.algorithm: SelfPlayConfig}, GROUPS, preset=None)
+@click.command(cls=cli.GroupedOptions)
+@cli.config_options({SelfPlayConfig.algorithm: SelfPlayConfig}, cli.GROUPS, preset=None)
 @click.option(
     "--show-game",
     is_flag=True,
     help="Train nothing: play one game without compilation and print it move by move, for the "
     "untrained network or that of --resume-run.",
 )
-@run_options
+@cli.run_options
 @click.pass_context
 def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
     """Learn the clique game by playing against itself (AlphaZero with Gumbel search).
@@ -146,7 +127,7 @@ def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
     if show_game:
         _show_game(context, **given)
         return 0
-    task = Task(
+    task = cli.Task(
         command=SelfPlayConfig.command,
         choose=lambda file: _chosen(context, file),
         check=lambda config: None,
@@ -155,16 +136,16 @@ def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
         summarize=summarize,
         advice=advice,
     )
-    return run_task(context, task, **given)
+    return cli.run_task(context, task, **given)
 
 
 def _chosen(context: click.Context, file: Path | None) -> SelfPlayConfig:
-    settings = given_settings(context, file, SelfPlayConfig.command)
+    settings = cli.given_settings(context, file, SelfPlayConfig.command)
     config_class(
         settings.pop("algorithm", SelfPlayConfig.algorithm), command=SelfPlayConfig.command
     )
     config = SelfPlayConfig(**settings)
-    use_devices(config)
+    runs.use_devices(config)
     return config
 
 
@@ -181,11 +162,11 @@ def _show_game(
         raise ConfigError("--show-game: trains nothing. Leave --dry-run out.")
     if resume_run is None:
         chosen = _chosen(context, config)
-        policy = compose(chosen, key=run_keys(chosen.seed)[0]).policy
+        policy = runs.compose(chosen, key=runs.run_keys(chosen.seed)[0]).policy
     else:
         loaded = load_self_play(resume_run, trust_code=trust_code)
-        changes = given_settings(context, config, SelfPlayConfig.command)
-        check_unchanged(resume_run, loaded.config, changes)
+        changes = cli.given_settings(context, config, SelfPlayConfig.command)
+        runs.check_unchanged(resume_run, loaded.config, changes)
         chosen, policy = replace(loaded.config, **changes), loaded.policy
     click.echo(f"{chosen.board}; {chosen.num_simulations} simulations before each move")
     game = CliqueGame(chosen.game())
@@ -247,11 +228,11 @@ def _drawn(board: list[list[str]]) -> str:
     return "\n".join([head, *rows])
 
 
-def describe(config: SelfPlayConfig, folder: RunFolder) -> list[str]:
+def describe(config: SelfPlayConfig, folder: runs.RunFolder) -> list[str]:
     """The plan of a run, in a few lines."""
     rate = config.learning_rate
     return [
-        *machine(config),
+        *cli.machine(config),
         f"Self-play on {describe_device()}: {config.board}; {config.num_games:,} games, "
         f"{config.game_batch_size:,} at once, {config.num_simulations} simulations a move",
         f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
@@ -260,7 +241,7 @@ def describe(config: SelfPlayConfig, folder: RunFolder) -> list[str]:
     ]
 
 
-def advice(config: SelfPlayConfig, folder: RunFolder, result: RunResult) -> list[str]:
+def advice(config: SelfPlayConfig, folder: runs.RunFolder, result: runs.RunResult) -> list[str]:
     """Next steps after a run, in lines."""
     own = f" --network {config.network}" if module_of(config.network) else ""
     again = f"hackmatrix-rl selfplay --resume-run {folder.path}{own}"
@@ -273,12 +254,12 @@ def advice(config: SelfPlayConfig, folder: RunFolder, result: RunResult) -> list
 
 
 def summarize(
-    config: SelfPlayConfig, folder: RunFolder, result: RunResult, console: Console
+    config: SelfPlayConfig, folder: runs.RunFolder, result: runs.RunResult, console: Console
 ) -> ExitCode:
     """Plays the league of the run, shows it and writes it down; `UNSAVED` if that fails."""
     if not config.league_games:
         return result.exit_code
-    with Working("playing the league") as work:
+    with cli.Working("playing the league") as work:
         standings = play_league(
             config,
             folder,
@@ -294,7 +275,7 @@ def summarize(
         console.print(perfect_line(perfect), highlight=False, soft_wrap=True)
     try:
         write_json(folder.summary, standings_as_dict(standings, config.league_games))
-        draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
+        runs.draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
     except OSError as error:
         console.print(f"COULD NOT WRITE {folder.summary}: {error}", markup=False, soft_wrap=True)
         return ExitCode.UNSAVED

@@ -3,42 +3,28 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, ClassVar, cast, final, no_type_check
+from typing import Any, ClassVar, Unpack, cast, final, no_type_check
 
-from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl import config, env
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.self_play._league import KeepForLeague, LeagueFolder
 from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
-from hackmatrix_rl.config import (
-    COUNTED,
-    RunConfig,
-    always_schedule,
-    build_named,
-    check_folders,
-    check_mesh_text,
-    check_precision,
-    check_rate,
-    most,
-    option,
-)
-from hackmatrix_rl.env import (
-    Batched,
-    CliqueGame,
-    EnvSpec,
-    GameIdentity,
-    VertexPermutations,
-    clique_identity,
-)
-from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.errors import ConfigError, in_flags
 from hackmatrix_rl.training import Algorithm, Hook, adam
 from hackmatrix_rl.training.sharding import Blocks
+
+in_run = config.options_in("Run")
+in_game = config.options_in("Game")
+in_devices = config.options_in("Devices")
+in_collecting = config.options_in("Collecting")
+in_search = config.options_in("Search")
+in_network = config.options_in("Network")
+in_learning = config.options_in("Learning")
 
 SETTINGS: Mapping[str, str] = {"clique_size": "k"}
 """Settings that have other names than the arguments in Python, by argument."""
@@ -48,12 +34,8 @@ _BOARD = "what it learned is of that board"
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
-class SelfPlayConfig(RunConfig):
-    """Everything that decides a run of self-play on the clique game; see `PPOConfig`.
-
-    Raises:
-        ConfigError: if a value cannot work, before anything is compiled.
-    """
+class SelfPlayConfig(config.RunConfig):
+    """Everything that decides a run of self-play on the clique game; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "self-play"
     command: ClassVar[str] = "selfplay"
@@ -88,134 +70,115 @@ class SelfPlayConfig(RunConfig):
     memory: ClassVar[tuple[str, ...]] = ("game_batch_size", "num_simulations", "buffer_size")
 
     # The run
-    num_games: int = option(
+    num_games: int = in_run(
         100_000,
-        "Run",
         "Number of games to play; the run ends with the update that reaches it.",
         minimum=1,
-        **most(2**63 - 1, "games are counted in 64 bits"),
+        **config.most(2**63 - 1, "games are counted in 64 bits"),
     )
-    league_size: int = option(
+    league_size: int = in_run(
         5,
-        "Run",
         "Snapshots of the network to keep, evenly over the run, for the league at its end.",
         minimum=0,
         maximum=100,
     )
-    league_games: int = option(
+    league_games: int = in_run(
         100,
-        "Run",
         "Games of each match of the league, an even number; 0: no league.",
         minimum=0,
-        **most(1_000_000, "more say nothing new"),
+        **config.most(1_000_000, "more say nothing new"),
     )
 
     # The game
-    vertices: int = option(
+    vertices: int = in_game(
         6,
-        "Game",
         "Vertices of the complete graph whose edges the players colour.",
         minimum=CliqueConfig.SMALLEST,
         maximum=CliqueConfig.MAX_VERTICES,
         resume=_BOARD,
     )
-    k: int = option(
+    k: int = in_game(
         3,
-        "Game",
         "Vertices of the clique that wins.",
         minimum=CliqueConfig.SMALLEST,
         maximum=CliqueConfig.MAX_CLIQUE,
         resume=_BOARD,
     )
-    full_board: str = option(
-        "draw",
-        "Game",
-        "Result of a full board without a clique.",
-        choices=FULL_BOARDS,
-        resume=_BOARD,
+    full_board: str = in_game(
+        "draw", "Result of a full board without a clique.", choices=FULL_BOARDS, resume=_BOARD
     )
-    opening: int = option(
-        4, "Game", "Maximum number of random opening moves in training games.", minimum=0
+    opening: int = in_game(
+        4, "Maximum number of random opening moves in training games.", minimum=0
     )
 
     # Devices. Two programs of one thread each wait less for each other than one of two threads.
-    cpu_devices: int | None = option(
+    cpu_devices: int | None = in_devices(
         2,
-        "Devices",
         "Number of devices to split the CPU into; --mesh auto uses as many as divide the games.",
         minimum=1,
-        **most(512, "they share the cores"),
+        **config.most(512, "they share the cores"),
     )
 
     # Collecting
-    game_batch_size: int = option(64, "Collecting", "Games played at once.", minimum=1)
-    moves_per_update: int = option(16, "Collecting", "Moves in each game per update.", minimum=1)
+    game_batch_size: int = in_collecting(64, "Games played at once.", minimum=1)
+    moves_per_update: int = in_collecting(16, "Moves in each game per update.", minimum=1)
 
     # Search
-    num_simulations: int = option(
-        64, "Search", "Simulations of the search before each move.", minimum=1
-    )
-    max_considered_actions: int = option(
-        16, "Search", "Maximum number of moves that the search considers at the root.", minimum=1
+    num_simulations: int = in_search(64, "Simulations of the search before each move.", minimum=1)
+    max_considered_actions: int = in_search(
+        16, "Maximum number of moves that the search considers at the root.", minimum=1
     )
 
     # The network
-    network: str = option(
-        "mlp",
-        "Network",
-        "mlp, residual, or my_module:factory; without memory.",
-        alike=True,
-        arrays=True,
+    network: str = in_network(
+        "mlp", "mlp, residual, or my_module:factory; without memory.", alike=True, arrays=True
     )
-    width: int | None = option(
+    width: int | None = in_network(
         64,
-        "Network",
         "Width of the hidden layers; none: the network's default.",
         minimum=1,
-        **most(65_536, "a layer would take more than 16 GiB"),
+        **config.most(65_536, "a layer would take more than 16 GiB"),
         alike=True,
         arrays=True,
     )
 
     # Learning
-    learning_rate: float | str = option(
+    learning_rate: float | str = in_learning(
         "linear:0.003:0.00015",
-        "Learning",
         "Step size of Adam; a number, or a schedule over the games.",
         minimum=0,
     )
-    training_batch_size: int = option(
-        512, "Learning", "Positions in the batch of a gradient step.", minimum=1
+    training_batch_size: int = in_learning(
+        512, "Positions in the batch of a gradient step.", minimum=1
     )
-    train_steps: int = option(16, "Learning", "Gradient steps per update.", minimum=1)
-    buffer_size: int = option(
+    train_steps: int = in_learning(16, "Gradient steps per update.", minimum=1)
+    buffer_size: int = in_learning(
         65_536,
-        "Learning",
         "Capacity of the buffer in positions, over all games; rounded down to whole updates.",
         minimum=1,
     )
-    symmetries: bool = option(
-        True, "Learning", "Augment positions by random permutations of the vertices."
+    symmetries: bool = in_learning(
+        True, "Augment positions by random permutations of the vertices."
     )
-    vf_coef: float = option(1.0, "Learning", "Weight of the value loss.", minimum=0)
+    vf_coef: float = in_learning(1.0, "Weight of the value loss.", minimum=0)
 
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together."""
-        check_folders(self)
-        check_rate(self)
+        config.check_folders(self)
+        config.check_rate(self)
         if self.league_games % 2:
             raise ConfigError(
                 f"--league-games {self.league_games}: must be even, since each player begins half "
                 f"of them. Use --league-games {self.league_games + 1}."
             )
-        if self.batch * self.train_steps > COUNTED or self.batch > COUNTED:
+        if self.batch * self.train_steps > config.COUNTED or self.batch > config.COUNTED:
             raise ConfigError(
                 f"--game-batch-size {self.game_batch_size} x --moves-per-update "
                 f"{self.moves_per_update} are too many moves in an update, which numbers them in "
                 "32 bits. Use a smaller --game-batch-size."
             )
-        lengths = check_mesh_text(self.mesh) or {}
-        try:
+        lengths = config.check_mesh_text(self.mesh) or {}
+        with in_flags(SETTINGS):
             self.game()
             # Before the sizes, whose advice is not for a mesh.
             Blocks(
@@ -223,14 +186,12 @@ class SelfPlayConfig(RunConfig):
                 *("training_batch_size", self.training_batch_size),
             ).check(environments="games", samples="positions", devices=math.prod(lengths.values()))
             self.sizes()
-        except ArgumentError as error:
-            raise ConfigError(error.as_flags(SETTINGS)) from error
         if self.opening >= self.game().num_edges:
             raise ConfigError(
                 f"--opening {self.opening}: leaves nothing of a board of "
                 f"{self.game().num_edges} edges to play. Use fewer."
             )
-        check_precision(self)
+        config.check_precision(self)
 
     @property
     def goal(self) -> int:
@@ -246,8 +207,8 @@ class SelfPlayConfig(RunConfig):
         """These settings for a run of so many updates or some more, without a league."""
         clique = self.k * (self.k - 1) - 1  # moves until the first player may have one
         shortest = max(1, clique - self.opening)
-        most = updates * math.ceil(self.batch / shortest)
-        return replace(self, num_games=most, league_games=0)
+        games = updates * math.ceil(self.batch / shortest)
+        return replace(self, num_games=games, league_games=0)
 
     def game(self) -> CliqueConfig:
         """The board and its variant."""
@@ -267,47 +228,41 @@ class SelfPlayConfig(RunConfig):
         return self.sizes().in_blocks.number
 
     @classmethod
-    def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
+    def game_identity(cls, settings: Mapping[str, Any]) -> env.GameIdentity:
         """The identity of the clique game."""
-        return clique_identity()
+        return env.clique_identity()
 
-    def spec(self) -> EnvSpec:
+    def spec(self) -> env.EnvSpec:
         """The spec of the board."""
-        return Batched(CliqueGame(self.game())).spec
+        return env.Batched(env.CliqueGame(self.game())).spec
 
     def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
         """The network before training."""
-        return build_named(self, self.spec(), key=key, copies=copies)
+        return config.build_named(self, self.spec(), key=key, copies=copies)
 
     def build(
-        self,
-        policy: ActorCritic,
-        *,
-        mesh: Mesh,
-        precision: PrecisionPolicy,
-        value_scale: ValueScale | None = None,
-        trust_code: bool = False,
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
     ) -> SelfPlay:
         """Self-play with these settings; see `RunConfig.build`."""
         return SelfPlay(
-            CliqueGame(self.game()),
+            env.CliqueGame(self.game()),
             policy,
             search=self.search(),
-            symmetry=VertexPermutations(self.vertices) if self.symmetries else None,
+            symmetry=env.VertexPermutations(self.vertices) if self.symmetries else None,
             loss=SearchLoss(self.vf_coef),
             remat=self.remat,
             offload_optimizer=self.offload_optimizer,
             opening=self.opening,
             optimizer=adam(self.max_grad_norm),
-            learning_rate=always_schedule(self.learning_rate, steps=self.num_games),
-            precision=precision,
-            mesh=mesh,
+            learning_rate=config.always_schedule(self.learning_rate, steps=self.num_games),
+            precision=given["precision"],
+            mesh=given["mesh"],
             **asdict(self.sizes()),
         )
 
     def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
         """Refuses to continue with another board."""
-        if isinstance(algorithm, SelfPlay) and isinstance(algorithm.game, CliqueGame):
+        if isinstance(algorithm, SelfPlay) and isinstance(algorithm.game, env.CliqueGame):
             board = asdict(algorithm.game.config)
             self.check_changes(run, {SETTINGS.get(name, name): board[name] for name in board})
 

@@ -277,9 +277,7 @@ class LeagueFolder:
 class KeepForLeague(Hook):
     """Keeps earlier networks of self-play for a league; only a process that `writes` does so."""
 
-    def __init__(
-        self, league: LeagueFolder, *, writes: bool, note: Callable[[str], object]
-    ) -> None:
+    def __init__(self, league: LeagueFolder, *, writes: bool, note: Callable[[str], Any]) -> None:
         self._league = league
         self._writes = writes
         self._note = note

@@ -56,11 +56,8 @@ class Sizes:
     @property
     def length(self) -> int:
         """Moves of each game in the buffer: whole updates."""
-        return (
-            self.buffer_size
-            // (self.game_batch_size * self.moves_per_update)
-            * self.moves_per_update
-        )
+        moves = self.moves_per_update
+        return self.buffer_size // (self.game_batch_size * moves) * moves
 
 
 _SMALLEST = float(np.finfo(np.float32).tiny)

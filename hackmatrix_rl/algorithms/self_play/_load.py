@@ -11,17 +11,10 @@ from typing import Any
 import jax
 from etils import epath
 
+from hackmatrix_rl import checkpoints
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
 from hackmatrix_rl.algorithms.self_play._match import SearchPlayer
-from hackmatrix_rl.checkpoints import (
-    Report,
-    check_playable,
-    find_checkpoint,
-    read_metadata,
-    restore,
-    to_device,
-)
 from hackmatrix_rl.config import check_trusted, config_from_dict
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError
@@ -54,7 +47,7 @@ def load_self_play(
     *,
     network: str | None = None,
     trust_code: bool = False,
-    report: Report = warnings.warn,
+    report: checkpoints.Report = warnings.warn,
 ) -> LoadedSelfPlay:
     """Loads the newest network of a run of self-play, or that of one checkpoint.
 
@@ -69,9 +62,9 @@ def load_self_play(
         ConfigError: there is no checkpoint; it is not one of self-play; its format or network does
             not fit; or its network is custom code and `trust_code` is false.
     """
-    folder = find_checkpoint(run, report=report)
-    metadata = read_metadata(folder)
-    check_playable(folder, metadata)
+    folder = checkpoints.find_checkpoint(run, report=report)
+    metadata = checkpoints.read_metadata(folder)
+    checkpoints.check_playable(folder, metadata)
     config = config_from_dict(metadata["config"])
     if not isinstance(config, SelfPlayConfig):
         raise ConfigError(f"{folder}: of a training on HackMatrix. Use hm.load for it.")
@@ -82,7 +75,7 @@ def load_self_play(
     game = CliqueGame(config.game())
     policy = config.policy(key=jax.random.key(0))
     return LoadedSelfPlay(
-        policy=to_device(restore(folder, "policy", policy)),
+        policy=checkpoints.to_device(checkpoints.restore(folder, "policy", policy)),
         game=game,
         config=config,
         folder=folder,

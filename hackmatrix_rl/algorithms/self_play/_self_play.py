@@ -10,6 +10,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Key, PyTree
 
+from hackmatrix_rl import training
 from hackmatrix_rl.agent import IDENTITY_SCALE, Schedule, check_policy_shapes, precision_of
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
@@ -20,17 +21,6 @@ from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, whole
 from hackmatrix_rl.system import bytes_of
-from hackmatrix_rl.training import (
-    Counter,
-    Dispatch,
-    GradientStep,
-    LearnerAlgorithm,
-    Metrics,
-    TrainState,
-    UpdateReport,
-    optimizer_of,
-    state_shardings,
-)
 from hackmatrix_rl.training.sharding import on_each_device
 
 
@@ -41,14 +31,14 @@ class GamesAndMoves(eqx.Module):
     buffer: Buffer
 
 
-class SelfPlayState(TrainState):
+class SelfPlayState(training.TrainState):
     """The training state of self-play; `env_steps` counts moves, `games` those that ended."""
 
     actors: GamesAndMoves
-    games: Counter
+    games: training.Counter
 
 
-class SelfPlay(LearnerAlgorithm[SelfPlayState]):
+class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     """Self-play as in AlphaZero: a network learns its search's policy, and the winner.
 
     An update plays some moves in many games at once. For each move it searches. The positions go
@@ -146,24 +136,17 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
                 policy=policy,
             )
         rematerialized(policy, remat)  # raises if the policy has no such remat
-        optimizer, self.learning_rate = optimizer_of(optimizer, learning_rate)
-        sizes = Sizes(
-            game_batch_size,
-            moves_per_update,
-            buffer_size,
-            training_batch_size,
-            train_steps,
-            grad_accum,
-        )
+        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
+        steps = training_batch_size, train_steps, grad_accum
+        sizes = Sizes(game_batch_size, moves_per_update, buffer_size, *steps)
         self.game = game
         self.search = search
         self.sizes = sizes
         self.opening = whole("opening", opening, 0)
         self.mesh = sizes.in_blocks.mesh_for(mesh, grad_accum=sizes.grad_accum, samples="positions")
         self.initial_policy = policy
-        step = GradientStep(
-            optimizer, precision, self.mesh, sizes.grad_accum, remat, offload_optimizer
-        )
+        memory = sizes.grad_accum, remat, offload_optimizer
+        step = training.GradientStep(optimizer, precision, self.mesh, *memory)
         self.learn = LearnFromBuffer(loss, symmetry, step, sizes)
 
     # An `AbstractVar` may be a property, which type checkers do not know.
@@ -190,28 +173,24 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
         actors_key, learner_key = jax.random.split(key)
         games = self.sizes.game_batch_size
-        return SelfPlayState(
-            learner=self.learn.step.init(policy, IDENTITY_SCALE),
-            actors=GamesAndMoves(
-                games=Games.start(self.game, env_keys(actors_key, games), opening=self.opening),
-                buffer=Buffer.empty(self.environment.spec, games=games, length=self.sizes.length),
-            ),
-            key=learner_key,
-            update=jnp.zeros((), jnp.int32),
-            env_steps=Counter.of(0),
-            games=Counter.of(0),
-        )
+        learner = self.learn.step.init(policy, IDENTITY_SCALE)
+        begun = Games.start(self.game, env_keys(actors_key, games), opening=self.opening)
+        buffer = Buffer.empty(self.environment.spec, games=games, length=self.sizes.length)
+        actors, none = GamesAndMoves(begun, buffer), training.Counter.of(0)
+        return SelfPlayState.first(learner_key, learner, actors, games=none)
 
     def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
         """Shards the learner along `fsdp`, the games and the buffer along `data`."""
-        return state_shardings(self.mesh, state, offload=self.learn.step.offload)
+        return training.state_shardings(self.mesh, state, offload=self.learn.step.offload)
 
-    def metrics(self, report: UpdateReport, dispatch: Dispatch) -> Metrics:
+    def metrics(
+        self, report: training.UpdateReport, dispatch: training.Dispatch
+    ) -> training.Metrics:
         """Results of the games that ended, and means of the losses."""
         extra = {"games": float(dispatch.progress)}
         return replace(super().metrics(report, dispatch), extra=extra)
 
-    def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, UpdateReport]:
+    def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, training.UpdateReport]:
         games, moves, results = self.play(state)
         buffer = state.actors.buffer.write(moves)
         rate = self.learning_rate(state.games.as_float())
@@ -220,7 +199,7 @@ class SelfPlay(LearnerAlgorithm[SelfPlayState]):
         ended = state.games.add(results.games)
         means = {"learning_rate": rate, **self.learn.step.precision.report(learner.scaling)}
         after = self.advance(state, learner, GamesAndMoves(games, buffer), games=ended)
-        return after, UpdateReport(results, steps, means)
+        return after, training.UpdateReport(results, steps, means)
 
     def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:
         """Plays the moves of an update, each device in its own games. See `play_moves`."""

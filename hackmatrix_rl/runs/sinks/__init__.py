@@ -1,33 +1,18 @@
 """Sinks: they take a run's metrics and messages."""
 
-from hackmatrix_rl.runs.sinks._files import (
-    JsonLines,
-    LogFile,
-    forget_rows_after,
-    read_json_lines,
-    rows_and_damage,
-)
-from hackmatrix_rl.runs.sinks._queued import Queued
-from hackmatrix_rl.runs.sinks._sink import Fanout, Row, Sink
-from hackmatrix_rl.runs.sinks._tensorboard import TensorBoard, require_tensorboard
-from hackmatrix_rl.runs.sinks._terminal import Length, LiveTerminal, PlainTerminal, terminal
-from hackmatrix_rl.runs.sinks._weights_and_biases import WeightsAndBiases
-
-__all__ = [
-    "Fanout",
-    "JsonLines",
-    "Length",
-    "LiveTerminal",
-    "LogFile",
-    "PlainTerminal",
-    "Queued",
-    "Row",
-    "Sink",
-    "TensorBoard",
-    "WeightsAndBiases",
-    "forget_rows_after",
-    "read_json_lines",
-    "require_tensorboard",
-    "rows_and_damage",
-    "terminal",
-]
+from ._files import JsonLines as JsonLines
+from ._files import LogFile as LogFile
+from ._files import forget_rows_after as forget_rows_after
+from ._files import read_json_lines as read_json_lines
+from ._files import rows_and_damage as rows_and_damage
+from ._queued import Queued as Queued
+from ._sink import Fanout as Fanout
+from ._sink import Row as Row
+from ._sink import Sink as Sink
+from ._tensorboard import TensorBoard as TensorBoard
+from ._tensorboard import require_tensorboard as require_tensorboard
+from ._terminal import Length as Length
+from ._terminal import LiveTerminal as LiveTerminal
+from ._terminal import PlainTerminal as PlainTerminal
+from ._terminal import terminal as terminal
+from ._weights_and_biases import WeightsAndBiases as WeightsAndBiases

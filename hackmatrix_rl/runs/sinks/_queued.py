@@ -11,9 +11,9 @@ from hackmatrix_rl.runs.sinks._sink import Row, Sink
 class Queued(Sink):
     """Passes everything on in a separate thread: training never waits.
 
-    Rows and messages that do not fit into the queue are dropped and counted. One message comes
-    at the first of them, one at the end. Errors of the sink are reported once and counted.
-    `patience` is the time, in seconds, that `close` waits for the rest of the queue.
+    Rows and messages that do not fit into the queue are dropped and counted (`dropped`). One
+    message comes at the first of them, one at the end. Errors of the sink are told once, and
+    counted. `patience` is the time, in seconds, that `close` waits for the rest of the queue.
     """
 
     def __init__(
@@ -34,15 +34,10 @@ class Queued(Sink):
         # Unbounded, so the end always finds room; `_put` keeps the bound.
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._errors: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-        self._failed = self._dropped = 0
+        self._failed = self.dropped = 0
         self._failure_told = self._closed = False
         self._thread = threading.Thread(target=self._work, name=f"{self._name} queue", daemon=True)
         self._thread.start()
-
-    @property
-    def dropped(self) -> int:
-        """Number of dropped rows and messages."""
-        return self._dropped
 
     def write(self, row: Row) -> None:
         """Queues the row; returns at once."""
@@ -71,9 +66,9 @@ class Queued(Sink):
                 f"{self._name}: gave up after {self._patience:g} s; {left} rows and messages "
                 "were still waiting"
             )
-        if self._dropped or self._failed:
+        if self.dropped or self._failed:
             self._report(
-                f"{self._name}: {self._dropped} rows and messages were dropped, "
+                f"{self._name}: {self.dropped} rows and messages were dropped, "
                 f"{self._failed} failed"
             )
 
@@ -84,8 +79,8 @@ class Queued(Sink):
         if self._jobs.qsize() < self._capacity:
             self._jobs.put(job)
             return
-        self._dropped += 1
-        if self._dropped == 1:
+        self.dropped += 1
+        if self.dropped == 1:
             self._report(
                 f"{self._name}: does not keep up; rows are dropped until it does. Training goes on."
             )

@@ -1,6 +1,5 @@
 """The interface of sinks."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -8,30 +7,27 @@ from pathlib import Path
 Row = Mapping[str, float]
 
 
-class Sink(ABC):
-    """Takes a run's metrics, one row for each log interval, and its messages."""
+class Sink:
+    """Takes a run's metrics, one row for each log interval, and its messages.
 
-    @abstractmethod
+    A sink does nothing with what it does not override.
+    """
+
     def write(self, row: Row) -> None:
         """Takes the metrics of one log interval."""
 
-    @abstractmethod
     def note(self, message: str) -> None:
         """Takes one line for people to read."""
 
     def detail(self, message: str) -> None:
         """Takes a long message, which only the log keeps."""
-        return
 
     def working(self, text: str, seconds: float) -> None:
         """Is told every second or so what lasts how long, from another thread."""
-        return
 
     def show(self, page: Path) -> None:
         """Takes an HTML page that has been written, to show it beside the metrics."""
-        return
 
-    @abstractmethod
     def close(self) -> None:
         """Finishes. Nothing is written afterwards."""
 

@@ -60,9 +60,6 @@ class TensorBoard(Sink):
         self._write(step, summary=self._summaries.Summary(value=values))
         self._writer.flush()
 
-    def note(self, message: str) -> None:
-        """Keeps nothing, because events are only numbers."""
-
     def close(self) -> None:
         """Closes the file."""
         self._writer.close()

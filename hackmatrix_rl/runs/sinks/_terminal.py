@@ -3,16 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from rich import progress
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 
 from hackmatrix_rl.errors import printable
@@ -126,9 +119,6 @@ class PlainTerminal(Sink):
             self._next = seconds + PLAIN_SECONDS
             self.note(f"{text} ... ({seconds:.0f} s)")
 
-    def close(self) -> None:
-        """Does nothing."""
-
 
 class LiveTerminal(Sink):
     """A progress bar with the time left, and the newest row below it.
@@ -138,13 +128,13 @@ class LiveTerminal(Sink):
 
     def __init__(self, console: Console, *, length: Length) -> None:
         self._console = console
-        self._progress = Progress(
-            SpinnerColumn(),
-            BarColumn(bar_width=None),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[steps]}"),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
+        self._progress = progress.Progress(
+            progress.SpinnerColumn(),
+            progress.BarColumn(bar_width=None),
+            progress.TaskProgressColumn(),
+            progress.TextColumn("{task.fields[steps]}"),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("{task.fields[left]}"),
             console=console,
         )
         self._task = self._progress.add_task(

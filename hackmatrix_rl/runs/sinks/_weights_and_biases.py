@@ -77,9 +77,6 @@ class WeightsAndBiases(Sink):
         """Logs the finite numbers."""
         self._run.log({name: value for name, value in row.items() if math.isfinite(value)})
 
-    def note(self, message: str) -> None:
-        """Keeps nothing, because the library records the terminal."""
-
     def show(self, page: Path) -> None:
         """Uploads the page, named like its file; it stands beside the metrics."""
         import wandb

@@ -1,5 +1,5 @@
 """Facts about a compiled program: its collectives and its size."""
 
-from hackmatrix_rl.training.compiled._collectives import Collective, collectives, program_bytes
-
-__all__ = ["Collective", "collectives", "program_bytes"]
+from ._collectives import Collective as Collective
+from ._collectives import collectives as collectives
+from ._collectives import program_bytes as program_bytes

@@ -68,12 +68,9 @@ class Collective:
 
 
 def collectives(program: str, devices: int) -> list[Collective]:
-    """The collective operations of a program.
+    """The collective operations of the text of a compiled program (`Compiled.as_text`).
 
-    Args:
-        program: text of the compiled program (`jax.stages.Compiled.as_text`). A program that is
-            only lowered has no collectives yet.
-        devices: number of devices that run it.
+    A program that is only lowered has no collectives yet. `devices` is the number that run it.
     """
     lines, entry = _computations(program)
     found: list[Collective] = []

@@ -1,67 +1,31 @@
 """Meshes of devices: what each device holds, and how arrays get there."""
 
-from hackmatrix_rl.training.sharding._collector import ShardedCollector
-from hackmatrix_rl.training.sharding._mesh import (
-    AUTO,
-    BY_ENVIRONMENT,
-    BY_STEP_AND_ENVIRONMENT,
-    FSDP,
-    REPLICATED,
-    Blocks,
-    check_axes,
-    check_split,
-    describe_mesh,
-    divisors,
-    mesh,
-    mesh_of,
-    most_devices,
-    on_each_device,
-    parse_mesh,
-    single_device,
-    specs_of,
-)
-from hackmatrix_rl.training.sharding._placement import (
-    bytes_per_device,
-    check_offload,
-    constrain,
-    each_array,
-    fsdp_shardings,
-    gather,
-    move,
-    on_device,
-    on_host,
-    place,
-    replicated_shardings,
-)
-
-__all__ = [
-    "AUTO",
-    "BY_ENVIRONMENT",
-    "BY_STEP_AND_ENVIRONMENT",
-    "FSDP",
-    "REPLICATED",
-    "Blocks",
-    "ShardedCollector",
-    "bytes_per_device",
-    "check_axes",
-    "check_offload",
-    "check_split",
-    "constrain",
-    "describe_mesh",
-    "divisors",
-    "each_array",
-    "fsdp_shardings",
-    "gather",
-    "mesh",
-    "mesh_of",
-    "most_devices",
-    "move",
-    "on_device",
-    "on_each_device",
-    "on_host",
-    "parse_mesh",
-    "place",
-    "replicated_shardings",
-    "single_device",
-    "specs_of",
-]
+from ._collector import ShardedCollector as ShardedCollector
+from ._mesh import AUTO as AUTO
+from ._mesh import BY_ENVIRONMENT as BY_ENVIRONMENT
+from ._mesh import BY_STEP_AND_ENVIRONMENT as BY_STEP_AND_ENVIRONMENT
+from ._mesh import FSDP as FSDP
+from ._mesh import REPLICATED as REPLICATED
+from ._mesh import Blocks as Blocks
+from ._mesh import check_axes as check_axes
+from ._mesh import check_split as check_split
+from ._mesh import describe_mesh as describe_mesh
+from ._mesh import divisors as divisors
+from ._mesh import mesh as mesh
+from ._mesh import mesh_of as mesh_of
+from ._mesh import most_devices as most_devices
+from ._mesh import on_each_device as on_each_device
+from ._mesh import parse_mesh as parse_mesh
+from ._mesh import single_device as single_device
+from ._mesh import specs_of as specs_of
+from ._placement import bytes_per_device as bytes_per_device
+from ._placement import check_offload as check_offload
+from ._placement import constrain as constrain
+from ._placement import each_array as each_array
+from ._placement import fsdp_shardings as fsdp_shardings
+from ._placement import gather as gather
+from ._placement import move as move
+from ._placement import on_device as on_device
+from ._placement import on_host as on_host
+from ._placement import place as place
+from ._placement import replicated_shardings as replicated_shardings

@@ -145,9 +145,7 @@ def check_axes(mesh: Mesh) -> None:
 
 def describe_mesh(lengths: Mapping[str, int]) -> str:
     """The axes as text: `data=4,fsdp=2`; an `fsdp` of 1 is left out."""
-    return ",".join(
-        f"{name}={length}" for name, length in lengths.items() if length > 1 or name == DATA
-    )
+    return ",".join(f"{name}={n}" for name, n in lengths.items() if n > 1 or name == DATA)
 
 
 def check_split(
@@ -235,11 +233,7 @@ def on_each_device(
 class Blocks:
     """Blocks of environments, each of which gives as many samples to a batch.
 
-    Attributes:
-        owners: name of the number of environments, for messages: `num_envs`.
-        envs: number of environments.
-        batch_name: name of the number of samples.
-        batch: number of samples.
+    `owners` and `batch_name` are the names of both numbers, for messages: `num_envs`.
     """
 
     owners: str

@@ -168,9 +168,7 @@ def _place(leaf: jax.Array | np.ndarray, sharding: NamedSharding) -> jax.Array:
 
 
 def _from_host(values: np.ndarray, sharding: NamedSharding) -> jax.Array:
-    return jax.make_array_from_callback(
-        values.shape, sharding, lambda index: np.array(values[index])
-    )
+    return jax.make_array_from_callback(values.shape, sharding, lambda at: np.array(values[at]))
 
 
 def _local(leaf: jax.Array) -> jax.Array:
