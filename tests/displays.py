@@ -1,10 +1,14 @@
-"""Displays of a run that keep what they are told."""
+"""Displays of a run that keep what they are told, and stop it."""
 
+import dataclasses
 import signal
 from collections.abc import Callable
 from typing import Any
 
+from hackmatrix_rl.checkpoints import find_checkpoint
+from hackmatrix_rl.runs import make_run_folder, run
 from hackmatrix_rl.runs.sinks import Sink
+from hackmatrix_rl.system import ExitCode
 
 
 def interrupt_at(update: int) -> Callable[[Any], None]:
@@ -32,3 +36,19 @@ class Notes(Sink):
 
     def close(self) -> None:
         pass
+
+
+def stopped_and_resumed(config, make_trainer, folder):
+    """A run that a signal stops at update 2 and that another trainer goes on with.
+
+    The trainer that went on, the folder of the run, and what was noted of its second part.
+    """
+    stopped, resumed = make_trainer(), make_trainer()
+    made = make_run_folder(dataclasses.replace(config, run_dir=str(folder)))
+    ended = run(config, stopped, made, displays=[Notes(interrupt_at(2))])
+    assert ended.exit_code == 128 + signal.SIGINT
+    assert int(stopped.state.update) == 2
+    display = Notes()
+    again = run(config, resumed, made, resume=find_checkpoint(made.path), displays=[display])
+    assert again.exit_code is ExitCode.DONE
+    return resumed, made, display.notes

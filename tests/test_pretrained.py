@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cli.commands import assert_refused, invoke
 from etils import epath
+from training.states import assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.ppo import PPOConfig
@@ -192,8 +193,7 @@ def test_a_training_starts_from_it_with_any_auxiliary_head(given):
     there = hm.load("pretrained").policy
     policy, _ = initial_weights(config, config.policy(key=jax.random.key(1)))
     headless = getattr(policy, "headless", policy)
-    for one, other in zip(jax.tree.leaves(headless), jax.tree.leaves(there.headless), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(headless, there.headless)
     same_head = given.get("aux_victory", False)
     if same_head:
         np.testing.assert_array_equal(policy.auxiliary.won.weight, there.auxiliary.won.weight)

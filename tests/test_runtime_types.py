@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 WRONG = """
 import jax.numpy as jnp
 from hackmatrix_rl.agent import GAE, MaskedCategorical
@@ -15,31 +13,37 @@ except Exception as error:
 """
 
 
-def session(code: str) -> str:
+def session(*given: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", *given], capture_output=True, text=True, timeout=120, check=True
     )
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(("call", "ends"), [("hm.check_types()", "TypeCheckError"), ("", "")])
-def test_from_then_on_shapes_are_checked(call, ends):
-    found = session(f"import hackmatrix_rl as hm\n{call}\n{WRONG}")
-    assert found == (ends or "ValueError")
+CHECKED = """
+import sys
+import hackmatrix_rl as hm
+hm.check_types()
+before = len(sys.meta_path)
+hm.HackMatrix
+hm.check_types()
+print(len(sys.meta_path) - before)
+hm.check_types("mine")
+sys.path.insert(0, sys.argv[1])
+import mine
+try:
+    mine.half(1)
+except Exception as error:
+    print(type(error).__name__)
+"""
 
 
-def test_a_second_call_changes_nothing():
-    code = "import hackmatrix_rl as hm, sys\nhm.check_types()\nbefore = len(sys.meta_path)\n"
-    code += "hm.HackMatrix\nhm.check_types()\nprint(len(sys.meta_path) - before)"
-    assert session(code) == "0"
-
-
-def test_modules_of_ones_own_are_checked_if_they_are_named(tmp_path):
+def test_shapes_are_checked_once_it_is_called_those_of_ones_own_modules_too(tmp_path):
     (tmp_path / "mine.py").write_text("def half(x: int) -> int:\n    return x / 2\n")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport hackmatrix_rl as hm\n"
-    code += "hm.check_types('mine')\nimport mine\ntry:\n    mine.half(1)\n"
-    code += "except Exception as error:\n    print(type(error).__name__)"
-    assert session(code) == "TypeCheckError"
+    second, of_mine, of_the_package = session(CHECKED + WRONG, str(tmp_path)).split()
+    assert second == "0", "a second call changes nothing"
+    assert of_mine == of_the_package == "TypeCheckError"
+    assert session(f"import hackmatrix_rl\n{WRONG}") == "ValueError"
 
 
 def error_of(code: str) -> str:

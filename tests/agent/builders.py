@@ -1,10 +1,47 @@
-"""Rollouts and batches made by hand."""
+"""Rollouts and batches made by hand, a network that shows nothing of itself, a loss of ones own."""
 
+from collections.abc import Callable
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix_rl.agent import AuxiliaryTargets, Batch, EpisodeSums, Rollout
+from hackmatrix_rl.agent import AuxiliaryTargets, Batch, EpisodeSums, PPOLoss, Rollout
+from hackmatrix_rl.agent.networks import ActorCritic
+
+
+class Closed(ActorCritic):
+    """A network of which nothing is known but its memory and its call."""
+
+    inner: ActorCritic
+
+    def initial_carry(self):
+        return self.inner.initial_carry()
+
+    def __call__(self, observation, carry):
+        return self.inner(observation, carry)
+
+
+def unchanged(loss, metrics, policy, batch):
+    return loss, metrics
+
+
+class OwnLoss(eqx.Module):
+    """PPO's loss as users write theirs: a call, which does not say what it must see as a whole.
+
+    `change` makes another loss and other metrics of it.
+    """
+
+    base: PPOLoss = PPOLoss()
+    change: Callable = eqx.field(static=True, default=unchanged)
+
+    @property
+    def needs_old_log_probs(self):
+        return self.base.needs_old_log_probs
+
+    def __call__(self, policy, batch):
+        return self.change(*self.base(policy, batch), policy, batch)
 
 
 def rollout(reward, value, *, terminated=None, truncated=None, bootstrap=None, last=None):

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
+from training.states import assert_close
 
 from agent import probes
-from agent.builders import random_batch
+from agent.builders import Closed, random_batch
 from agent.probes import make_trainer
 from hackmatrix_rl.agent import (
     GAE,
@@ -21,12 +22,7 @@ from hackmatrix_rl.agent import (
     start_collector,
 )
 from hackmatrix_rl.agent._auxiliary import stacked_terms, symlog, win_targets
-from hackmatrix_rl.agent.networks import (
-    ActorCritic,
-    AuxiliaryHead,
-    MLPActorCritic,
-    add_auxiliary_head,
-)
+from hackmatrix_rl.agent.networks import AuxiliaryHead, MLPActorCritic, add_auxiliary_head
 from hackmatrix_rl.env import EnvSpec, env_keys
 from hackmatrix_rl.evaluation import PolicyAgent
 
@@ -78,12 +74,13 @@ def test_the_head_learns_what_each_action_brings():
     np.testing.assert_allclose(jax.nn.sigmoid(logit), ends, atol=0.1)
 
 
-def test_a_rollout_keeps_the_parts_of_the_reward_if_asked():
-    @eqx.filter_jit
-    def collect(collector):
-        actors = start_collector(PROBE, PLAIN, env_keys(KEY, 8))
-        return collector(PLAIN, PROBE, actors)[0]
+@eqx.filter_jit
+def collect(collector):
+    actors = start_collector(PROBE, PLAIN, env_keys(KEY, 8))
+    return collector(PLAIN, PROBE, actors)[0]
 
+
+def test_a_rollout_keeps_the_parts_of_the_reward_if_asked():
     rollout = collect(RolloutCollector(16, terms=("all",)))
     assert rollout.terms.dtype == jnp.float16
     np.testing.assert_allclose(rollout.terms[..., 0], symlog(rollout.reward), rtol=1e-3)
@@ -93,11 +90,6 @@ def test_a_rollout_keeps_the_parts_of_the_reward_if_asked():
 
 
 def test_a_rollout_keeps_the_log_probabilities_of_all_actions_if_asked():
-    @eqx.filter_jit
-    def collect(collector):
-        actors = start_collector(PROBE, PLAIN, env_keys(KEY, 8))
-        return collector(PLAIN, PROBE, actors)[0]
-
     rollout = collect(RolloutCollector(4, keep_log_probs=True))
     taken = np.take_along_axis(np.asarray(rollout.log_probs), rollout.action[..., None], -1)
     np.testing.assert_array_equal(taken[..., 0], rollout.log_prob)
@@ -126,8 +118,7 @@ def test_at_the_other_minibatches_the_gradient_has_no_auxiliary_part(number):
     assert metrics.auxiliary.due == 0
     for leaf in jax.tree.leaves(eqx.filter(found.auxiliary, eqx.is_array)):
         np.testing.assert_array_equal(leaf, 0.0)
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(plain), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+    assert_close(found, plain, rtol=1e-6, atol=1e-8)
     assert metrics.policy_loss == plain_metrics.policy_loss
 
 
@@ -184,16 +175,11 @@ def test_what_is_not_due_is_in_a_branch_that_is_not_taken():
     assert inside >= 6  # three products of the head, and two of the gradient for each
 
 
-class Closed(ActorCritic):
-    def __call__(self, observation, carry):
-        return observation[:3], observation[0], carry
-
-
 def test_what_it_cannot_do_without_is_named():
     batch = random_batch(PLAIN, SPEC)
     loss = PPOLoss(auxiliary=AuxiliaryLoss(1.0))
     with pytest.raises(ValueError, match="Closed is no TrunkActorCritic"):
-        add_auxiliary_head(Closed(), SPEC, key=KEY)
+        add_auxiliary_head(Closed(PLAIN), SPEC, key=KEY)
     with pytest.raises(ValueError, match="no parts of the reward"):
         add_auxiliary_head(PLAIN, EnvSpec(3, SPEC.observation), key=KEY)
     with pytest.raises(ValueError, match="add_auxiliary_head"):

@@ -18,6 +18,7 @@ from hackmatrix_rl.agent.precision import (
 
 F32, BF16, F16 = (jnp.dtype(name) for name in ("float32", "bfloat16", "float16"))
 BOARD = probes.Probe({}, board=True).spec
+MLP = build_network("mlp", BOARD, width=8, key=jax.random.key(0))
 
 
 class Module(eqx.Module):
@@ -32,14 +33,8 @@ class Module(eqx.Module):
 def module() -> Module:
     weight = jnp.array([1.0, 2.0, 1.001], jnp.float32)
     statistic = NonTrainable(jnp.full((3,), 1.001, jnp.float32))
-    return Module(
-        weight,
-        jnp.int32(3),
-        jax.random.key(0),
-        NonTrainable(np.ones(3, np.float32)),
-        statistic,
-        "mine",
-    )
+    table = NonTrainable(np.ones(3, np.float32))
+    return Module(weight, jnp.int32(3), jax.random.key(0), table, statistic, "mine")
 
 
 def test_only_parameters_are_cast():
@@ -167,24 +162,20 @@ def test_what_is_no_precision_is_a_clear_error(name, says):
         precision(name)
 
 
-def test_a_part_is_computed_in_a_dtype_of_its_own():
-    network = build_network("mlp", BOARD, width=8, key=jax.random.key(0))
+def test_a_part_is_computed_in_a_dtype_of_its_own_and_of_several_patterns_the_last_counts():
     policy = precision("bf16", {".heads.value*": "f32", ".layers[0]*": "f16"})
-    policy.check(network)
-    cast = policy.cast_to_compute(network)
+    policy.check(MLP)
+    cast = policy.cast_to_compute(MLP)
     assert cast.heads.value.weight.dtype == cast.heads.value.bias.dtype == F32
     assert cast.heads.policy.weight.dtype == BF16
     assert cast.layers[0].weight.dtype == F16
     assert cast.layers[1].weight.dtype == BF16
 
-
-def test_of_several_patterns_that_match_the_last_counts():
-    network = build_network("mlp", BOARD, width=8, key=jax.random.key(0))
     for table, expected in (
         ({".heads*": "f32", "*.weight": "f16"}, F16),
         ({"*.weight": "f16", ".heads*": "f32"}, F32),
     ):
-        cast = precision("bf16", table).cast_to_compute(network)
+        cast = precision("bf16", table).cast_to_compute(MLP)
         assert cast.heads.value.weight.dtype == expected
 
 
@@ -213,9 +204,8 @@ def test_where_dtypes_change_between_layers_activations_are_cast(name):
 
 @pytest.mark.parametrize("pattern", [".head.value*", ".layers[9]*", ".heads.value", "heads*"])
 def test_a_pattern_that_matches_nothing_is_named_with_what_there_is(pattern):
-    network = build_network("mlp", BOARD, width=8, key=jax.random.key(0))
     with pytest.raises(ValueError, match=r"matches no parameter.*\.layers\[0\]\.weight") as error:
-        precision("bf16", {pattern: "f32"}).check(network)
+        precision("bf16", {pattern: "f32"}).check(MLP)
     assert repr(pattern) in str(error.value)
 
 

@@ -145,48 +145,48 @@ class ShufflesActions(PPOLoss):
         return PPOLoss.__call__(self, policy, other)
 
 
-@pytest.mark.nightly
-def test_the_discounting_probe_catches_a_wrong_discount():
-    assert values(train(probes.discounting(), gae=GAE(0.99, 0.95)))[0] > 0.96
+def leaks(trainer):
+    return np.abs(values(trainer)[:3] - np.array([0.0, 10.0, 0.0])).max() > 2.0
+
+
+def of_gae(kind):
+    return {"gae": kind(probes.DISCOUNT, 0.95)}
+
+
+# The probe, what is wrong, and what shows it; longer trainings for values that grow slowly.
+CAUGHT = {
+    "discount": (probes.discounting, {"gae": GAE(0.99, 0.95)}, lambda t: values(t)[0] > 0.96),
+    "truncation taken for termination": (
+        *(probes.truncation, {"updates": 300, **of_gae(TakesTruncationForTermination)}),
+        lambda t: values(t)[0] < 5.0,
+    ),
+    "termination taken for truncation": (
+        *(probes.termination, of_gae(TakesTerminationForTruncation)),
+        lambda t: values(t)[0] > 3.5,
+    ),
+    "values of the next episode": (
+        *(probes.reset_leak, {"updates": 300, **of_gae(BootstrapsFromTheNextEpisode)}, leaks),
+    ),
+    "a trace over resets": (
+        *(probes.reset_leak, {"updates": 300, **of_gae(RunsTheTraceOverResets)}, leaks),
+    ),
+    "a mask that is ignored": (
+        *(probes.mask_matters, {"num_steps": None, "collector": IgnoresTheMask(8)}),
+        lambda t: values(t)[0] > 1.5,
+    ),
+    "a loss that sees nothing": (
+        *(probes.observation_matters, {"loss": SeesNothing(ent_coef=0.001)}),
+        lambda t: np.diag(probes.chances(t)[:3]).min() < 0.6,
+    ),
+    "actions that are mixed up": (
+        *(probes.action_matters, {"loss": ShufflesActions(ent_coef=0.001)}),
+        lambda t: probes.chances(t)[0, 1] < 0.95,
+    ),
+}
 
 
 @pytest.mark.nightly
-def test_the_truncation_probe_catches_truncation_taken_for_termination():
-    wrong = TakesTruncationForTermination(probes.DISCOUNT, 0.95)
-    assert values(train(probes.truncation(), updates=300, gae=wrong))[0] < 5.0
-
-
-@pytest.mark.nightly
-def test_the_termination_probe_catches_termination_taken_for_truncation():
-    wrong = TakesTerminationForTruncation(probes.DISCOUNT, 0.95)
-    assert values(train(probes.termination(), gae=wrong))[0] > 3.5
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("broken", [BootstrapsFromTheNextEpisode, RunsTheTraceOverResets])
-def test_the_reset_probe_catches_what_leaks(broken):
-    wrong = broken(probes.DISCOUNT, 0.95)
-    found = values(train(probes.reset_leak(), updates=300, gae=wrong))[:3]
-    assert np.abs(found - np.array([0.0, 10.0, 0.0])).max() > 2.0
-
-
-@pytest.mark.nightly
-def test_the_mask_probe_catches_a_mask_that_is_ignored():
-    trainer = probes.make_trainer(
-        probes.mask_matters(), num_steps=None, collector=IgnoresTheMask(8)
-    )
-    trainer.start(jax.random.key(1))
-    trainer.dispatch(100)
-    assert values(trainer)[0] > 1.5
-
-
-@pytest.mark.nightly
-def test_the_observation_probe_catches_a_loss_that_sees_nothing():
-    trainer = train(probes.observation_matters(), loss=SeesNothing(ent_coef=0.001))
-    assert np.diag(probes.chances(trainer)[:3]).min() < 0.6
-
-
-@pytest.mark.nightly
-def test_the_action_probe_catches_actions_that_are_mixed_up():
-    trainer = train(probes.action_matters(), loss=ShufflesActions(ent_coef=0.001))
-    assert probes.chances(trainer)[0, 1] < 0.95
+@pytest.mark.parametrize("wrong", CAUGHT)
+def test_a_probe_catches_what_it_is_there_to_catch(wrong):
+    probe, broken, shows = CAUGHT[wrong]
+    assert shows(train(probe(), **broken))

@@ -2,16 +2,16 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from training.states import assert_close
 
 from agent import probes
-from agent.builders import random_batch
+from agent.builders import Closed, random_batch
 from hackmatrix_rl.agent import AuxiliaryLoss, PPOLoss
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
-    ActorCritic,
+    GRUActorCritic,
     ResidualActorCritic,
     add_auxiliary_head,
     build_network,
@@ -21,6 +21,7 @@ from hackmatrix_rl.agent.networks import (
 SPEC = probes.Probe({}, board=True).spec
 KEY = jax.random.key(0)
 LOSS = PPOLoss(value_clip=0.2)
+CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 BLOCKS = ("residual", "resnet", "transformer")
 """The networks of equal blocks."""
 
@@ -34,12 +35,6 @@ def gradient(policy, batch, remat="none", loss=LOSS):
     return of(policy, batch)
 
 
-def assert_close(one, other, rtol=1e-5):
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("name", "remat"),
     [
@@ -50,7 +45,7 @@ def assert_close(one, other, rtol=1e-5):
 def test_the_gradient_is_that_without(name, remat):
     policy = build_network(name, SPEC, width=8, key=KEY)
     batch = random_batch(policy, SPEC)
-    assert_close(gradient(policy, batch, remat), gradient(policy, batch))
+    assert_close(gradient(policy, batch, remat), gradient(policy, batch), **CLOSE)
 
 
 @pytest.mark.parametrize("remat", ["blocks", "full"])
@@ -60,26 +55,13 @@ def test_an_auxiliary_loss_sees_the_same_hidden_layer(remat):
     loss = PPOLoss(auxiliary=AuxiliaryLoss(0.5))
     plain, metrics = gradient(policy, batch, loss=loss)
     assert np.abs(plain.auxiliary.terms.weight).max() > 0
-    assert_close(gradient(policy, batch, remat, loss), (plain, metrics))
-
-
-class Plain(ActorCritic):
-    """A custom network, that says nothing of a hidden layer or of blocks."""
-
-    layer: eqx.nn.Linear
-
-    def initial_carry(self):
-        return jnp.zeros(2, jnp.float32)
-
-    def __call__(self, observation, carry):
-        found = self.layer(jnp.concatenate([observation, carry]))
-        return found[:3], found[3], jnp.tanh(found[4:])
+    assert_close(gradient(policy, batch, remat, loss), (plain, metrics), **CLOSE)
 
 
 def test_a_network_of_ones_own_can_be_recomputed_whole():
-    policy = Plain(eqx.nn.Linear(6, 6, key=KEY))
+    policy = Closed(GRUActorCritic(SPEC, width=8, key=KEY))
     batch = random_batch(policy, SPEC)
-    assert_close(gradient(policy, batch, "full"), gradient(policy, batch))
+    assert_close(gradient(policy, batch, "full"), gradient(policy, batch), **CLOSE)
 
 
 def temporary_bytes(remat):

@@ -21,6 +21,7 @@ from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError
 
 CENTRES = np.linspace(-10, 10, 101)
+PLAIN = build_network("mlp", CartPole().spec, width=8, key=jax.random.key(0))
 
 
 @pytest.mark.parametrize("smoothing", [0.75, None])
@@ -98,9 +99,8 @@ def batch_of(network):
 
 @pytest.mark.parametrize("loss", [PPOLoss(vf_coef=1.0, ent_coef=0.0), CloneLoss(vf_coef=1.0)])
 def test_the_losses_minimise_what_the_head_asks_for(loss):
-    plain = build_network("mlp", CartPole().spec, width=8, key=jax.random.key(0))
-    changed = with_value_head(plain, "hl-gauss", key=jax.random.key(1))
-    batch = batch_of(plain)
+    changed = with_value_head(PLAIN, "hl-gauss", key=jax.random.key(1))
+    batch = batch_of(PLAIN)
     _, metrics = loss(changed, batch)
     hidden = [changed.trunk(seen[0], ())[0] for seen in batch.observation]
     expected = [
@@ -108,21 +108,16 @@ def test_the_losses_minimise_what_the_head_asks_for(loss):
         for each, target in zip(hidden, batch.value_target, strict=True)
     ]
     assert metrics.value_loss == pytest.approx(float(np.mean(expected)), rel=1e-5)
-    assert loss(plain, batch)[1].value_loss != metrics.value_loss
+    assert loss(PLAIN, batch)[1].value_loss != metrics.value_loss
 
 
-def test_a_clip_of_the_value_is_refused():
-    plain = build_network("mlp", CartPole().spec, width=8, key=jax.random.key(0))
-    changed = with_value_head(plain, "two-hot", key=jax.random.key(1))
+def test_a_clip_of_the_value_plain_returns_and_unknown_heads_are_refused():
+    changed = with_value_head(PLAIN, "two-hot", key=jax.random.key(1))
     with pytest.raises(ValueError, match=r"value_clip=0.2 clips squared errors"):
-        PPOLoss(value_clip=0.2)(changed, batch_of(plain))
+        PPOLoss(value_clip=0.2)(changed, batch_of(PLAIN))
     with pytest.raises(ConfigError, match=r"--value-clip 0.2 clips squared errors"):
         PPOConfig(value_head="two-hot", value_clip=0.2)
-
-
-def test_plain_returns_and_unknown_heads_are_refused():
     with pytest.raises(ConfigError, match=r"Use --value-scale standard or compressed"):
         PPOConfig(value_head="hl-gauss", value_scale="none")
-    plain = build_network("mlp", CartPole().spec, width=8, key=jax.random.key(0))
     with pytest.raises(ValueError, match="there is scalar, hl-gauss, two-hot"):
-        with_value_head(plain, "gauss", key=jax.random.key(1))
+        with_value_head(PLAIN, "gauss", key=jax.random.key(1))

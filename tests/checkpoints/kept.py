@@ -43,8 +43,13 @@ def forge(run, change):
 def forge_config(run, **settings):
     """Changes settings wherever a run's folder has them."""
     forge(run, lambda metadata: metadata["config"].update(settings))
-    file = run / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
+    edit(run / "config.json", **settings)
+
+
+def edit(file, **changes):
+    """Changes what a JSON file holds."""
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    return file
 
 
 def content(folder):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cli.commands import assert_refused, invoke
+from training.states import assert_same
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.checkpoints import initial_weights, load
@@ -54,8 +55,7 @@ def test_weights_and_units_of_the_value_come_along_and_nothing_else(run):
 def test_the_other_league_is_a_start(run):
     there = load(run)
     policy, _ = initial_weights(config_of(run, league="no-rewind"), there.policy)
-    for one, other in zip(jax.tree.leaves(policy), jax.tree.leaves(there.policy), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(policy, there.policy)
 
 
 def test_a_head_for_the_auxiliary_loss_begins_anew(run):
@@ -63,12 +63,7 @@ def test_a_head_for_the_auxiliary_loss_begins_anew(run):
     there = load(run).policy
     policy = config.policy(key=jax.random.key(3))
     found, _ = initial_weights(config, policy)
-    for one, other in zip(jax.tree.leaves(found.headless), jax.tree.leaves(there), strict=True):
-        np.testing.assert_array_equal(one, other)
-    for one, other in zip(
-        jax.tree.leaves(found.auxiliary), jax.tree.leaves(policy.auxiliary), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
+    assert_same((found.headless, found.auxiliary), (there, policy.auxiliary))
 
 
 def test_another_kind_of_value_head_begins_anew(run):

@@ -5,7 +5,7 @@ import json
 import jax
 import numpy as np
 import pytest
-from cli.commands import assert_refused, invoke
+from cli.commands import assert_refused, done, invoke
 
 from hackmatrix_rl.checkpoints import FORMAT, find_checkpoint, load, read_arrays, read_metadata
 from hackmatrix_rl.env import game_identity
@@ -100,8 +100,7 @@ def test_the_policies_of_both_formats_are_the_same(tmp_path):
 
 
 def test_its_training_goes_on(run):
-    result = invoke("train", "--resume-run", run, "--total-timesteps", 1024)
-    assert result.exit_code == 0, result.output
+    result = done("train", "--resume-run", run, "--total-timesteps", 1024)
     # Both have the names of 0.1; what goes on has those of today.
     assert "read under the old names num_epochs (now update_epochs), " in " ".join(
         result.output.split()

@@ -10,6 +10,13 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
+def done(*arguments: object) -> Result:
+    """Runs `hackmatrix-rl` with these arguments, which must go well."""
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
 def assert_refused(result: Result, *parts: str) -> None:
     """A bad value: one line that says all of these, exit status 2."""
     assert result.exit_code == 2, result.output

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .commands import invoke
+from .commands import done
 
 
 @pytest.fixture(scope="package")
@@ -24,9 +24,6 @@ def trained(tmp_path_factory):
     with (folder.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not output.exists():
-            result = invoke(
-                "train", "--preset", "debug", "--eval-episodes", "4", "--run-dir", folder
-            )
-            assert result.exit_code == 0, result.output
+            result = done("train", "--preset", "debug", "--eval-episodes", "4", "--run-dir", folder)
             output.write_text(result.output)
     return folder, output.read_text()

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 GAMES = ("--episodes", "4", "--num-envs", "4")
 
@@ -10,8 +10,7 @@ GAMES = ("--episodes", "4", "--num-envs", "4")
 @pytest.mark.slow
 def test_an_analysis_is_a_page_or_json(tmp_path):
     page = tmp_path / "page.html"
-    result = invoke("analyze", "runner", *GAMES, "--output", page)
-    assert result.exit_code == 0, result.output
+    result = done("analyze", "runner", *GAMES, "--output", page)
     assert f"Open in a browser: {page}" in result.stdout
     assert "by its own rule, seed 0" in result.stdout
     assert "How runner plays" in page.read_text(encoding="utf-8")

@@ -13,13 +13,17 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-def output_of(folder, *arguments):
-    """What a command prints in a folder, with nothing compiled before."""
+def output_of(folder, cache, *arguments):
+    """What a command prints in a folder.
+
+    What was compiled before is not compiled again: where the compiler fails, it leaves nothing.
+    """
     own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    given = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "", "JAX_COMPILATION_CACHE_DIR": cache}
     done = subprocess.run(
         [sys.executable, "-m", "hackmatrix_rl", *map(str, arguments)],
         cwd=folder,
-        env=own | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "", "XDG_CACHE_HOME": str(folder)},
+        env=own | given,
         capture_output=True,
         text=True,
         timeout=300,
@@ -29,23 +33,23 @@ def output_of(folder, *arguments):
 
 
 @pytest.mark.parametrize("games", [pytest.param(1, marks=pytest.mark.nightly), 8])
-def test_few_games_on_one_device_train(games, tmp_path):
+def test_few_games_on_one_device_train(games, tmp_path, cache):
     flags = ("--preset", "debug", "--num-envs", games, "--num-minibatches", 1)
     small = ("--num-steps", 4, "--total-timesteps", 8, "--eval-episodes", 0)
-    assert "100%" in output_of(tmp_path, "train", *flags, *small)
+    assert "100%" in output_of(tmp_path, cache, "train", *flags, *small)
 
 
 @pytest.mark.nightly
-def test_q_learning_trains_on_a_cpu_of_two_devices(tmp_path):
+def test_q_learning_trains_on_a_cpu_of_two_devices(tmp_path, cache):
     flags = ("--preset", "max", "--total-timesteps", 4096, "--learning-starts", 1024)
-    told = output_of(tmp_path, "train", *flags, "--eval-episodes", 4)
+    told = output_of(tmp_path, cache, "train", *flags, "--eval-episodes", 4)
     assert "a gradient step on 128 sequences of 10 actions" in told
     assert "trained to the end at 4,096 steps; saved" in told
 
 
 @pytest.mark.nightly
-def test_self_play_trains_on_a_cpu_of_two_devices(tmp_path):
+def test_self_play_trains_on_a_cpu_of_two_devices(tmp_path, cache):
     flags = ("--cpu-devices", 2, "--num-games", 100, "--num-simulations", 8)
-    told = output_of(tmp_path, "selfplay", *flags, "--league-size", 1, "--league-games", 2)
+    told = output_of(tmp_path, cache, "selfplay", *flags, "--league-size", 1, "--league-games", 2)
     assert "(2 x cpu)" in told
     assert "Against the perfect player: " in told

@@ -8,16 +8,15 @@ import pytest
 from hackmatrix_rl.bench import Part, Speed
 from hackmatrix_rl.game import GameConfig
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 
 @pytest.mark.slow
 def test_bench_measures_environment_update_and_training(tmp_path):
     file = tmp_path / "bench.json"
-    result = invoke(
+    result = done(
         "bench", "--preset", "debug", "--mesh", "data=2", "--repeats", "3", "--json", file
     )
-    assert result.exit_code == 0, result.output
     found = json.loads(file.read_text())
     assert found.keys() == {
         *("env", "update", "train", "peak_memory_bytes", "device", "versions", "sizes")
@@ -80,8 +79,7 @@ def test_a_full_bench_measures_young_and_late_games_and_training(tmp_path, monke
     monkeypatch.setattr("hackmatrix_rl.bench._full_benchmark.PRECISIONS", ("f32",))
     file = tmp_path / "full.json"
     sizes = ("--preset", "debug", "--sizes", "16", "--mesh", "data=2", "--repeats", "2")
-    result = invoke("bench", "--full", *sizes, "--json", file)
-    assert result.exit_code == 0, result.output
+    done("bench", "--full", *sizes, "--json", file)
     found = json.loads(file.read_text())
     assert found["complete"]
     parts = [(part["part"], part["precision"]) for part in found["parts"]]
@@ -118,8 +116,7 @@ def test_what_finds_no_room_is_told_and_the_rest_goes_on(monkeypatch):
     monkeypatch.setattr(
         "hackmatrix_rl.bench._full_benchmark.available_memory", lambda: (1000, "RAM")
     )
-    result = invoke("bench", "--full", "--preset", "debug", "--sizes", "16,64")
-    assert result.exit_code == 0, result.output
+    result = done("bench", "--full", "--preset", "debug", "--sizes", "16,64")
     said = [line for line in result.output.splitlines() if " games: " in line]
     assert len(said) == 4  # two sizes of the environment, training in two precisions
     assert all("needs" in line and "bytes" in line for line in said)

@@ -14,7 +14,7 @@ from hackmatrix_rl.evaluation import judge
 from hackmatrix_rl.runs import Comparison
 from hackmatrix_rl.runs._compare import Contender, Measured
 
-from .commands import invoke
+from .commands import assert_refused, done, invoke
 
 PROBE = probes.observation_matters()
 
@@ -51,8 +51,7 @@ def write(folder, **files):
 def test_a_contender_that_is_as_good_ends_with_0(tmp_path, small):
     (file,) = write(tmp_path, plain="learning_rate = 0.01")
     short = ("--seeds", 2, "--total-timesteps", 4000, "--episodes", 64)
-    result = invoke("compare", file, file, *short, "--json")
-    assert result.exit_code == 0, result.output
+    result = done("compare", file, file, *short, "--json")
     found = json.loads(result.stdout)
     assert found["verdict"] == "within"
     assert found["seeds"] == 2
@@ -108,8 +107,7 @@ def test_what_is_not_shown_is_said_with_what_would_show_it_and_ends_with_11(tmp_
 
 def test_precision_is_the_ready_case(small, compared):
     compared([[1.0], [1.0]], [[1.0], [1.0]])
-    result = invoke("compare", "--precision", "--preset", "debug", "--json")
-    assert result.exit_code == 0, result.output
+    result = done("compare", "--precision", "--preset", "debug", "--json")
     found = json.loads(result.stdout)
     assert (found["baseline"]["name"], found["candidate"]["name"]) == ("f32", "bf16")
     assert [config.precision for _, config in small] == ["f32", "bf16"]
@@ -119,7 +117,7 @@ def test_precision_is_the_ready_case(small, compared):
 def test_precision_of_a_file(tmp_path, small, compared):
     compared([[1.0], [1.0]], [[1.0], [1.0]])
     (file,) = write(tmp_path, mine='precision = "f16"\nwidth = 5')
-    assert invoke("compare", "--precision", file).exit_code == 0
+    done("compare", "--precision", file)
     assert [(config.precision, config.width) for _, config in small] == [("f32", 5), ("bf16", 5)]
 
 
@@ -147,11 +145,7 @@ def test_files_of_one_name_are_told_apart(tmp_path, small, compared):
 def test_what_cannot_work_gets_one_line(arguments, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, a="learning_rate = 0.01", wrong='precision = "f8"')
-    result = invoke("compare", *arguments)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert says in line
+    assert_refused(invoke("compare", *arguments), says)
 
 
 def test_two_devices_are_refused(tmp_path, monkeypatch):

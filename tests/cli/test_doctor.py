@@ -5,7 +5,7 @@ import json
 import jax
 import pytest
 
-from .commands import invoke
+from .commands import done, invoke
 
 PARTS = ["versions", "devices", "memory", "cache", "training", "wandb"]
 
@@ -20,8 +20,7 @@ def parts(result):
 
 
 def test_it_looks_at_every_part_and_trains():
-    result = invoke("doctor")
-    assert result.exit_code == 0, result.output
+    result = done("doctor")
     for part in PARTS:
         assert f" {part} " in result.stdout
     assert "an update of" in result.stdout
@@ -59,8 +58,7 @@ def test_what_could_be_better_is_a_note(monkeypatch):
 
 
 def test_the_version_names_jax_the_rules_and_the_devices():
-    result = invoke("--version")
-    assert result.exit_code == 0
+    result = done("--version")
     assert f"jax {jax.__version__}" in result.stdout
     assert "rules 1" in result.stdout
     assert "devices cpu" in result.stdout

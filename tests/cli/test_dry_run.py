@@ -8,14 +8,13 @@ import pytest
 from hackmatrix_rl.runs import find_resumable_run
 from hackmatrix_rl.runs._settings import check_network
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 
 @pytest.mark.slow
 def test_a_dry_run_says_what_would_be_done_and_leaves_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = invoke("train", "--preset", "debug", "--mesh", "data=2", "--dry-run")
-    assert result.exit_code == 0, result.output
+    result = done("train", "--preset", "debug", "--mesh", "data=2", "--dry-run")
     for part in (
         *("Algorithm: ppo, the choice of --preset debug", "data=2: 2 x cpu"),
         *("2,048 in 8 updates of 256", "parameters", "on each device", "each device sends"),

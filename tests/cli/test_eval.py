@@ -4,21 +4,23 @@ import pytest
 
 from hackmatrix_rl.view.replays import Replay
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["trained", "random", "runner"])
-def test_json_is_one_object_and_nothing_else(target, trained):
+@pytest.mark.parametrize(
+    ("target", "league"), [("trained", "original"), ("random", "original"), ("runner", "no-rewind")]
+)
+def test_json_is_one_object_and_nothing_else(target, league, trained):
     place = trained[0] if target == "trained" else target
-    result = invoke("eval", place, "--episodes", "8", "--seed", "1", "--json")
-    assert result.exit_code == 0, result.output
+    given = ("--league", league, "--episodes", "8", "--seed", "1", "--json")
+    result = done("eval", place, *given)
     assert len(result.stdout.splitlines()) == 1
     found = json.loads(result.stdout)
     assert found.keys() == {
         *("episodes", "return", "length", "score", "stage", "win_rate", "league")
     }
-    assert found["league"] == "original"
+    assert found["league"] == league
     assert found["episodes"] == 8
     for name in ("return", "length", "score", "win_rate"):
         assert found[name].keys() == {"mean", "ci95"}
@@ -41,17 +43,10 @@ def test_a_policy_plays_only_in_the_league_of_its_training(trained):
 
 
 @pytest.mark.slow
-def test_a_script_plays_in_any_league():
-    result = invoke("eval", "runner", "--league", "no-rewind", "--episodes", "8")
-    assert result.exit_code == 0, result.output
-    assert "league no-rewind" in result.stdout
-
-
-@pytest.mark.slow
 def test_without_json_there_is_a_table(trained):
-    result = invoke("eval", trained[0], "--episodes", "8")
-    assert result.exit_code == 0
-    for row in ("return", "stage reached", "win rate", "score", "length", "ended in stage 1"):
+    result = done("eval", trained[0], "--episodes", "8")
+    rows = ("return", "stage reached", "win rate", "score", "length", "ended in stage 1")
+    for row in (*rows, "league original"):
         assert row in result.output
 
 
@@ -59,8 +54,7 @@ def test_without_json_there_is_a_table(trained):
 def test_games_are_written_as_replays(trained, tmp_path):
     folder = tmp_path / "some" / "replays"
     given = ("--episodes", 8, "--seed", 1, "--json", "--save-replays", "best:2,worst:1")
-    result = invoke("eval", trained[0], *given, "--replay-dir", folder)
-    assert result.exit_code == 0, result.output
+    result = done("eval", trained[0], *given, "--replay-dir", folder)
     plain = invoke("eval", trained[0], "--episodes", 8, "--seed", 1, "--json")
     assert result.stdout == plain.stdout
     assert f"3 replays in {folder}" in result.stderr
@@ -97,15 +91,13 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
 def test_a_network_searches_and_its_game_can_be_watched(tmp_path):
     folder = tmp_path / "replays"
     kept = ("--save-replays", "best:4", "--replay-dir", folder)
-    result = invoke("eval", "pretrained", "--search", 8, "--episodes", 4, "--seed", 3, *kept)
-    assert result.exit_code == 0, result.output
+    result = done("eval", "pretrained", "--search", 8, "--episodes", 4, "--seed", 3, *kept)
     assert "pretrained --search 8" in result.stdout
     replays = [Replay.load(file) for file in folder.iterdir()]
     assert {replay.player for replay in replays} == {"pretrained --search 8"}
     # The same game alone and in a batch.
     again = tmp_path / "again.json"
-    watched = invoke("watch", "pretrained", "--search", 8, "--seed", 3, "--save", again)
-    assert watched.exit_code == 0, watched.output
+    done("watch", "pretrained", "--search", 8, "--seed", 3, "--save", again)
     replay = Replay.load(again)
     assert replay.player == "pretrained --search 8"
     (same,) = (each for each in replays if each.seed == replay.seed)

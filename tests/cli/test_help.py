@@ -8,22 +8,20 @@ from hackmatrix_rl.cli import main
 from hackmatrix_rl.config import algorithms, algorithms_of, options_of
 from hackmatrix_rl.errors import flag
 
-from .commands import invoke
+from .commands import done, invoke
 
 COMMANDS = main.list_commands(click.Context(main))
 
 
 def test_without_a_command_there_is_help():
-    result = invoke()
-    assert result.exit_code == 0
+    result = done()
     for command in COMMANDS:
         assert re.search(rf"^  {command} ", result.output, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help(command):
-    result = invoke(command, "--help")
-    assert result.exit_code == 0
+    result = done(command, "--help")
     assert "Usage: " in result.output
 
 

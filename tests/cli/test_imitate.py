@@ -8,7 +8,7 @@ from etils import epath
 from hackmatrix_rl.checkpoints import read_arrays
 from hackmatrix_rl.runs.sinks import read_json_lines
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 SMALL = (
     *("--preset", "debug", "--num-envs", 4, "--num-steps", 8, "--width", 8),
@@ -24,9 +24,8 @@ LEARNS = ("imitate", *SMALL, "--total-timesteps", 64)
 def run(tmp_path_factory):
     """A run that has learned from a teacher."""
     run = tmp_path_factory.mktemp("imitate") / "run"
-    done = invoke(*LEARNS, "--teacher", "runner", "--run-dir", run)
-    assert done.exit_code == 0, done.output
-    assert "Teacher: runner" in done.stdout
+    told = done(*LEARNS, "--teacher", "runner", "--run-dir", run)
+    assert "Teacher: runner" in told.stdout
     return run
 
 
@@ -42,8 +41,7 @@ def test_a_run_learns_from_a_teacher_and_train_resumes_it(run):
         for name in read_arrays(epath.Path(run / "checkpoints" / "2"), "training").arrays
     )
 
-    again = invoke("train", "--resume-run", run, "--total-timesteps", 96)
-    assert again.exit_code == 0, again.output
+    done("train", "--resume-run", run, "--total-timesteps", 96)
     assert read_json_lines(run / "metrics.jsonl")[-1]["env_steps"] == 96
 
 
@@ -51,8 +49,7 @@ def test_a_run_learns_from_a_teacher_and_train_resumes_it(run):
 def test_a_student_learns_what_a_search_would_draw(run, tmp_path):
     student = tmp_path / "student"
     searches = ("--teacher", run, "--teacher-search", 2, "--soft-labels", "--init", run)
-    done = invoke(*LEARNS, *searches, "--run-dir", student)
-    assert done.exit_code == 0, done.output
+    done(*LEARNS, *searches, "--run-dir", student)
     stored = json.loads((student / "config.json").read_text())
     assert (stored["teacher_search"], stored["soft_labels"]) == (2, True)
     held = read_arrays(epath.Path(student / "checkpoints" / "2"), "training").arrays

@@ -10,7 +10,7 @@ from hackmatrix_rl.search import Searcher
 from hackmatrix_rl.view.replays import Match, Replay
 from hackmatrix_rl.view.terminal import Seat
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_settings_that_cannot_work_get_one_line(replay, tmp_path):
 
 
 def test_hints_come_from_a_search(on_terminal):
-    assert invoke("play", "--agent", "pretrained", "--search", 8).exit_code == 0
+    done("play", "--agent", "pretrained", "--search", 8)
     (seat,) = on_terminal
     mind = seat.advise(seat.begin(lambda text: None))
     assert isinstance(mind._player, Searcher)
@@ -57,7 +57,7 @@ def test_hints_come_from_a_search(on_terminal):
 
 
 def test_games_of_a_seed_are_those_of_an_evaluation(on_terminal):
-    assert invoke("play", "--seed", 7).exit_code == 0
+    done("play", "--seed", 7)
     (seat,) = on_terminal
     first, second = seat.begin(lambda progress: None), seat.again()
     assert first.seed == Match.start(7).seed
@@ -73,8 +73,8 @@ def test_without_a_seed_games_differ(on_terminal):
 
 def test_a_replay_is_taken_over_at_a_move(on_terminal, replay):
     told = []
-    assert invoke("play", "--from", replay).exit_code == 0
-    assert invoke("play", "--from", replay, "--move", 0).exit_code == 0
+    done("play", "--from", replay)
+    done("play", "--from", replay, "--move", 0)
     whole, start = on_terminal
     assert whole.begin(told.append).actions == (Action.UP,)
     assert told == ["Playing the replay: move 1 of 1"]

@@ -1,13 +1,13 @@
 """`hackmatrix-rl train --algorithm r2d2`, as users run it."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from processes import assert_same_end, copy_stopped_after
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.r2d2 import SquareRootScale
@@ -18,10 +18,9 @@ from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs import check_unchanged, compose, find_player, run_keys
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._run_hooks import evaluation_key
-from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 SMALL = (
     *("--preset", "debug", "--algorithm", "r2d2", "--num-envs", 8, "--width", 8),
@@ -34,9 +33,8 @@ UPDATES = 12
 
 
 def train(run, *flags):
-    done = invoke("train", *SMALL, *flags, "--run-dir", run)
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    told = done("train", *SMALL, *flags, "--run-dir", run)
+    return told.stdout
 
 
 @pytest.fixture(scope="module")
@@ -134,22 +132,11 @@ def test_both_directions_are_refused_and_what_stays_is_not(tmp_path, name, befor
     check_unchanged(tmp_path, stored, {name: before, "gamma": 0.5, "algorithm": "r2d2"})
 
 
-def without_later(run, update):
-    """The run as if it had been stopped after some update."""
-    for folder in (run / "checkpoints").iterdir():
-        if int(folder.name) > update:
-            shutil.rmtree(folder)
-
-
 def test_a_resumed_run_ends_in_the_same_bits_or_says_what_it_lacks(trained, tmp_path):
     straight, _ = trained
-    run = tmp_path / "run"
-    shutil.copytree(straight, run)
-    without_later(run, 4)
-    again = invoke("train", "--resume-run", run)
-    assert again.exit_code == 0, again.output
-    ends = [read_arrays(find_checkpoint(each), "training") for each in (straight, run)]
-    assert first_difference(*ends) is None
+    run = copy_stopped_after(straight, 4, tmp_path / "run")
+    done("train", "--resume-run", run)
+    assert_same_end(straight, run)
 
 
 def test_the_buffer_can_be_left_out_of_checkpoints(trained, tmp_path):
@@ -163,9 +150,7 @@ def test_the_buffer_can_be_left_out_of_checkpoints(trained, tmp_path):
         everything.keys() - kept.keys()
     )
     assert all(np.array_equal(kept[name], everything[name]) for name in kept)
-    without_later(run, 8)
-    again = invoke("train", "--resume-run", run)
-    assert again.exit_code == 0, again.output
+    again = done("train", "--resume-run", copy_stopped_after(run, 8, tmp_path / "stopped"))
     assert "the games go on; the buffer begins empty" in again.stdout
     assert "trained to the end at 384 steps" in again.stdout
 
@@ -210,8 +195,7 @@ def test_other_weights_of_the_same_rewards_empty_the_buffer(trained, tmp_path):
     run = tmp_path / "run"
     flags = ("--total-timesteps", 128, "--learning-starts", 0, "--eval-episodes", 0)
     train(run, *flags, "--reward", "kills=0")
-    again = invoke("train", "--resume-run", run, "--total-timesteps", 160, "--reward", "kills=5")
-    assert again.exit_code == 0, again.output
+    again = done("train", "--resume-run", run, "--total-timesteps", 160, "--reward", "kills=5")
     assert "--reward changed: it was kills=0, and is kills=5 from here on" in again.stdout
     assert GO_ON in again.stdout
     stored = read_arrays(find_checkpoint(run), "training").arrays

@@ -1,14 +1,13 @@
 import pytest
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 
 @pytest.mark.slow
 def test_a_run_has_a_page(trained, tmp_path):
     folder, _ = trained
     page = tmp_path / "page.html"
-    result = invoke("report", folder, "--output", page)
-    assert result.exit_code == 0, result.output
+    result = done("report", folder, "--output", page)
     assert result.stdout == f"{page}\n"
     text = page.read_text()
     for part in ("trained to the end at 2,048 steps", "update-00000008", "mean return", "runner"):

@@ -7,7 +7,7 @@ import pytest
 
 from hackmatrix_rl.runs.sinks import read_json_lines
 
-from .commands import invoke
+from .commands import done
 
 pytestmark = pytest.mark.slow
 
@@ -19,8 +19,7 @@ def resumed(trained, tmp_path_factory):
     shutil.copytree(trained[0], folder)
     more = ("--total-timesteps", 3072, "--eval-episodes", 2)
     weights = "victory=0.1, step_penalty=2,score_gain=0"
-    result = invoke("train", "--resume-run", folder, "--reward", weights, *more)
-    assert result.exit_code == 0, result.output
+    result = done("train", "--resume-run", folder, "--reward", weights, *more)
     return folder, result.output
 
 
@@ -44,8 +43,7 @@ def test_the_rows_have_both_returns_from_there_on(resumed):
 
 
 def test_a_policy_of_another_reward_plays_and_its_return_is_the_games(resumed):
-    result = invoke("eval", resumed[0], "--episodes", 2, "--json")
-    assert result.exit_code == 0, result.output
+    result = done("eval", resumed[0], "--episodes", 2, "--json")
     found = json.loads(result.stdout)
     assert {"return", "score"} <= found.keys()
     summary = json.loads((resumed[0] / "summary.json").read_text())

@@ -1,21 +1,20 @@
 """`hackmatrix-rl selfplay`, as users run it."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import jax
 import pytest
+from processes import assert_same_end, copy_stopped_after
 
 from hackmatrix_rl.algorithms.self_play import load_self_play
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.runs._resume import restore_training
-from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 SMALL = (
     *("--vertices", 4, "--num-simulations", 4, "--width", 8, "--game-batch-size", 8),
@@ -29,9 +28,8 @@ SMALL = (
 def trained(tmp_path_factory):
     """A run of 40 games, with what it printed."""
     run = tmp_path_factory.mktemp("trained") / "run"
-    done = invoke("selfplay", *SMALL, "--num-games", 40, "--run-dir", run)
-    assert done.exit_code == 0, done.output
-    return run, done.stdout
+    told = done("selfplay", *SMALL, "--num-games", 40, "--run-dir", run)
+    return run, told.stdout
 
 
 def test_a_run_ends_with_its_games_and_plays_a_league(trained):
@@ -59,18 +57,12 @@ def test_a_run_ends_with_its_games_and_plays_a_league(trained):
 
 def test_a_resumed_run_ends_in_the_same_bits(trained, tmp_path):
     straight, _ = trained
-    run = tmp_path / "run"
-    shutil.copytree(straight, run)
-    for folder in (run / "checkpoints").iterdir():
-        if int(folder.name) > 2:
-            shutil.rmtree(folder)
+    run = copy_stopped_after(straight, 2, tmp_path / "run")
     kept = {path.name: path.read_bytes() for path in (run / "league").iterdir()}
     (run / "league" / "000000000040.policy").unlink()
-    again = invoke("selfplay", "--resume-run", run)
-    assert again.exit_code == 0, again.output
+    again = done("selfplay", "--resume-run", run)
     assert "resumed at update 2, " in again.stdout
-    ends = [read_arrays(find_checkpoint(each), "training") for each in (straight, run)]
-    assert first_difference(*ends) is None
+    assert_same_end(straight, run)
     assert {path.name: path.read_bytes() for path in (run / "league").iterdir()} == kept
     assert json.loads((run / "summary.json").read_text()) == json.loads(
         (straight / "summary.json").read_text()
@@ -83,7 +75,7 @@ def test_the_league_is_the_same_however_many_updates_one_call_does(tmp_path):
         run = tmp_path / str(updates)
         flags = ("--num-games", 200, "--updates-per-dispatch", updates, "--run-dir", run)
         whole = ("--save-interval", "none", "--league-games", 0)
-        assert invoke("selfplay", *SMALL, *flags, *whole).exit_code == 0
+        done("selfplay", *SMALL, *flags, *whole)
         leagues.append({path.name: path.read_bytes() for path in (run / "league").iterdir()})
     rows = read_json_lines(run / "metrics.jsonl")
     assert rows[0]["updates"] > 1
@@ -95,8 +87,7 @@ def test_the_mesh_changes_no_game(trained, tmp_path):
     straight, _ = trained
     run = tmp_path / "run"
     flags = ("--num-games", 40, "--mesh", "data=2")
-    done = invoke("selfplay", *SMALL, *flags, "--run-dir", run)
-    assert done.exit_code == 0, done.output
+    done("selfplay", *SMALL, *flags, "--run-dir", run)
     one, two = (read_json_lines(each / "metrics.jsonl") for each in (straight, run))
     for name in ("games", "length", "first_wins", "draws"):
         assert [row[name] for row in one if name in row] == [
@@ -107,8 +98,7 @@ def test_the_mesh_changes_no_game(trained, tmp_path):
 def test_the_settings_of_a_file_count(tmp_path):
     file = tmp_path / "small.toml"
     file.write_text("vertices = 5\nnum-games = 7\n[search]\nnum-simulations = 3\n")
-    planned = invoke("selfplay", "--config", file, "--num-games", 9, "--width", 8, "--dry-run")
-    assert planned.exit_code == 0, planned.output
+    planned = done("selfplay", "--config", file, "--num-games", 9, "--width", 8, "--dry-run")
     assert "n=5, k=3" in planned.stdout
     assert "9; 64 at once" in planned.stdout
     assert "3 simulations before each move" in planned.stdout
@@ -121,8 +111,7 @@ def test_the_network_of_a_run_can_be_loaded_and_plays(trained):
     assert loaded.config.num_games == 40
     assert loaded.player().search.num_simulations == 4
     assert loaded.player(9).search.num_simulations == 9
-    shown = invoke("selfplay", "--resume-run", run, "--show-game", "--num-simulations", 2)
-    assert shown.exit_code == 0, shown.output
+    shown = done("selfplay", "--resume-run", run, "--show-game", "--num-simulations", 2)
     moves = [line for line in shown.stdout.splitlines() if line.startswith("move ")]
     assert 5 <= len(moves) <= 6
     assert moves[0].startswith("move 1: player 1 colours ")
@@ -131,8 +120,7 @@ def test_the_network_of_a_run_can_be_loaded_and_plays(trained):
 
 def test_a_report_and_the_other_commands_know_such_a_run(trained):
     run, _ = trained
-    told = invoke("report", run)
-    assert told.exit_code == 0, told.output
+    done("report", run)
     page = (run / "report.html").read_text()
     assert "Elo" in page
     assert "differs from the preset debug" in page
@@ -169,8 +157,7 @@ def test_a_run_keeps_its_board(trained, monkeypatch, change, how):
 def test_the_board_of_a_run_may_be_named_again(trained):
     run, _ = trained
     same = ("--vertices", 4, "--k", 3, "--full-board", "draw")
-    planned = invoke("selfplay", "--resume-run", run, *same, "--num-games", 80, "--dry-run")
-    assert planned.exit_code == 0, planned.output
+    done("selfplay", "--resume-run", run, *same, "--num-games", 80, "--dry-run")
 
 
 def test_a_checkpoint_is_not_taken_up_under_other_rules_in_python(trained):

@@ -6,7 +6,7 @@ import pytest
 
 from hackmatrix_rl.view.replays import Match, Replay
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 
 @pytest.fixture(scope="module")
@@ -15,8 +15,7 @@ def game(tmp_path_factory):
     folder = tmp_path_factory.mktemp("games")
     files = {name: folder / f"game.{name}" for name in ("json", "html")}
     outputs = ("--save", files["json"], "--html", files["html"])
-    result = invoke("watch", "runner", "--seed", 5, *outputs)
-    assert result.exit_code == 0, result.output
+    result = done("watch", "runner", "--seed", 5, *outputs)
     return files, result.stdout
 
 
@@ -26,8 +25,7 @@ def test_watch_writes_the_game_in_each_form_and_replay_shows_the_same(game):
     for file in files.values():
         assert str(file) in said
     assert files["html"].read_text().startswith("<!doctype html>")
-    result = invoke("replay", game[0]["json"])
-    assert result.exit_code == 0, result.output
+    result = done("replay", game[0]["json"])
     assert "Played again, the same end as in the file: runner: 40 moves" in result.stdout
     assert result.stdout.count("reward") == 40
 
@@ -43,8 +41,7 @@ def test_the_replay_is_the_game_of_the_evaluation(game):
 def test_replay_stops_at_a_move(game, tmp_path):
     film = tmp_path / "game.gif"
     given = ("--move", 3, "--agent", "runner", "--terminal", "--gif", film)
-    result = invoke("replay", game[0]["json"], *given)
-    assert result.exit_code == 0, result.output
+    result = done("replay", game[0]["json"], *given)
     assert "Played again, 3 moves" in result.stdout
     assert result.stdout.count("reward") == 3
     assert film.read_bytes().startswith(b"GIF89a")
@@ -52,8 +49,7 @@ def test_replay_stops_at_a_move(game, tmp_path):
 
 def test_another_agent_takes_over(game, tmp_path):
     file = tmp_path / "other.json"
-    result = invoke("watch", "random", "--from", game[0]["json"], "--move", 12, "--save", file)
-    assert result.exit_code == 0, result.output
+    done("watch", "random", "--from", game[0]["json"], "--move", 12, "--save", file)
     before, after = Replay.load(game[0]["json"]), Replay.load(file)
     assert after.actions[:12] == before.actions[:12]
     assert after.actions != before.actions
@@ -124,5 +120,5 @@ def test_a_move_beyond_the_replay_and_a_new_game_beside_it_are_refused(game):
 
 def test_a_game_of_an_evaluation_is_chosen_by_number(tmp_path):
     file = tmp_path / "game.json"
-    assert invoke("watch", "random", "--seed", 5, "--game", 2, "--save", file).exit_code == 0
+    done("watch", "random", "--seed", 5, "--game", 2, "--save", file)
     assert Replay.load(file).seed == Match.start(5, game=2).seed

@@ -3,12 +3,13 @@
 import sys
 import types
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from agent.builders import Closed
+from training.states import assert_same
 
+import hackmatrix_rl as hm
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
@@ -25,9 +26,7 @@ def build(**settings):
 def test_an_auxiliary_loss_adds_a_head_and_changes_nothing_that_acts():
     plain, policy = build(network="residual"), build(network="residual", aux_coefficient=0.1)
     assert policy.auxiliary.terms.bias.shape == (len(TERM_NAMES),)
-    leaves = [jax.tree.leaves(eqx.filter(p, eqx.is_array)) for p in (plain, policy.headless)]
-    for a, b in zip(*leaves, strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_same(plain, policy.headless)
 
 
 def test_without_it_nothing_of_it_is_composed():
@@ -48,19 +47,9 @@ def test_the_measures_reach_the_update():
     assert (step.remat, step.grad_accum, update.sizes.num_minibatches) == ("blocks", 2, 4)
 
 
-class Closed(ActorCritic):
-    """A custom network whose hidden layer nobody sees."""
-
-    def initial_carry(self):
-        return ()
-
-    def __call__(self, observation, carry):
-        return jnp.zeros((28,)), jnp.zeros(()), carry
-
-
 def test_a_network_that_cannot_is_named_with_what_can(monkeypatch):
     module = types.ModuleType("own_networks")
-    module.make = lambda spec, *, width=3, key: Closed()
+    module.make = lambda spec, *, width=3, key: Closed(hm.MLPActorCritic(spec, width=3, key=key))
     monkeypatch.setitem(sys.modules, "own_networks", module)
     with pytest.raises(ConfigError) as error:
         build(network="own_networks:make", aux_coefficient=0.5)

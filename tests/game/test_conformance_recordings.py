@@ -13,35 +13,18 @@ SEEDS = (0, 1, 2)
 """Of the keys: without chance, the key changes nothing."""
 
 
+@pytest.mark.parametrize("part", ["position", "flags", "terms"])
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_position_after_is_the_recorded_one(replayed, name, seed):
-    recording = load(name)
-    lines = differences(
-        canonical(recording.after), canonical(replayed(name, seed).position), recording.action
-    )
-    assert not lines, report(lines)
-
-
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_flags_are_the_recorded_ones(replayed, name, seed):
-    recording = load(name)
-    expected = {flag: recording.other[flag] for flag in FLAGS}
-    lines = differences(expected, replayed(name, seed).outcome, recording.action)
-    assert not lines, report(lines)
-
-
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_reward_terms_are_the_recorded_ones(replayed, name, seed):
-    recording = load(name)
-    lines = differences(
-        {"terms": recording.other["terms"]},
-        replayed(name, seed).outcome,
-        recording.action,
-        atol=1e-5,
-    )
+def test_position_flags_and_reward_terms_are_the_recorded_ones(replayed, name, seed, part):
+    recording, played = load(name), replayed(name, seed)
+    if part == "position":
+        expected, found = canonical(recording.after), canonical(played.position)
+    else:
+        names = FLAGS if part == "flags" else ("terms",)
+        expected, found = {each: recording.other[each] for each in names}, played.outcome
+    atol = 1e-5 if part == "terms" else 0.0
+    lines = differences(expected, found, recording.action, atol=atol)
     assert not lines, report(lines)
 
 

@@ -4,7 +4,7 @@ import json
 
 import jax
 import pytest
-from cli.commands import assert_refused, invoke
+from cli.commands import assert_refused, done, invoke
 from PIL import Image
 
 import hackmatrix_rl as hm
@@ -61,8 +61,7 @@ def teach(environment):
 def cartpole(tmp_path_factory):
     """A run on CartPole that has ended."""
     folder = tmp_path_factory.mktemp("runs") / "cartpole"
-    trained = invoke(*CARTPOLE, "--eval-interval", 1, "--run-dir", folder)
-    assert trained.exit_code == 0, trained.output
+    trained = done(*CARTPOLE, "--eval-interval", 1, "--run-dir", folder)
     assert "Algorithm: ppo, the choice of --env cartpole" in trained.output
     return folder
 
@@ -83,14 +82,12 @@ def test_a_run_has_curves_evaluations_and_a_report(cartpole):
     assert summary.keys() == {"trained", "random"}
     assert read_run(str(cartpole)).config["env"] == "cartpole"
     assert "league" not in read_run(str(cartpole)).config
-    reported = invoke("report", cartpole)
-    assert reported.exit_code == 0, reported.output
+    done("report", cartpole)
     assert "mean length of a game" in (cartpole / "report.html").read_text()
 
 
 def test_a_run_is_resumed_where_it_ended(cartpole):
-    resumed = invoke("train", "--resume-run", cartpole, "--total-timesteps", 96)
-    assert resumed.exit_code == 0, resumed.output
+    resumed = done("train", "--resume-run", cartpole, "--total-timesteps", 96)
     assert "resumed at update 2" in resumed.output
     assert read_metadata(find_checkpoint(cartpole))["update"] == 3
     for change in (("--env", "t_maze"), ("--env", "hackmatrix"), ("--env-args", "max_steps=9")):
@@ -105,12 +102,10 @@ def test_a_run_is_loaded_evaluated_and_watched(cartpole, tmp_path):
     assert isinstance(loaded.environment, hm.CartPole)
     found = json.loads(invoke("eval", cartpole, "--episodes", 4, "--json").stdout)
     assert found.keys() == {"episodes", "return", "length"}
-    watched = invoke("watch", cartpole)
-    assert watched.exit_code == 0, watched.output
+    watched = done("watch", cartpole)
     assert "[o]" in watched.stdout
     assert "terminated after" in watched.stdout
-    filmed = invoke("watch", cartpole, "--gif", tmp_path / "game.gif")
-    assert filmed.exit_code == 0, filmed.output
+    done("watch", cartpole, "--gif", tmp_path / "game.gif")
     with Image.open(tmp_path / "game.gif") as film:
         assert film.n_frames > 1
 
@@ -124,7 +119,7 @@ def test_what_is_hackmatrix_alone_says_so(cartpole, tmp_path):
 
 def test_other_weights_are_of_another_environment(cartpole, tmp_path):
     begin = ("train", "--algorithm", "ppo", *TINY, *SHORT, "--init", cartpole, "--dry-run")
-    assert invoke(*begin).exit_code == 0  # the environment comes with the weights
+    done(*begin)  # the environment comes with the weights
     assert_refused(invoke(*begin, "--env", "t_maze"), "trained with --env cartpole")
 
 
@@ -147,8 +142,7 @@ def test_a_memory_task_is_learned_by_a_network_with_memory(env, algorithm, tmp_p
     given = ("--env", env, "--algorithm", algorithm, "--network", "gru", "--width", 8)
     more = ("--num-envs", 8, *(replay if algorithm == "r2d2" else sizes), "--mesh", "data=1")
     folder = tmp_path / "run"
-    trained = invoke("train", *given, *more, *SHORT, "--eval-episodes", 0, "--run-dir", folder)
-    assert trained.exit_code == 0, trained.output
+    done("train", *given, *more, *SHORT, "--eval-episodes", 0, "--run-dir", folder)
     drawings = drawings_of(hm.load(folder).environment, [])
     assert drawings == []
 
@@ -165,8 +159,7 @@ def test_a_memory_task_draws_itself(task):
 def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path):
     folder = tmp_path / "run"
     given = ("--env", gridworld, "--env-args", "size=2,steps=5", "--mesh", "data=1")
-    trained = invoke("train", *given, *TINY, *SHORT, "--run-dir", folder)
-    assert trained.exit_code == 0, trained.output
+    trained = done("train", *given, *TINY, *SHORT, "--run-dir", folder)
     assert f"--env {gridworld}" in trained.output.splitlines()[-1]
     for refused in (invoke("eval", folder), invoke("train", "--resume-run", folder)):
         assert_refused(refused, "code of the module my_gridworld", "--trust-code")
@@ -183,8 +176,7 @@ def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path
     imitated = ("train", "--algorithm", "imitation", *given, *TINY, *SHORT, "--dry-run")
     assert_refused(invoke(*imitated), "needs a player to learn from", "my_module:factory")
     assert_refused(invoke(*imitated, "--teacher", "expert"), "--teacher expert: plays another game")
-    taught = invoke(*imitated, "--teacher", "my_gridworld:teach", "--buffer-size", 64)
-    assert taught.exit_code == 0, taught.output
+    done(*imitated, "--teacher", "my_gridworld:teach", "--buffer-size", 64)
 
 
 @pytest.mark.parametrize(
@@ -234,10 +226,8 @@ def test_games_that_python_plays_begin_anew_after_a_resume(tmp_path):
     pytest.importorskip("gymnasium")
     folder = tmp_path / "run"
     given = ("--env", "gymnasium:CartPole-v1", *TINY, *SHORT, "--eval-episodes", 0)
-    trained = invoke("train", *given, "--run-dir", folder)
-    assert trained.exit_code == 0, trained.output
-    resumed = invoke("train", "--resume-run", folder, "--total-timesteps", 96)
-    assert resumed.exit_code == 0, resumed.output
+    done("train", *given, "--run-dir", folder)
+    resumed = done("train", "--resume-run", folder, "--total-timesteps", 96)
     assert "Python played the games" in resumed.output
     assert_refused(invoke("verify-resume", *given[:2]), "does not end in the same bits")
     assert_refused(invoke("train", *given, "--mesh", "data=2", "--dry-run"), "one device")

@@ -3,24 +3,21 @@
 PPO has `test_faults.py` and `test_verify_resume.py`, on CartPole.
 """
 
-import os
 import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import pytest
+from processes import assert_same_end, finish, start, wait_for_update
 
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.config import make_config
-from hackmatrix_rl.runs._verify_resume import first_difference, toml_of
+from hackmatrix_rl.runs._verify_resume import toml_of
 from hackmatrix_rl.runs.sinks import read_json_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
-TIMEOUT = 240
 GAME = {"max_enemies": 4, "max_transmissions": 4, "history": 1, "max_steps": 50}
 SIZES = {"num_envs": 8, "num_steps": 8, "width": 8, "updates_per_dispatch": 1}
 CONFIGS = {
@@ -65,34 +62,19 @@ def test_a_run_that_is_killed_and_told_to_stop_ends_as_if_nothing_had_been(
     settings.write_text(toml_of(config))
     run, straight = tmp_path / "run", tmp_path / "straight"
 
-    def start(*arguments):
-        return subprocess.Popen(
-            [sys.executable, "-m", "hackmatrix_rl", command, *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, "JAX_COMPILATION_CACHE_DIR": cache},
-        )
+    def begin(*arguments):
+        program = (sys.executable, "-m", "hackmatrix_rl", command)
+        return start(*program, *arguments, JAX_COMPILATION_CACHE_DIR=cache)
 
-    def wait_for(update, process):
-        end = time.monotonic() + TIMEOUT
-        while not (run / "checkpoints" / str(update) / "manifest.json").exists():
-            assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < end
-            time.sleep(0.01)
-
-    def finish(process):
-        output, _ = process.communicate(timeout=TIMEOUT)
-        return process.returncode, output
-
-    status, output = finish(start("--config", settings, "--run-dir", straight))
+    status, output = finish(begin("--config", settings, "--run-dir", straight))
     assert status == 0, output
-    process = start("--config", settings, "--run-dir", run)
-    wait_for(20, process)
+    process = begin("--config", settings, "--run-dir", run)
+    wait_for_update(run / "checkpoints", 20, process)
     process.kill()
     assert finish(process)[0] == -signal.SIGKILL
-    process = start("--resume-run", run)
-    wait_for(read_metadata(find_checkpoint(run))["update"] + 20, process)
+    process = begin("--resume-run", run)
+    reached = read_metadata(find_checkpoint(run))["update"]
+    wait_for_update(run / "checkpoints", reached + 20, process)
     process.send_signal(signal.SIGTERM)
     status, output = finish(process)
     assert status == 128 + signal.SIGTERM, output
@@ -100,9 +82,8 @@ def test_a_run_that_is_killed_and_told_to_stop_ends_as_if_nothing_had_been(
     assert f"hackmatrix-rl {command} --resume-run {run}" in output
     stopped = read_metadata(find_checkpoint(run))["update"]
     assert stopped < read_metadata(find_checkpoint(straight))["update"]
-    status, output = finish(start("--resume-run", run))
+    status, output = finish(begin("--resume-run", run))
     assert status == 0, output
-    ends = [read_arrays(find_checkpoint(each), "training") for each in (straight, run)]
-    assert first_difference(*ends) is None
+    assert_same_end(straight, run)
     updates = [row["updates"] for row in read_json_lines(run / "metrics.jsonl")]
     assert updates == list(range(1, updates[-1] + 1)), "each update once, in order"

@@ -5,26 +5,21 @@ import random
 import shlex
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from processes import CARTPOLE, TIMEOUT, assert_same_end, finish, start, wait_for, wait_for_update
 
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
-from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.runs.sinks import read_json_lines
 
 from .test_restart_scripts import AGAIN, FIRST, script
 
-COMMAND = (sys.executable, str(Path(__file__).with_name("cartpole_command.py")), "train")
-UPDATES = 120
 UPDATES_A_KILL = 40
 """More than a run does from one kill to the next: it must not be over before the last one."""
-TIMEOUT = 120
 
 
-def settings(updates: int = UPDATES) -> tuple[str, ...]:
+def settings(updates: int) -> tuple[str, ...]:
     return (
         *("--preset", "debug", "--total-timesteps", str(updates * 256)),
         *("--updates-per-dispatch", "1", "--eval-episodes", "0", "--save-interval", "2"),
@@ -38,33 +33,7 @@ def cache(tmp_path_factory):
 
 
 def spawn(cache, *arguments, before=(), cwd=None):
-    environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache)}
-    return subprocess.Popen(
-        [*before, *COMMAND, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        cwd=cwd,
-    )
-
-
-def wait_for(path, process):
-    end = time.monotonic() + TIMEOUT
-    while not path.exists():
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def finish(process):
-    """Exit status, and what was printed."""
-    output, _ = process.communicate(timeout=TIMEOUT)
-    return process.returncode, output
-
-
-def end_of(run):
-    return read_arrays(find_checkpoint(run), "training")
+    return start(*(*before, *CARTPOLE, *arguments), cwd=cwd, JAX_COMPILATION_CACHE_DIR=str(cache))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +57,7 @@ def test_a_run_killed_again_and_again_ends_where_it_would_have(straight, cache, 
     moments = random.Random(os.environ.get("HACKMATRIX_KILL_SEED", "0"))
     run = tmp_path / "run"
     process = spawn(cache, *settings(updates), "--run-dir", run)
-    wait_for(run / "checkpoints" / "2" / "manifest.json", process)
+    wait_for_update(run / "checkpoints", 2, process)
     reached = 2
     for _ in range(kills):
         # Half of the time goes into saving: many of the kills meet a save halfway.
@@ -99,11 +68,10 @@ def test_a_run_killed_again_and_again_ends_where_it_would_have(straight, cache, 
         assert update >= reached, "a kill took back what had been saved"
         reached = update
         process = spawn(cache, "--resume-run", run)
-        newest = run / "checkpoints" / str(update + 2) / "manifest.json"
-        wait_for(newest, process)
+        wait_for_update(run / "checkpoints", update + 2, process)
     status, output = finish(process)
     assert status == 0, output
-    assert first_difference(end_of(straight), end_of(run)) is None
+    assert_same_end(straight, run)
     rows = [row["updates"] for row in read_json_lines(run / "metrics.jsonl")]
     assert rows == list(range(1, updates + 1)), "each update once, in order"
 
@@ -114,12 +82,12 @@ def test_the_loop_of_the_page_goes_on_where_the_machine_goes_before_the_first_ch
 ):
     programs, run = tmp_path / "bin", tmp_path / "runs" / "long"
     programs.mkdir()
-    start = shlex.join(COMMAND[:-1]) + ' "$@"'
+    begin = shlex.join(CARTPOLE[:-1]) + ' "$@"'
     small = shlex.join(settings(4))
     stubs = {
         "hackmatrix-rl": 'echo "$*" >> calls\ncase "$*" in\n'
-        f"*--run-dir*) HACKMATRIX_TEST_KILLED=1 exec {start} {small} ;;\n"
-        f"*) exec {start} ;;\nesac",
+        f"*--run-dir*) HACKMATRIX_TEST_KILLED=1 exec {begin} {small} ;;\n"
+        f"*) exec {begin} ;;\nesac",
         "sleep": "",
     }
     for name, body in stubs.items():
@@ -148,7 +116,7 @@ def test_the_loop_of_the_page_goes_on_where_the_machine_goes_before_the_first_ch
 def test_a_signal_saves_and_ends_with_its_exit_code(straight, cache, tmp_path, updates, number):
     run = tmp_path / "run"
     process = spawn(cache, *settings(updates), "--run-dir", run)
-    wait_for(run / "checkpoints" / "4" / "manifest.json", process)
+    wait_for_update(run / "checkpoints", 4, process)
     process.send_signal(number)
     status, output = finish(process)
     assert status == 128 + number
@@ -159,7 +127,7 @@ def test_a_signal_saves_and_ends_with_its_exit_code(straight, cache, tmp_path, u
     if number == signal.SIGTERM:
         status, output = finish(spawn(cache, "--resume-run", run))
         assert status == 0, output
-        assert first_difference(end_of(straight), end_of(run)) is None
+        assert_same_end(straight, run)
 
 
 @pytest.mark.slow
@@ -168,10 +136,7 @@ def test_a_second_signal_ends_at_once(cache, tmp_path):
     endless = ("--total-timesteps", str(10**9), "--updates-per-dispatch", str(10**6))
     process = spawn(cache, "--preset", "debug", *endless, "--run-dir", run)
     log = run / "log.txt"
-    wait_for(log, process)
-    while "compiled in" not in log.read_text():
-        assert process.poll() is None
-        time.sleep(0.02)
+    wait_for(lambda: log.exists() and "compiled in" in log.read_text(), process)
     time.sleep(0.5)  # now in one call of the program that takes an hour
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
@@ -189,10 +154,9 @@ SMALL_FILES = ("bash", "-c", 'ulimit -f 3 && exec "$@"', "bash")
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told_and_training_goes_on(straight, cache, tmp_path):
+def test_a_full_disk_is_told_and_training_goes_on(cache, tmp_path):
     run = tmp_path / "run"
-    process = spawn(cache, *settings(), "--run-dir", run, before=SMALL_FILES)
-    status, output = finish(process)
+    status, output = finish(spawn(cache, *settings(16), "--run-dir", run, before=SMALL_FILES))
     assert status == 4, output
     assert "COULD NOT SAVE update 2" in output
     assert "JsonLines cannot write: [Errno 27] File too large. Training goes on." in output
@@ -207,13 +171,13 @@ def test_neither_another_run_nor_a_resume_writes_where_a_live_run_does(cache, tm
         cache, *settings(10**6), "--run-dir", "runs/one", "--checkpoint-dir", far, cwd=tmp_path
     )
     try:
-        wait_for(far / "4" / "manifest.json", run)
+        wait_for_update(far, 4, run)
         (tmp_path / "elsewhere").mkdir()
         starts = {
             "another": spawn(
-                cache, *settings(), "--run-dir", "two", "--checkpoint-dir", far, cwd=tmp_path
+                cache, *settings(8), "--run-dir", "two", "--checkpoint-dir", far, cwd=tmp_path
             ),
-            "same": spawn(cache, *settings(), "--run-dir", "runs/one", cwd=tmp_path),
+            "same": spawn(cache, *settings(8), "--run-dir", "runs/one", cwd=tmp_path),
             "resume": spawn(
                 cache, *("--resume-run", "one", "--checkpoint-dir", far), cwd=tmp_path / "elsewhere"
             ),

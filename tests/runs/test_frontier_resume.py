@@ -5,6 +5,7 @@ import shutil
 import jax
 import numpy as np
 import pytest
+from processes import assert_same_end
 
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
@@ -19,7 +20,6 @@ from hackmatrix_rl.runs import (
 from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._launch import launch
 from hackmatrix_rl.runs._resume import restore_training
-from hackmatrix_rl.runs._verify_resume import first_difference
 
 KEY = jax.random.key(0)
 SIZES = {"num_envs": 16, "num_steps": 64, "width": 8, "updates_per_dispatch": 1}
@@ -53,12 +53,9 @@ def stopped(trainer, tmp_path_factory):
     return folder
 
 
-def state_of(folder):
-    return read_arrays(find_checkpoint(folder), "training")
-
-
 def stored(folder, name):
-    (found,) = [array for path, array in state_of(folder).arrays.items() if path.endswith(name)]
+    arrays = read_arrays(find_checkpoint(folder), "training").arrays
+    (found,) = [array for path, array in arrays.items() if path.endswith(name)]
     return found
 
 
@@ -72,8 +69,7 @@ def test_it_ends_in_the_same_bits_as_a_run_that_was_never_stopped(trainer, stopp
     config = found.config({"total_timesteps": 4 * UPDATE})
     folder = reopen_run_folder(config, found.path, found.metadata["run"])
     run(config, trainer, folder, resume=found.checkpoint)
-    ends = [state_of(tmp_path / name) for name in ("straight", "resumed")]
-    assert first_difference(*ends) is None
+    assert_same_end(tmp_path / "straight", tmp_path / "resumed")
 
 
 @pytest.mark.parametrize(

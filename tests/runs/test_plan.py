@@ -11,6 +11,8 @@ from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_plan
 from hackmatrix_rl.training import Trainer
 
+SIZES = {"num_envs": 32, "num_steps": 16, "num_minibatches": 2, "update_epochs": 3}
+SETTINGS = {**SIZES, "mesh": "data=2,fsdp=2"}
 WEIGHTS = 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2 + 64 + 1
 
 
@@ -18,30 +20,12 @@ WEIGHTS = 4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2 + 64 + 1
 def trainer() -> Trainer:
     environment = CartPole()
     policy = hm.MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
-    return Trainer(
-        PPO(
-            environment,
-            policy,
-            mesh=hm.mesh("data=2,fsdp=2"),
-            num_envs=32,
-            num_steps=16,
-            num_minibatches=2,
-            update_epochs=3,
-        )
-    )
+    return Trainer(PPO(environment, policy, **SETTINGS))
 
 
 @pytest.fixture(scope="module")
 def plan(trainer):
-    config = PPOConfig(
-        num_envs=32,
-        num_steps=16,
-        num_minibatches=2,
-        update_epochs=3,
-        total_timesteps=1000,
-        network="mlp",
-        mesh="data=2,fsdp=2",
-    )
+    config = PPOConfig(**SETTINGS, total_timesteps=1000, network="mlp")
     return make_plan(config, trainer, clock=itertools.count(0, 3).__next__)
 
 

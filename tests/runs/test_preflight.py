@@ -32,11 +32,16 @@ def config(**changes):
     return PPOConfig(**{"num_envs": 1024, "num_minibatches": 8, **changes})
 
 
-@pytest.fixture(scope="module")
-def trainer():
+def trainer_of(**changes):
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
-    trainer = Trainer(PPO(environment, policy, num_envs=512, num_steps=64, num_minibatches=4))
+    sizes = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
+    return Trainer(PPO(environment, policy, **sizes, **changes))
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    trainer = trainer_of()
     trainer.start(jax.random.key(0))
     return trainer
 
@@ -57,27 +62,17 @@ def test_what_is_seen_in_a_rollout_is_counted(trainer):
 
 
 def test_over_several_devices_each_holds_its_part(trainer):
-    environment = CartPole()
-    policy = MLPActorCritic(environment.spec, width=64, key=jax.random.key(0))
-    sizes = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
-    two = estimate_memory(Trainer(PPO(environment, policy, mesh=mesh("data=2"), **sizes)))
-    one = estimate_memory(trainer)
+    two, one = estimate_memory(trainer_of(mesh=mesh("data=2"))), estimate_memory(trainer)
     assert two.working == one.working / 2
     assert two.checkpoint == one.checkpoint
     assert one.state / 2 < two.state < one.state, "parameters are whole on each"
 
 
-def test_an_optimizer_on_the_host_takes_no_memory_of_a_device():
-    environment = CartPole()
-    policy = MLPActorCritic(environment.spec, width=16, key=jax.random.key(0))
-
-    def estimate(**changes):
-        settings = {"num_envs": 512, "num_steps": 64, "num_minibatches": 4}
-        return estimate_memory(Trainer(PPO(environment, policy, **settings, **changes)))
-
-    plain, offloaded = estimate(), estimate(offload_optimizer=True)
+def test_an_optimizer_on_the_host_takes_no_memory_of_a_device(trainer):
+    plain = estimate_memory(trainer)
+    offloaded = estimate_memory(trainer_of(offload_optimizer=True))
     # Two numbers for each parameter.
-    parameters = jax.tree.leaves(eqx.filter(policy, eqx.is_array))
+    parameters = jax.tree.leaves(eqx.filter(trainer.policy, eqx.is_array))
     assert plain.state - offloaded.state == 2 * sum(leaf.nbytes for leaf in parameters)
     assert offloaded.checkpoint == plain.checkpoint
 

@@ -8,31 +8,14 @@ import signal
 import jax
 from displays import Notes, interrupt_at
 
-from hackmatrix_rl.agent.networks import MLPActorCritic
-from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata, restore
 from hackmatrix_rl.checkpoints._manifest import write_manifest
 from hackmatrix_rl.config import make_config
-from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_run_folder, run
 from hackmatrix_rl.runs.sinks import JsonLines, read_json_lines
 from hackmatrix_rl.system import ExitCode
-from hackmatrix_rl.training import Trainer
 
-
-def trainer_of(config):
-    environment = CartPole()
-    policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
-    return Trainer(
-        PPO(
-            environment,
-            policy,
-            num_envs=config.num_envs,
-            num_steps=config.num_steps,
-            num_minibatches=config.minibatches,
-        ),
-        updates_per_dispatch=config.updates_per_dispatch,
-    )
+from .test_resume import trainer_of
 
 
 def test_a_run_says_that_it_compiles_and_how_long_that_took(tmp_path):

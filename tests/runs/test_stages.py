@@ -1,12 +1,11 @@
 """A training in stages: one folder, one curve, one resume, whichever stage it was stopped in."""
 
-import shutil
-
 import pytest
-from cli.commands import assert_refused, invoke
+from cli.commands import assert_refused, done, invoke
+from processes import assert_same_end, copy_stopped_after
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.config import (
     config_from_dict,
     make_stages,
@@ -14,7 +13,6 @@ from hackmatrix_rl.config import (
     recipe_file,
     recipe_names,
 )
-from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import read_json
 
@@ -53,9 +51,8 @@ def straight(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stages")
     file = folder / "recipe.toml"
     file.write_text(RECIPE)
-    done = invoke("train", "--recipe", file, "--run-dir", folder / "run")
-    assert done.exit_code == 0, done.output
-    assert "the next stage: ppo" in done.output
+    told = done("train", "--recipe", file, "--run-dir", folder / "run")
+    assert "the next stage: ppo" in told.output
     return folder / "run", file
 
 
@@ -80,15 +77,9 @@ def test_the_counters_go_on_and_the_second_stage_has_the_weights_of_the_first(st
 @pytest.mark.parametrize("stopped_at", [2, 4, 8], ids=["first stage", "between", "second stage"])
 def test_a_run_that_is_stopped_in_any_stage_ends_in_the_same_bits(straight, tmp_path, stopped_at):
     run, _ = straight
-    again = tmp_path / "run"
-    shutil.copytree(run, again)
-    for folder in (again / "checkpoints").iterdir():
-        if int(folder.name) > stopped_at:
-            shutil.rmtree(folder)
-    done = invoke("train", "--resume-run", again)
-    assert done.exit_code == 0, done.output
-    ends = [read_arrays(find_checkpoint(each), "training") for each in (run, again)]
-    assert first_difference(*ends) is None
+    again = copy_stopped_after(run, stopped_at, tmp_path / "run")
+    done("train", "--resume-run", again)
+    assert_same_end(run, again)
     rows = [read_json_lines(each / "metrics.jsonl") for each in (run, again)]
     assert [row["updates"] for row in rows[1]] == [row["updates"] for row in rows[0]]
 

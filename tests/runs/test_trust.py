@@ -11,8 +11,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import pytest
-from checkpoints.kept import NEWEST, checkpoint_of, content, forge, forge_config, seal, unpack
-from cli.commands import assert_refused, invoke
+from checkpoints.kept import NEWEST, checkpoint_of, content, edit, forge, forge_config, seal, unpack
+from cli.commands import assert_refused, done, invoke
 from etils import epath
 
 from hackmatrix_rl.agent.networks import build_network
@@ -159,15 +159,6 @@ def test_nothing_in_python_imports_code_that_a_sent_run_names(given, sign, name)
     assert not sign.exists()
 
 
-@pytest.mark.parametrize("how", [("--trust-code",), ("--network", NETWORK)])
-def test_init_takes_trust_or_the_same_name_again(given, sign, monkeypatch, how):
-    monkeypatch.setattr("hackmatrix_rl.runs._launch.make_plan", lambda *_: sys.exit(7))
-    begin = ("train", "--preset", "debug", "--aux-coefficient", "0", "--init", "sent", "--dry-run")
-    result = invoke(*begin, *how)
-    assert result.exit_code == 7, result.output
-    assert sign.exists()
-
-
 @pytest.mark.parametrize("how", [{"trust_code": True}, {"network": NETWORK}])
 def test_code_is_imported_for_whoever_trusts_it_or_names_it(run, sign, how):
     player, _ = find_player(str(run), **how)
@@ -182,17 +173,25 @@ def test_a_policy_to_fill_in_needs_neither_code_nor_trust(run, sign):
     assert not sign.exists()
 
 
+INIT = ("--preset", "debug", "--aux-coefficient", "0", "--init", "sent", "--dry-run")
+
+
 @pytest.mark.parametrize("how", [("--trust-code",), ("--network", NETWORK)])
-def test_resume_takes_trust_or_the_same_name_again(run, sign, how):
-    result = invoke("train", "--resume-run", run, *how)  # it is at its end
-    assert result.exit_code == 0, result.output
+@pytest.mark.parametrize(
+    ("begin", "status"),
+    [(INIT, 7), (("--resume-run", "sent"), 0)],  # a run to resume is at its end
+    ids=["init", "resume"],
+)
+def test_training_takes_trust_or_the_same_name_again(given, sign, monkeypatch, begin, status, how):
+    monkeypatch.setattr("hackmatrix_rl.runs._launch.make_plan", lambda *_: sys.exit(7))
+    result = invoke("train", *begin, *how)
+    assert result.exit_code == status, result.output
     assert sign.exists()
 
 
 def test_the_name_in_a_file_of_ones_own_is_ones_own(run, sign, tmp_path):
     (tmp_path / "mine.toml").write_text(f'network = "{NETWORK}"\n')
-    result = invoke("train", "--resume-run", run, "--config", tmp_path / "mine.toml")
-    assert result.exit_code == 0, result.output
+    done("train", "--resume-run", run, "--config", tmp_path / "mine.toml")
 
 
 def test_another_name_than_the_stored_one_runs_only_what_was_typed(run, sign):
@@ -326,8 +325,7 @@ def test_checkpoints_are_written_where_they_were_found(run, others):
 def test_a_config_that_names_the_checkpoints_of_another_run_is_refused_on_resume(run, others):
     shutil.rmtree(run / "checkpoints")
     elsewhere = others.absolute() / "checkpoints"
-    settings = json.loads((run / "config.json").read_text()) | {"checkpoint_dir": str(elsewhere)}
-    (run / "config.json").write_text(json.dumps(settings))
+    edit(run / "config.json", checkpoint_dir=str(elsewhere))
     before = content(run.parent)
     resume = ("train", "--resume-run", run)
     assert_refused(invoke(*resume), "of the run 'others'", f"--checkpoint-dir {elsewhere}")
@@ -341,9 +339,7 @@ def test_a_config_that_names_the_checkpoints_of_another_run_is_refused_on_resume
 def test_a_run_that_put_its_checkpoints_elsewhere_goes_on_there(run):
     far = run.parent / "far"
     (run / "checkpoints").rename(far)
-    forge_far = {"checkpoint_dir": str(far)}
-    settings = json.loads((run / "config.json").read_text()) | forge_far
-    (run / "config.json").write_text(json.dumps(settings))
+    edit(run / "config.json", checkpoint_dir=str(far))
     stopped = find_resumable_run(str(run))
     assert stopped.config({}).checkpoint_dir == str(far)
 
@@ -357,8 +353,7 @@ def begun(run):
 
 
 def test_a_run_that_starts_anew_needs_the_same_trust(sign, begun):
-    settings = json.loads((begun / "config.json").read_text()) | {"network": NETWORK}
-    (begun / "config.json").write_text(json.dumps(settings))
+    edit(begun / "config.json", network=NETWORK)
     before = content(begun.parent)
     assert_refused(invoke("train", "--resume-run", begun), "sent/config.json: ", *REFUSAL)
     assert not sign.exists()
@@ -367,8 +362,7 @@ def test_a_run_that_starts_anew_needs_the_same_trust(sign, begun):
 
 def test_a_run_that_starts_anew_writes_nowhere_but_in_its_folder(begun):
     far = begun.parent / "far"
-    settings = json.loads((begun / "config.json").read_text()) | {"checkpoint_dir": str(far)}
-    (begun / "config.json").write_text(json.dumps(settings))
+    edit(begun / "config.json", checkpoint_dir=str(far))
     said = ("but none is there", f"give --checkpoint-dir {far}")
     assert_refused(invoke("train", "--resume-run", begun), *said)
     assert not far.exists()

@@ -1,17 +1,15 @@
 """The proof itself: real processes, a real kill."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import CARTPOLE, TIMEOUT
 
 from hackmatrix_rl.checkpoints import Stored
 from hackmatrix_rl.config import make_config, read_settings
 from hackmatrix_rl.runs import ProofError, verify_resume
 from hackmatrix_rl.runs._verify_resume import first_difference, toml_of
-
-CARTPOLE = (sys.executable, str(Path(__file__).with_name("cartpole_command.py")), "train")
 
 
 @pytest.mark.slow
@@ -26,14 +24,14 @@ def test_a_killed_run_that_is_resumed_ends_in_the_same_bits(
     verdict = verify_resume(
         # What is typed here may be resumed there; CartPole's command builds another one.
         make_config("debug", {"updates_per_dispatch": 1, "network": "of_ones_own:network"}),
-        updates=60,
+        updates=40,
         folder=tmp_path,
         report=told.append,
         train=CARTPOLE,
-        timeout=120,
+        timeout=TIMEOUT,
     )
     assert verdict.same, verdict.differences
-    assert verdict.updates == 120
+    assert verdict.updates == 80
     assert verdict.leaves > leaves
     assert len(told) == 4
     assert "CPU" in verdict.device or "cpu" in verdict.device

@@ -11,6 +11,8 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from processes import CARTPOLE, TIMEOUT, assert_same_end, finish, start, wait_for
+from training.states import assert_close
 
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
 from hackmatrix_rl.errors import ConfigError
@@ -21,13 +23,12 @@ from hackmatrix_rl.training.sharding import mesh
 
 from .save_together import trainer_of
 
-COMMAND = (sys.executable, str(Path(__file__).parents[1] / "runs" / "cartpole_command.py"), "train")
 SETTINGS = (
     *("--preset", "debug", "--updates-per-dispatch", "1", "--eval-episodes", "0"),
     *("--mesh", "auto"),
 )
 ENDLESS = ("--total-timesteps", str(10**9))
-TIMEOUT = 120
+ONE_DEVICE = "--xla_force_host_platform_device_count=1"
 
 
 def free_port():
@@ -45,45 +46,24 @@ class Run:
     """Two processes of one run."""
 
     def __init__(self, cache, folder, *arguments, differing=((), ()), environments=({}, {})):
-        port = free_port()
         self.folder = folder
-        self.processes = []
-        for process in range(2):
-            here = ("--coordinator", f"127.0.0.1:{port}", "--num-processes", 2)
-            command = (*COMMAND, *SETTINGS, *arguments, "--run-dir", folder, *here)
-            command = (*command, "--process-id", process, *differing[process])
-            environment = {
-                **os.environ,
-                "JAX_COMPILATION_CACHE_DIR": str(cache),
-                "XLA_FLAGS": "--xla_force_host_platform_device_count=1",
-                **environments[process],
-            }
-            self.processes.append(
-                subprocess.Popen(
-                    [str(part) for part in command],
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    env=environment,
-                )
-            )
-
-    def wait_for(self, condition):
-        end = time.monotonic() + TIMEOUT
-        while not condition():
-            for process in self.processes:
-                assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        here = ("--coordinator", f"127.0.0.1:{free_port()}", "--num-processes", 2)
+        command = (*CARTPOLE, *SETTINGS, *arguments, "--run-dir", folder, *here, "--process-id")
+        given = {"JAX_COMPILATION_CACHE_DIR": str(cache), "XLA_FLAGS": ONE_DEVICE}
+        self.processes = [
+            start(*command, process, *differing[process], **given, **environments[process])
+            for process in range(2)
+        ]
 
     def wait_for_updates(self, count):
         metrics = self.folder / "metrics.jsonl"
-        self.wait_for(lambda: metrics.exists() and len(read_json_lines(metrics)) >= count)
+        wait_for(
+            lambda: metrics.exists() and len(read_json_lines(metrics)) >= count, *self.processes
+        )
 
     def finish(self):
         """Exit statuses and outputs."""
-        outputs = [process.communicate(timeout=TIMEOUT)[0] for process in self.processes]
-        return [process.returncode for process in self.processes], outputs
+        return zip(*map(finish, self.processes), strict=True)
 
 
 TOTAL = ("--total-timesteps", "1024")
@@ -91,10 +71,15 @@ TOTAL = ("--total-timesteps", "1024")
 
 @pytest.fixture(scope="module")
 def two(cache, tmp_path_factory):
-    """The folder of a run of two processes, and what each printed."""
-    run = Run(cache, tmp_path_factory.mktemp("together") / "two", *TOTAL)
+    """The folder of a run of two processes, and what each printed.
+
+    To process 1, whose clock is fast, a save is due at every update.
+    """
+    fast = {"HACKMATRIX_TEST_CLOCK_RATE": "1e6"}
+    folder = tmp_path_factory.mktemp("together") / "two"
+    run = Run(cache, folder, *TOTAL, environments=({}, fast))
     statuses, outputs = run.finish()
-    assert statuses == [0, 0], outputs
+    assert statuses == (0, 0), outputs
     return run.folder, outputs
 
 
@@ -102,7 +87,7 @@ def two(cache, tmp_path_factory):
 def test_two_processes_train_what_one_does(two, tmp_path):
     folder, outputs = two
     is_single_process = subprocess.run(
-        [*COMMAND, *SETTINGS, *TOTAL, "--run-dir", str(tmp_path / "one")],
+        [*CARTPOLE, *SETTINGS, *TOTAL, "--run-dir", str(tmp_path / "one")],
         env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
         check=True,
         capture_output=True,
@@ -127,7 +112,7 @@ def test_two_processes_train_what_one_does(two, tmp_path):
 def test_two_processes_evaluate_together_and_train_on_as_without(two, cache, tmp_path):
     evaluate = ("--eval-interval", "2", "--eval-interval-episodes", "4")
     statuses, outputs = Run(cache, tmp_path / "with", *TOTAL, *evaluate).finish()
-    assert statuses == [0, 0], outputs
+    assert statuses == (0, 0), outputs
     rows = read_json_lines(tmp_path / "with" / "metrics.jsonl")
     assert [row["updates"] for row in rows if "eval/return" in row] == [2, 4]
     told = []
@@ -136,45 +121,26 @@ def test_two_processes_evaluate_together_and_train_on_as_without(two, cache, tmp
         told.append([line.split("  ")[1] for line in lines if "evaluated" in line])
     assert told[0] == told[1]
     assert len(told[0]) == 2
-    ends = [
-        read_arrays(find_checkpoint(run), "training").arrays for run in (tmp_path / "with", two[0])
-    ]
-    for name, array in ends[0].items():
-        np.testing.assert_array_equal(array, ends[1][name], err_msg=name)
+    assert_same_end(tmp_path / "with", two[0])
 
 
 @pytest.mark.slow
 def test_two_processes_save_a_training_that_one_loads(cache, tmp_path):
     port, script = free_port(), Path(__file__).with_name("save_together.py")
-    environment = {
-        **os.environ,
-        "JAX_PLATFORMS": "cpu",
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=1",
-    }
+    given = {"JAX_COMPILATION_CACHE_DIR": str(cache), "XLA_FLAGS": ONE_DEVICE}
     processes = [
-        subprocess.Popen(
-            [sys.executable, str(script), str(port), str(process), str(tmp_path / "file")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
+        start(sys.executable, script, port, process, tmp_path / "file", **given)
         for process in range(2)
     ]
-    outputs = [process.communicate(timeout=TIMEOUT)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs
+    ended = [finish(process) for process in processes]
+    assert [status for status, _ in ended] == [0, 0], ended
     trainer = trainer_of(mesh("data=1"))
     trainer.load(tmp_path / "file")
     assert int(trainer.state.update) == 2
     alone = trainer_of(mesh("data=1"))
     alone.start(jax.random.key(0))
     alone.dispatch(2)
-    for one, other in zip(
-        jax.tree.leaves(alone.state.learner), jax.tree.leaves(trainer.state.learner), strict=True
-    ):
-        if isinstance(one, jax.Array):
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert_close(alone.state.learner, trainer.state.learner, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(alone.state.actors.mask, trainer.state.actors.mask)
 
 
@@ -184,7 +150,7 @@ def test_a_signal_to_one_process_stops_all_at_the_same_update(cache, tmp_path):
     run.wait_for_updates(3)
     run.processes[1].send_signal(signal.SIGTERM)
     statuses, outputs = run.finish()
-    assert statuses == [143, 143], outputs
+    assert statuses == (143, 143), outputs
     rows = read_json_lines(tmp_path / "run" / "metrics.jsonl")
     saved = read_metadata(find_checkpoint(tmp_path / "run"))["update"]
     assert saved == rows[-1]["updates"]
@@ -194,14 +160,8 @@ def test_a_signal_to_one_process_stops_all_at_the_same_update(cache, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_clock_of_process_0_decides_when_to_save(cache, tmp_path):
-    # To process 1 a save is due at every update.
-    fast = {"HACKMATRIX_TEST_CLOCK_RATE": "1e6"}
-    run = Run(cache, tmp_path / "run", "--total-timesteps", 2560, environments=({}, fast))
-    statuses, outputs = run.finish()
-    assert statuses == [0, 0], outputs
-    names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
-    assert names == {"0", "10"}
+def test_the_clock_of_process_0_decides_when_to_save(two):
+    assert {path.name for path in (two[0] / "checkpoints").iterdir()} == {"0", "4"}
 
 
 @pytest.mark.slow
@@ -225,7 +185,7 @@ def test_processes_that_were_told_different_things_do_not_start(cache, tmp_path)
     different = ((), ("--learning-rate", "0.5"))
     run = Run(cache, tmp_path / "run", *ENDLESS, differing=different)
     statuses, outputs = run.finish()
-    assert statuses == [2, 2], outputs
+    assert statuses == (2, 2), outputs
     for output in outputs:
         assert "--learning-rate: 0.5 in process 1, but 0.001 in process 0" in output
     assert not (tmp_path / "run" / "metrics.jsonl").exists()

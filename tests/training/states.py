@@ -1,4 +1,4 @@
-"""Training states compared bit for bit."""
+"""Training states compared: bit for bit, or but for rounding."""
 
 import equinox as eqx
 import jax
@@ -18,3 +18,15 @@ def arrays(tree):
 def assert_same(one, other):
     for a, b in zip(arrays(one), arrays(other), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def assert_all_changed(one, other):
+    """No array is what it was."""
+    assert not any(map(np.array_equal, arrays(one), arrays(other)))
+
+
+def assert_close(one, other, **tolerance):
+    """The same structure, and numbers that differ by rounding alone."""
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(arrays(one), arrays(other), strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)

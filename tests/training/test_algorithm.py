@@ -1,11 +1,10 @@
 """Runs and checkpoints use only the interface of an algorithm."""
 
-import signal
 from dataclasses import replace
 
 import jax
 import pytest
-from displays import Notes, interrupt_at
+from displays import Notes, interrupt_at, stopped_and_resumed
 from own_algorithm import Reinforce
 
 from hackmatrix_rl.agent import RolloutCollector
@@ -47,21 +46,12 @@ def test_another_algorithm_learns():
 
 
 def test_a_run_of_another_algorithm_stops_resumes_and_ends_in_the_same_bits(tmp_path):
-    straight, stopped, resumed = reinforce(), reinforce(), reinforce()
-    whole = folder_of(tmp_path / "straight")
-    assert run(CONFIG, straight, whole).exit_code is ExitCode.DONE
-
-    folder = folder_of(tmp_path / "stopped")
-    ended = run(CONFIG, stopped, folder, displays=[Notes(interrupt_at(2))])
-    assert ended.exit_code == 128 + signal.SIGINT
-    assert int(stopped.state.update) == 2
-
-    checkpoint = find_checkpoint(folder.path)
-    display = Notes()
-    assert run(CONFIG, resumed, folder, resume=checkpoint, displays=[display]).env_steps == 768
-    assert any("resumed at update 2" in note for note in display.notes)
+    straight = reinforce()
+    ended = run(CONFIG, straight, folder_of(tmp_path / "straight"))
+    assert (ended.exit_code, ended.env_steps) == (ExitCode.DONE, 768)
+    resumed, folder, notes = stopped_and_resumed(CONFIG, reinforce, tmp_path / "stopped")
+    assert any("resumed at update 2" in note for note in notes)
     assert_same(resumed.state, straight.state)
-
     rows = [each["updates"] for each in read_json_lines(folder.metrics)]
     assert rows == [2, 4, 6]
     names = read_arrays(find_checkpoint(folder.path), "training").arrays

@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 from agent import probes
-from agent.builders import random_batch
+from agent.builders import OwnLoss, random_batch
 from agent.probes import make_trainer
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -53,18 +53,10 @@ def test_parts_come_to_the_whole(name, parts):
 
 
 def test_a_part_is_normalised_by_the_whole_minibatch():
-    class OverAPart(eqx.Module):
-        """The same loss, that does not say what it has to see as a whole."""
-
-        base: PPOLoss = LOSS
-
-        def __call__(self, policy, batch):
-            return self.base(policy, batch)
-
     policy = policy_of()
     batch = random_batch(policy, SPEC)
     whole, _ = gradient(policy, batch, 1)
-    apart, _ = gradient(policy, batch, 8, loss=OverAPart())
+    apart, _ = gradient(policy, batch, 8, loss=OwnLoss(LOSS))
     with pytest.raises(AssertionError):
         assert_close(apart, whole, 100 * TOLERANCE)
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from agent import probes
+from agent.builders import OwnLoss
 from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import Batch, PPOLoss
@@ -119,14 +120,11 @@ def test_scale_and_counters_are_in_the_checkpoint(tmp_path):
 
 
 def test_a_divergence_that_is_not_a_number_is_a_step_left_out_and_not_the_end_of_the_update():
-    class NotANumber(eqx.Module):
-        base: PPOLoss = PPOLoss()
+    def not_a_number(loss, metrics, policy, batch):
+        return loss * jnp.nan, eqx.tree_at(lambda m: m.approx_kl, metrics, jnp.float32(jnp.nan))
 
-        def __call__(self, policy, batch):
-            loss, metrics = self.base(policy, batch)
-            return loss * jnp.nan, eqx.tree_at(lambda m: m.approx_kl, metrics, jnp.float32(jnp.nan))
-
-    trainer = make_trainer(probes.value_only(), loss=NotANumber(), target_kl=0.1)
+    loss = OwnLoss(change=not_a_number)
+    trainer = make_trainer(probes.value_only(), loss=loss, target_kl=0.1)
     trainer.start(KEY)
     metrics = trainer.dispatch(1)
     assert metrics.learning["skipped"] == 8

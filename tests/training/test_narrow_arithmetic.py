@@ -10,12 +10,12 @@ import numpy as np
 import optax
 import pytest
 from agent import probes
+from agent.builders import Closed, OwnLoss
 from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import GAE, AuxiliaryLoss, PPOLoss, RunningScale
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
-    ActorCritic,
     GRUActorCritic,
     MLPActorCritic,
     TrunkActorCritic,
@@ -76,31 +76,23 @@ def test_under_f32_nothing_is_narrow_and_parts_in_float32_are_computed_in_it():
     assert 0 < narrow_products(parts) < narrow_products(whole)
 
 
-class NarrowSoftmax(eqx.Module):
-    base: PPOLoss = PPOLoss()
-
-    def __call__(self, policy, batch):
-        loss, metrics = self.base(policy, batch)
-        logits, _ = policy.unroll(batch.observation, batch.initial_carry, batch.done)
-        narrow = jax.nn.log_softmax(logits.astype(jnp.bfloat16))
-        return loss + jnp.mean(narrow.astype(jnp.float32)), metrics
+def narrow_softmax(loss, metrics, policy, batch):
+    logits, _ = policy.unroll(batch.observation, batch.initial_carry, batch.done)
+    narrow = jax.nn.log_softmax(logits.astype(jnp.bfloat16))
+    return loss + jnp.mean(narrow.astype(jnp.float32)), metrics
 
 
-class NarrowMean(eqx.Module):
-    base: PPOLoss = PPOLoss()
-
-    def __call__(self, policy, batch):
-        loss, metrics = self.base(policy, batch)
-        total = jax.lax.reduce_sum(batch.advantage.astype(jnp.bfloat16), (0, 1))
-        return loss + total.astype(jnp.float32), metrics
+def narrow_mean(loss, metrics, policy, batch):
+    total = jax.lax.reduce_sum(batch.advantage.astype(jnp.bfloat16), (0, 1))
+    return loss + total.astype(jnp.float32), metrics
 
 
 @pytest.mark.parametrize(
-    ("loss", "names"),
-    [(NarrowSoftmax(), {"exp", "log", "reduce_max", "sub"}), (NarrowMean(), {"reduce_sum"})],
+    ("change", "names"),
+    [(narrow_softmax, {"exp", "log", "reduce_max", "sub"}), (narrow_mean, {"reduce_sum"})],
 )
-def test_a_loss_in_bfloat16_is_found(loss, names):
-    found = narrow_arithmetic(traced(loss=loss))
+def test_a_loss_in_bfloat16_is_found(change, names):
+    found = narrow_arithmetic(traced(loss=OwnLoss(change=change)))
     assert names <= found
 
 
@@ -125,20 +117,8 @@ def test_a_sum_of_gradients_in_bfloat16_is_found():
     assert narrow_arithmetic(traced(policy)) == {"reduce_sum"}
 
 
-class Recurrent(ActorCritic):
-    """A network with memory of which nothing but its call is known."""
-
-    network: GRUActorCritic
-
-    def initial_carry(self):
-        return self.network.initial_carry()
-
-    def __call__(self, observation, carry):
-        return self.network(observation, carry)
-
-
 def test_a_loop_that_sums_gradients_in_bfloat16_is_found(monkeypatch):
-    policy = Recurrent(GRUActorCritic(BOARD.spec, width=8, key=jax.random.key(0)))
+    policy = Closed(GRUActorCritic(BOARD.spec, width=8, key=jax.random.key(0)))
     assert narrow_arithmetic(traced(policy)) == set()
     # 16-bit weights in the loop over the steps: their gradient is summed there.
     monkeypatch.setattr(_evaluator, "accumulate_in_float32", lambda call: (call, lambda same: same))

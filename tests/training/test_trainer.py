@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 from agent import probes
+from agent.builders import OwnLoss
 from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import LossMetrics, PPOLoss
@@ -142,7 +143,7 @@ def test_under_a_loss_that_asks_for_it_the_true_divergence_stops_the_update():
     assert 1 <= stopped.learning["gradient_steps"] < 8
     assert stopped.learning["kl"] > 1e-3
     # The estimate alone would have let every minibatch through.
-    loss = ReportsNoKL(PPOLoss(true_kl=True))
+    loss = OwnLoss(PPOLoss(true_kl=True), change=no_kl)
     again = started(learning_rate=0.1, target_kl=1e-3, loss=loss).dispatch(1)
     assert again.learning["approx_kl"] == 0
     assert again.learning["gradient_steps"] == stopped.learning["gradient_steps"]
@@ -154,26 +155,15 @@ def test_log_probabilities_of_all_actions_are_kept_only_for_a_loss_that_asks():
         assert trainer.algorithm.collect.keep_log_probs is kept
 
 
-class ReportsNoKL(eqx.Module):
-    """A loss whose estimate of the divergence is always 0."""
-
-    base: PPOLoss
-    needs_old_log_probs = True
-
-    def __call__(self, policy, batch):
-        loss, metrics = self.base(policy, batch)
-        return loss, dataclasses.replace(metrics, approx_kl=jnp.float32(0.0))
+def no_kl(loss, metrics, policy, batch):
+    """An estimate of the divergence that is always 0."""
+    return loss, dataclasses.replace(metrics, approx_kl=jnp.float32(0.0))
 
 
-class SometimesNaN(eqx.Module):
-    """PPO, with a loss of NaN for batches in which a marked advantage takes part."""
-
-    base: PPOLoss = PPOLoss()
-
-    def __call__(self, policy, batch):
-        loss, metrics = self.base(policy, batch)
-        marked = jnp.any(batch.advantage == -100.0)
-        return loss * jnp.where(marked, jnp.nan, 1.0), metrics
+def sometimes_nan(loss, metrics, policy, batch):
+    """A loss of NaN for batches in which a marked advantage takes part."""
+    marked = jnp.any(batch.advantage == -100.0)
+    return loss * jnp.where(marked, jnp.nan, 1.0), metrics
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted():
@@ -183,7 +173,7 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_counted():
             marked = targets.advantage.at[0, 0].set(-100.0)
             return dataclasses.replace(targets, advantage=marked)
 
-    trainer = started(loss=SometimesNaN(), gae=Marks(0.9, 0.95))
+    trainer = started(loss=OwnLoss(change=sometimes_nan), gae=Marks(0.9, 0.95))
     metrics = trainer.dispatch(2)
     # Environment 0 is in one of the two minibatches of each of the four passes.
     assert metrics.learning["skipped"] == 2 * 4
@@ -195,15 +185,11 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_counted():
 
 
 def test_a_loss_of_ones_own_reports_its_own_numbers():
-    class Curious(eqx.Module):
-        base: PPOLoss = PPOLoss()
+    def curious(loss, metrics, policy, batch):
+        extra = {"curiosity": jnp.float32(0.25)}
+        return loss, LossMetrics(**{**vars(metrics), "extra": extra})
 
-        def __call__(self, policy, batch):
-            loss, metrics = self.base(policy, batch)
-            extra = {"curiosity": jnp.float32(0.25)}
-            return loss, LossMetrics(**{**vars(metrics), "extra": extra})
-
-    metrics = started(loss=Curious()).dispatch(2)
+    metrics = started(loss=OwnLoss(change=curious)).dispatch(2)
     assert metrics.as_dict()["curiosity"] == 0.25
 
 

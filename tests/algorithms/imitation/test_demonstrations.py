@@ -278,8 +278,7 @@ def test_a_teachers_games_do_not_depend_on_how_many_there_are(tmp_path):
     assert [header.games for header in headers] == [2, 3]
     two, three = (read_demonstrations(tmp_path / n, GAME).shard(0) for n in ("2", "3"))
     first_two = three.select(slice(len(two)))
-    for a, b in zip(jax.tree.leaves(two), jax.tree.leaves(first_two), strict=True):
-        np.testing.assert_array_equal(a, b)
+    jax.tree.map(np.testing.assert_array_equal, two, first_two)
     assert sorted(set(three.game.tolist())) == [0, 1, 2]
     assert three.done.sum() == 3
     assert three.done[-1]

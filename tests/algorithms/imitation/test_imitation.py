@@ -1,6 +1,5 @@
 """Imitation learns, mixes teacher and student, and runs and checkpoints know nothing of it."""
 
-import signal
 from dataclasses import replace
 
 import equinox as eqx
@@ -8,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from displays import Notes, interrupt_at
+from displays import stopped_and_resumed
 from env.mirror import Mirror
 from training.states import assert_same
 
@@ -17,7 +16,6 @@ from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.imitation import CloneLoss
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.algorithms.imitation._labelling import Labelling
-from hackmatrix_rl.checkpoints import find_checkpoint
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole, env_keys
 from hackmatrix_rl.evaluation import ThinkingAgent, Thought
@@ -205,15 +203,14 @@ def test_the_loss_is_the_cross_entropy_over_the_legal_actions_with_its_weights()
 
 def test_a_run_stops_resumes_and_ends_in_the_same_bits(tmp_path):
     beta = Linear(1.0, 0.0, over=3 * UPDATE)
-    straight, stopped, resumed = (imitation(memory=True, beta=beta) for _ in range(3))
+
+    def made():
+        return imitation(memory=True, beta=beta)
+
+    straight = made()
     whole = make_run_folder(replace(CONFIG, run_dir=str(tmp_path / "straight")))
     assert run(CONFIG, straight, whole).exit_code is ExitCode.DONE
-
-    folder = make_run_folder(replace(CONFIG, run_dir=str(tmp_path / "stopped")))
-    ended = run(CONFIG, stopped, folder, displays=[Notes(interrupt_at(2))])
-    assert ended.exit_code == 128 + signal.SIGINT
-    assert int(stopped.state.update) == 2
-    run(CONFIG, resumed, folder, resume=find_checkpoint(folder.path))
+    resumed, folder, _ = stopped_and_resumed(CONFIG, made, tmp_path / "stopped")
     assert_same(resumed.state, straight.state)
     assert "accuracy" in read_json_lines(folder.metrics)[-1]
 

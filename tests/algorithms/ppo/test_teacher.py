@@ -7,18 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from agent.builders import random_batch, random_rollout
+from agent.builders import Closed, random_batch, random_rollout
 from training.states import assert_same
 from training.test_matrix import save
 
 from hackmatrix_rl.agent import GAE, MaskedCategorical, PPOLoss
 from hackmatrix_rl.agent._schedules import at, scheduled_at
-from hackmatrix_rl.agent.networks import (
-    ActorCritic,
-    GRUActorCritic,
-    MLPActorCritic,
-    add_auxiliary_head,
-)
+from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic, add_auxiliary_head
 from hackmatrix_rl.agent.precision import parameter_paths
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
@@ -32,18 +27,6 @@ KEY = jax.random.key(5)
 CARTPOLE = CartPole(max_steps=40)
 POLICY = MLPActorCritic(CARTPOLE.spec, width=16, depth=1, key=jax.random.key(0))
 UPDATE = 16 * 8
-
-
-class Other(ActorCritic):
-    """A network with other names."""
-
-    inner: MLPActorCritic
-
-    def initial_carry(self):
-        return ()
-
-    def __call__(self, observation, carry):
-        return self.inner(observation, carry)
 
 
 def trainer(loss=None, policy=POLICY, **changes):
@@ -140,9 +123,9 @@ def test_it_holds_on_resumes_bitwise_and_is_the_same_on_every_mesh(tmp_path):
 def test_networks_that_cannot_be_taught_or_warmed_up_are_refused():
     with pytest.raises(ValueError, match="a network without memory; GRUActorCritic has one"):
         trainer(PPOLoss(teacher_kl_coef=0.5), GRUActorCritic(CARTPOLE.spec, width=8, key=KEY))
-    with pytest.raises(ValueError, match=r"trains the parameters \.heads\.value alone; Other has"):
-        critic_warmup_of(10, Other(POLICY))
-    assert critic_warmup_of(0, Other(POLICY)) == 0
+    with pytest.raises(ValueError, match=r"trains the parameters \.heads\.value alone; Closed has"):
+        critic_warmup_of(10, Closed(POLICY))
+    assert critic_warmup_of(0, Closed(POLICY)) == 0
 
 
 def test_the_value_head_has_the_same_name_beside_an_auxiliary_head():

@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from agent import probes
+from agent.builders import Closed
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import IdentityScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy
+from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Sampling, Uniform
 from hackmatrix_rl.algorithms.r2d2._q_values import q_values, unroll_q
 
 SIZES: dict[str, Any] = {
@@ -40,16 +41,13 @@ class Forgetful(ActorCritic):
         return logits, value, carry
 
 
-class Called(ActorCritic):
-    """A recurrent network that shows no parts: it can only be called."""
+class Alike(Sampling):
+    """Draws all sequences alike, as `Uniform` does, which is final."""
 
-    inner: ActorCritic
+    inner: Uniform = Uniform()
 
-    def initial_carry(self):
-        return self.inner.initial_carry()
-
-    def __call__(self, observation, carry):
-        return self.inner(observation, carry)
+    def draw(self, there, priority, count, *, key):
+        return self.inner.draw(there, priority, count, key=key)
 
 
 def network(spec, kind="gru", *, seed=0, width=16):
@@ -59,7 +57,7 @@ def network(spec, kind="gru", *, seed=0, width=16):
     if kind == "forgetful":
         return Forgetful(hm.MLPActorCritic(spec, width=width, depth=1, key=key))
     gru = hm.GRUActorCritic(spec, width=width, key=key)
-    return Called(gru) if kind == "called" else gru
+    return Closed(gru) if kind == "closed" else gru
 
 
 def trainer(environment, *, kind="gru", seed=0, updates=1, **changes):

@@ -84,51 +84,35 @@ def memory_after_the_steps(new_steps):
     return lambda memory, collector, *rest: NewSteps(collector.carry, collector, *rest)
 
 
-def loss_without_burn_in():
-    test_parts.test_the_loss_is_that_of_plain_python(0)
+def not_written(with_priorities):
+    """New priorities are forgotten."""
+    return lambda priority, sample, new: priority
 
 
-def loss():
-    test_parts.test_the_loss_is_that_of_plain_python(2)
+def trained(test):
+    """The test, with a trainer of its own."""
+    return lambda: test(test_r2d2.one_step())
 
 
-def burn_in():
-    test_parts.test_burn_in_makes_the_memory_and_no_gradient_goes_through_it()
-
-
-def target_network():
-    test_r2d2.test_the_target_network_is_what_the_network_was(test_r2d2.one_step())
-
-
-def priorities():
-    test_r2d2.test_priorities_follow_the_errors_of_what_was_drawn(test_r2d2.one_step())
-
-
-def stored_memory():
-    test_r2d2.test_the_memory_is_stored_that_the_network_had_before_the_steps(test_r2d2.one_step())
-
-
+CHECKS = {
+    "loss": lambda: test_parts.test_the_loss_is_that_of_plain_python(0),
+    "loss after burn-in": lambda: test_parts.test_the_loss_is_that_of_plain_python(2),
+    "burn-in": test_parts.test_burn_in_makes_the_memory_and_no_gradient_goes_through_it,
+    "target": trained(test_r2d2.test_the_target_network_is_what_the_network_was),
+    "priorities": trained(test_r2d2.test_priorities_follow_the_errors_of_what_was_drawn),
+    "memory": trained(test_r2d2.test_the_memory_is_stored_that_the_network_had_before_the_steps),
+}
 MUTANTS = {
-    "no value beyond a limit": (_learning, "n_step_returns", ends_at_limits, loss_without_burn_in),
-    "a value of the next episode": (
-        _learning,
-        "n_step_returns",
-        leaks_at_limits,
-        loss_without_burn_in,
-    ),
-    "a value beyond an end": (_learning, "n_step_returns", never_ends, loss_without_burn_in),
-    "illegal actions in the maximum": (_learning, "double_q", illegal_too, loss_without_burn_in),
-    "no burn-in": (_learning, "memory_after", no_burn_in, burn_in),
-    "one memory for both networks": (_learning, "memory_after", one_memory, loss),
-    "no target network": (_learning.SequenceLoss, "errors", judges_itself, loss_without_burn_in),
-    "a target that does not stay": (_learning, "sync_target", always_synced, target_network),
-    "priorities that are not written": (
-        _learning,
-        "with_priorities",
-        lambda _: lambda priority, sample, new: priority,
-        priorities,
-    ),
-    "a memory of another time": (_r2d2, "NewSteps", memory_after_the_steps, stored_memory),
+    "no value beyond a limit": (_learning, "n_step_returns", ends_at_limits, "loss"),
+    "a value of the next episode": (_learning, "n_step_returns", leaks_at_limits, "loss"),
+    "a value beyond an end": (_learning, "n_step_returns", never_ends, "loss"),
+    "illegal actions in the maximum": (_learning, "double_q", illegal_too, "loss"),
+    "no burn-in": (_learning, "memory_after", no_burn_in, "burn-in"),
+    "one memory for both networks": (_learning, "memory_after", one_memory, "loss after burn-in"),
+    "no target network": (_learning.SequenceLoss, "errors", judges_itself, "loss"),
+    "a target that does not stay": (_learning, "sync_target", always_synced, "target"),
+    "priorities that are not written": (_learning, "with_priorities", not_written, "priorities"),
+    "a memory of another time": (_r2d2, "NewSteps", memory_after_the_steps, "memory"),
 }
 
 
@@ -137,12 +121,10 @@ def test_a_mutant_is_noticed(monkeypatch, name):
     owner, function, mutate, check = MUTANTS[name]
     monkeypatch.setattr(owner, function, mutate(getattr(owner, function)))
     with pytest.raises(AssertionError):
-        check()
+        CHECKS[check]()
 
 
-@pytest.mark.parametrize(
-    "check", [loss, loss_without_burn_in, burn_in, target_network, priorities, stored_memory]
-)
+@pytest.mark.parametrize("check", CHECKS)
 def test_without_a_mutant_the_same_checks_pass(check):
     """So that they fail for the mutant, and not for how they are called here."""
-    check()
+    CHECKS[check]()

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from agent import probes
+from training.states import assert_close
 
 from hackmatrix_rl.agent import IdentityScale, best_action
 from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, SquareRootScale, Uniform
@@ -121,7 +122,7 @@ def step_by_step(policy, steps, carry, dueling):
     return here, after, memories
 
 
-@pytest.mark.parametrize("kind", ["gru", "lstm", "called"])
+@pytest.mark.parametrize("kind", ["gru", "lstm", "closed"])
 @pytest.mark.parametrize("dueling", [True, False])
 def test_sequences_are_evaluated_as_step_by_step_and_the_memory_starts_anew(kind, dueling):
     policy, steps = network(SPEC, kind), sequence(3)
@@ -140,8 +141,7 @@ def test_sequences_are_evaluated_as_step_by_step_and_the_memory_starts_anew(kind
     assert steps.done[4].any()
     left = eqx.filter_jit(memory_after)(policy, steps.observation[:5], carry, steps.done[:5])
     expected = jax.tree.map(lambda *leaves: jnp.stack(leaves), *memories[4])
-    for a, b in zip(jax.tree.leaves(left), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, atol=2e-5)
+    assert_close(left, expected, rtol=1e-7, atol=2e-5)
     unchanged = memory_after(policy, steps.observation[:0], carry, steps.done[:0])
     assert eqx.tree_equal(unchanged, carry)
 
@@ -265,11 +265,9 @@ def test_burn_in_makes_the_memory_and_no_gradient_goes_through_it():
     later = jax.tree.map(lambda leaf: leaf[3:], steps)
     known = eqx.filter_jit(memory_after)(policy, steps.observation[:3], carry, steps.done[:3])
     with_burn_in = learned(3, steps, carry)
-    for a, b in zip(with_burn_in, learned(0, later, known), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
+    assert_close(with_burn_in, learned(0, later, known), atol=1e-6)
     # Once an episode has ended in the burn-in, the memory that was stored does not matter.
     ended = eqx.tree_at(lambda s: s.terminated, steps, steps.terminated.at[1].set(True))
     other = learned(3, ended, some_carry(policy, 9))
-    for a, b in zip(learned(3, ended, carry), other, strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
+    assert_close(learned(3, ended, carry), other, atol=1e-6)
     assert np.abs(with_burn_in[-2] - other[-2]) > 1e-3

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from agent import probes
 from jax.experimental import io_callback
-from training.states import arrays
+from training.states import assert_close
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.algorithms.r2d2 import Sampling, Uniform, play_ahead
+from hackmatrix_rl.algorithms.r2d2 import play_ahead
 from hackmatrix_rl.env import Environment
 
-from .building import SIZES, network, trainer
+from .building import SIZES, Alike, network, trainer
 
+CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 GAME = probes.truncation()
 WAIT_SECONDS = 60
 
@@ -62,8 +63,7 @@ def test_in_turn_it_comes_to_what_a_trainer_comes_to():
     trained = hm.Trainer(algorithm)
     trained.start(jax.random.key(1))
     metrics = trained.dispatch(6)
-    for a, b in zip(arrays(with_thread[-1][0]), arrays(trained.state), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert_close(with_thread[-1][0], trained.state, **CLOSE)
     assert [each.env_steps for _, each in with_thread] == [32 * n for n in range(1, 7)]
     assert with_thread[-1][1].updates == metrics.updates == 6
 
@@ -80,8 +80,7 @@ def test_ahead_each_update_learns_from_the_network_of_one_update_earlier():
         state, _ = learn(state, new)
         networks.append(state.learner.policy)
     *_, (found, _) = play_ahead(algorithm, began, updates=5)
-    for a, b in zip(arrays(found), arrays(state), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert_close(found, state, **CLOSE)
     assert eqx.tree_equal(began.learner.policy, policy), "the state that was given is still there"
 
 
@@ -102,29 +101,17 @@ def test_another_device_may_choose_the_actions_with_the_same_result(monkeypatch)
     assert set(played_on) == {other}
     leaves = jax.tree.leaves(eqx.filter(found, eqx.is_array))
     assert {device for leaf in leaves for device in leaf.devices()} == {here}
-    for a, b in zip(arrays(found), arrays(alone), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert_close(found, alone, **CLOSE)
 
 
-class Waiting(Sampling):
-    """Draws all sequences alike, once Python says that it may."""
+class Waiting(Alike):
+    """Weighs what was drawn once Python says that it may."""
 
-    wait: object = eqx.field(static=True)
-    inner: Uniform = Uniform()
-
-    @property
-    def uses_priorities(self):
-        return False
-
-    def draw(self, there, priority, count, *, key):
-        return self.inner.draw(there, priority, count, key=key)
+    wait: object = eqx.field(static=True, default=None)
 
     def weight(self, probability, number):
         one = io_callback(self.wait, jax.ShapeDtypeStruct((), jnp.float32))
-        return one * self.inner.weight(probability, number)
-
-    def priority(self, td_error):
-        return self.inner.priority(td_error)
+        return one * super().weight(probability, number)
 
 
 def test_the_next_steps_are_played_while_the_device_learns():
@@ -143,7 +130,7 @@ def test_the_next_steps_are_played_while_the_device_learns():
 
     environment = Called(GAME, call)
     policy = network(environment.spec)
-    learns = hm.R2D2(environment, policy, **SIZES, sampling=Waiting(wait), learning_rate=1e-2)
+    learns = hm.R2D2(environment, policy, **SIZES, sampling=Waiting(wait=wait), learning_rate=1e-2)
     updates = play_ahead(learns, learns.init(jax.random.key(1), policy), updates=3)
     next(updates)
     assert waited == [True] * SIZES["train_steps"]

@@ -6,15 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from agent import probes
-from training.states import arrays, assert_same
+from training.states import arrays, assert_all_changed, assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
-from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, Sampling, Uniform
+from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized
 from hackmatrix_rl.algorithms.r2d2._buffer import Sample
 from hackmatrix_rl.memory_tasks import DelayedMatchConfig, NBackConfig
 
-from .building import STEPS, first_values, look_alike, network, train, trainer, values_along
+from .building import STEPS, Alike, first_values, look_alike, network, train, trainer, values_along
 
 CLOSE = 0.1
 TRUNCATES = probes.truncation()
@@ -36,12 +36,7 @@ def test_training_resumes_in_the_same_bits(tmp_path, kind, sampling):
     resumed.fit(12 * STEPS)
     assert_same(resumed.state, straight.state)
     assert int(straight.state.gradient_steps) > 3
-    changed = jax.tree.map(
-        lambda one, other: not np.array_equal(one, other),
-        eqx.filter(straight.policy, eqx.is_array),
-        eqx.filter(network(TRUNCATES.spec, kind), eqx.is_array),
-    )
-    assert all(jax.tree.leaves(changed))
+    assert_all_changed(straight.policy, network(TRUNCATES.spec, kind))
 
 
 def one_step():
@@ -114,8 +109,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(found):
     metrics = found.dispatch(1)
     assert (metrics.learning["skipped"], metrics.learning["gradient_steps"]) == (1, 0)
     assert int(found.state.gradient_steps) == count
-    for a, b in zip(arrays((found.policy, found.state.target)), kept, strict=True):
-        np.testing.assert_array_equal(a, b)
+    jax.tree.map(np.testing.assert_array_equal, arrays((found.policy, found.state.target)), kept)
     assert np.array_equal(found.state.actors.buffer.priority[:, :4], known[:, :4])
 
 
@@ -138,20 +132,10 @@ def test_the_sequence_that_counts_most_has_weight_1(found):
     np.testing.assert_allclose(prepared.weight, [16**-0.6, 4**-0.6, 1.0, 0.0], rtol=1e-5)
 
 
-class Marking(Sampling):
-    """Draws all sequences alike, and gives each that was drawn a priority of 100."""
+class Marking(Alike):
+    """Gives each sequence that was drawn a priority of 100."""
 
-    inner: Uniform = Uniform()
-
-    @property
-    def uses_priorities(self):
-        return True
-
-    def draw(self, there, priority, count, *, key):
-        return self.inner.draw(there, priority, count, key=key)
-
-    def weight(self, probability, number):
-        return self.inner.weight(probability, number)
+    uses_priorities = True
 
     def priority(self, td_error):
         return jnp.full(td_error.shape[1:], 100.0)

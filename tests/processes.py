@@ -1,0 +1,62 @@
+"""Real processes that tests start, and the ends of the runs that they leave."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.runs._verify_resume import first_difference
+
+CARTPOLE = (sys.executable, str(Path(__file__).parent / "runs" / "cartpole_command.py"), "train")
+TIMEOUT = 240
+
+
+def start(*command, cwd=None, **environment):
+    """A process whose output and errors are read together when it has ended."""
+    return subprocess.Popen(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=cwd,
+        env=os.environ | environment,
+    )
+
+
+def wait_for(condition, *processes):
+    """Waits for something to become true, and sees that the processes go on until then."""
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        for process in processes:
+            assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def wait_for_update(checkpoints, update, process):
+    """Waits for the checkpoint of an update to be whole."""
+    wait_for((checkpoints / str(update) / "manifest.json").exists, process)
+
+
+def finish(process):
+    """Exit status, and what was printed."""
+    output, _ = process.communicate(timeout=TIMEOUT)
+    return process.returncode, output
+
+
+def copy_stopped_after(run, update, copy):
+    """A copy of a run, as if it had been stopped after some update."""
+    shutil.copytree(run, copy)
+    for folder in (copy / "checkpoints").iterdir():
+        if int(folder.name) > update:
+            shutil.rmtree(folder)
+    return copy
+
+
+def assert_same_end(one, other):
+    """Two runs ended in the same bits."""
+    ends = [read_arrays(find_checkpoint(run), "training") for run in (one, other)]
+    assert first_difference(*ends) is None
