@@ -3,81 +3,44 @@
 Each module here can be used alone, in a notebook; `hackmatrix_rl.algorithms` composes them.
 """
 
-from hackmatrix_rl.agent._action_choice import (
-    DRAWN,
-    ActionChoice,
-    EpsilonGreedyChoice,
-    QLosses,
-    best_action,
-    epsilon_greedy,
-    value_of,
-)
-from hackmatrix_rl.agent._auxiliary import AuxiliaryLoss, AuxiliaryMetrics, AuxiliaryTargets
-from hackmatrix_rl.agent._batch import Batch
-from hackmatrix_rl.agent._collector_state import CollectorState, start_collector
-from hackmatrix_rl.agent._contract import (
-    check_is_policy,
-    check_policy,
-    check_policy_shapes,
-    precision_of,
-)
-from hackmatrix_rl.agent._distribution import MaskedCategorical
-from hackmatrix_rl.agent._gae import GAE, AdvantageEstimator, Targets
-from hackmatrix_rl.agent._loss import LossMetrics, PPOLoss, Unrolled
-from hackmatrix_rl.agent._rollout import Collector, EpisodeSums, Rollout, RolloutCollector
-from hackmatrix_rl.agent._schedules import (
-    After,
-    Constant,
-    Cosine,
-    Linear,
-    Schedule,
-    Scheduled,
-    at,
-    ends_of,
-    scheduled_at,
-)
-from hackmatrix_rl.agent._value_scale import IDENTITY_SCALE, IdentityScale, RunningScale, ValueScale
-
-__all__ = [
-    "DRAWN",
-    "GAE",
-    "IDENTITY_SCALE",
-    "ActionChoice",
-    "AdvantageEstimator",
-    "After",
-    "AuxiliaryLoss",
-    "AuxiliaryMetrics",
-    "AuxiliaryTargets",
-    "Batch",
-    "Collector",
-    "CollectorState",
-    "Constant",
-    "Cosine",
-    "EpisodeSums",
-    "EpsilonGreedyChoice",
-    "IdentityScale",
-    "Linear",
-    "LossMetrics",
-    "MaskedCategorical",
-    "PPOLoss",
-    "QLosses",
-    "Rollout",
-    "RolloutCollector",
-    "RunningScale",
-    "Schedule",
-    "Scheduled",
-    "Targets",
-    "Unrolled",
-    "ValueScale",
-    "at",
-    "best_action",
-    "check_is_policy",
-    "check_policy",
-    "check_policy_shapes",
-    "ends_of",
-    "epsilon_greedy",
-    "precision_of",
-    "scheduled_at",
-    "start_collector",
-    "value_of",
-]
+from ._action_choice import DRAWN as DRAWN
+from ._action_choice import ActionChoice as ActionChoice
+from ._action_choice import EpsilonGreedyChoice as EpsilonGreedyChoice
+from ._action_choice import QLosses as QLosses
+from ._action_choice import best_action as best_action
+from ._action_choice import epsilon_greedy as epsilon_greedy
+from ._action_choice import value_of as value_of
+from ._auxiliary import AuxiliaryLoss as AuxiliaryLoss
+from ._auxiliary import AuxiliaryMetrics as AuxiliaryMetrics
+from ._auxiliary import AuxiliaryTargets as AuxiliaryTargets
+from ._batch import Batch as Batch
+from ._collector_state import CollectorState as CollectorState
+from ._collector_state import start_collector as start_collector
+from ._contract import check_is_policy as check_is_policy
+from ._contract import check_policy as check_policy
+from ._contract import check_policy_shapes as check_policy_shapes
+from ._contract import precision_of as precision_of
+from ._distribution import MaskedCategorical as MaskedCategorical
+from ._gae import GAE as GAE
+from ._gae import AdvantageEstimator as AdvantageEstimator
+from ._gae import Targets as Targets
+from ._loss import LossMetrics as LossMetrics
+from ._loss import PPOLoss as PPOLoss
+from ._loss import Unrolled as Unrolled
+from ._rollout import Collector as Collector
+from ._rollout import EpisodeSums as EpisodeSums
+from ._rollout import Rollout as Rollout
+from ._rollout import RolloutCollector as RolloutCollector
+from ._schedules import After as After
+from ._schedules import Constant as Constant
+from ._schedules import Cosine as Cosine
+from ._schedules import Linear as Linear
+from ._schedules import Schedule as Schedule
+from ._schedules import Scheduled as Scheduled
+from ._schedules import at as at
+from ._schedules import ends_of as ends_of
+from ._schedules import scheduled_at as scheduled_at
+from ._value_scale import IDENTITY_SCALE as IDENTITY_SCALE
+from ._value_scale import IdentityScale as IdentityScale
+from ._value_scale import RunningScale as RunningScale
+from ._value_scale import ValueScale as ValueScale

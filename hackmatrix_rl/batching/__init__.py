@@ -1,65 +1,33 @@
 """Code for one game becomes fast in batches. Nothing here knows the rules of a game."""
 
-from hackmatrix_rl.batching._bits import (
-    at_place,
-    bits_of,
-    computed_once,
-    has_any,
-    left,
-    masked,
-    materialize,
-    nth_bit,
-    only_first,
-    pick,
-    ranks,
-    right,
-    select,
-    size_of,
-    union,
-)
-from hackmatrix_rl.batching._hashed_random import Chance, below, random_bit
-from hackmatrix_rl.batching._packed import BitField, Flag, Number, Packed, fields
-from hackmatrix_rl.batching._sparse import (
-    Chunk,
-    first_indices,
-    first_success,
-    for_each_chunk,
-    one_round_loop,
-    side_by_side,
-    sparse_cond,
-    sparse_while_loop,
-)
-
-__all__ = [
-    "BitField",
-    "Chance",
-    "Chunk",
-    "Flag",
-    "Number",
-    "Packed",
-    "at_place",
-    "below",
-    "bits_of",
-    "computed_once",
-    "fields",
-    "first_indices",
-    "first_success",
-    "for_each_chunk",
-    "has_any",
-    "left",
-    "masked",
-    "materialize",
-    "nth_bit",
-    "one_round_loop",
-    "only_first",
-    "pick",
-    "random_bit",
-    "ranks",
-    "right",
-    "select",
-    "side_by_side",
-    "size_of",
-    "sparse_cond",
-    "sparse_while_loop",
-    "union",
-]
+from ._bits import at_place as at_place
+from ._bits import bits_of as bits_of
+from ._bits import computed_once as computed_once
+from ._bits import has_any as has_any
+from ._bits import left as left
+from ._bits import masked as masked
+from ._bits import materialize as materialize
+from ._bits import nth_bit as nth_bit
+from ._bits import only_first as only_first
+from ._bits import pick as pick
+from ._bits import ranks as ranks
+from ._bits import right as right
+from ._bits import select as select
+from ._bits import size_of as size_of
+from ._bits import union as union
+from ._hashed_random import Chance as Chance
+from ._hashed_random import below as below
+from ._hashed_random import random_bit as random_bit
+from ._packed import BitField as BitField
+from ._packed import Flag as Flag
+from ._packed import Number as Number
+from ._packed import Packed as Packed
+from ._packed import fields as fields
+from ._sparse import Chunk as Chunk
+from ._sparse import first_indices as first_indices
+from ._sparse import first_success as first_success
+from ._sparse import for_each_chunk as for_each_chunk
+from ._sparse import one_round_loop as one_round_loop
+from ._sparse import side_by_side as side_by_side
+from ._sparse import sparse_cond as sparse_cond
+from ._sparse import sparse_while_loop as sparse_while_loop

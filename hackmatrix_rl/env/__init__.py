@@ -1,113 +1,62 @@
 """Environments for reinforcement learning: HackMatrix, CartPole, and what both have in common."""
 
-from hackmatrix_rl.env._cartpole import CartPole
-from hackmatrix_rl.env._check import check_environment
-from hackmatrix_rl.env._clique_game import CliqueGame, CliqueObservation, VertexPermutations
-from hackmatrix_rl.env._contract import check_is_environment, check_shapes, check_spec
-from hackmatrix_rl.env._encoding import (
-    CLASSIC_CHANNELS,
-    SCREEN_CHANNELS,
-    Channel,
-    Observation,
-    classic_from_compact,
-    encode_cells,
-    features_from_compact,
-    observe,
-)
-from hackmatrix_rl.env._environment import (
-    LEARNED_RETURN,
-    Encoder,
-    Environment,
-    EnvSpec,
-    EpisodeStatistics,
-    Features,
-    Timestep,
-    env_keys,
-    flat_features,
-)
-from hackmatrix_rl.env._features import ActionFeatures, FeatureSplit
-from hackmatrix_rl.env._forms import KINDS, Kind
-from hackmatrix_rl.env._frontier import BLOCK, Frontier, whole_games
-from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixGame, HackMatrixState
-from hackmatrix_rl.env._identity import GameIdentity, clique_identity, game_identity, other_identity
-from hackmatrix_rl.env._observation import (
-    CELL,
-    CompactObservation,
-    Number,
-    Sight,
-    compact_observation,
-)
-from hackmatrix_rl.env._single_game import Batched, BatchedState, Played, SingleGame, board_features
-from hackmatrix_rl.env._symmetries import (
-    NUM_SYMMETRIES,
-    BoardSymmetries,
-    Changed,
-    SeenBoard,
-    Symmetry,
-    turn,
-)
-from hackmatrix_rl.env._tactical_encoding import TACTICAL_PLANES, features_from_tactical
-from hackmatrix_rl.env._tactical_observation import Memory, TacticalObservation, seen_position
-
-__all__ = [
-    "BLOCK",
-    "CELL",
-    "CLASSIC_CHANNELS",
-    "KINDS",
-    "LEARNED_RETURN",
-    "NUM_SYMMETRIES",
-    "SCREEN_CHANNELS",
-    "TACTICAL_PLANES",
-    "ActionFeatures",
-    "Batched",
-    "BatchedState",
-    "BoardSymmetries",
-    "CartPole",
-    "Changed",
-    "Channel",
-    "CliqueGame",
-    "CliqueObservation",
-    "CompactObservation",
-    "Encoder",
-    "EnvSpec",
-    "Environment",
-    "EpisodeStatistics",
-    "FeatureSplit",
-    "Features",
-    "Frontier",
-    "GameIdentity",
-    "HackMatrix",
-    "HackMatrixGame",
-    "HackMatrixState",
-    "Kind",
-    "Memory",
-    "Number",
-    "Observation",
-    "Played",
-    "SeenBoard",
-    "Sight",
-    "SingleGame",
-    "Symmetry",
-    "TacticalObservation",
-    "Timestep",
-    "VertexPermutations",
-    "board_features",
-    "check_environment",
-    "check_is_environment",
-    "check_shapes",
-    "check_spec",
-    "classic_from_compact",
-    "clique_identity",
-    "compact_observation",
-    "encode_cells",
-    "env_keys",
-    "features_from_compact",
-    "features_from_tactical",
-    "flat_features",
-    "game_identity",
-    "observe",
-    "other_identity",
-    "seen_position",
-    "turn",
-    "whole_games",
-]
+from ._cartpole import CartPole as CartPole
+from ._check import check_environment as check_environment
+from ._clique_game import CliqueGame as CliqueGame
+from ._clique_game import CliqueObservation as CliqueObservation
+from ._clique_game import VertexPermutations as VertexPermutations
+from ._contract import check_is_environment as check_is_environment
+from ._contract import check_shapes as check_shapes
+from ._contract import check_spec as check_spec
+from ._encoding import CLASSIC_CHANNELS as CLASSIC_CHANNELS
+from ._encoding import SCREEN_CHANNELS as SCREEN_CHANNELS
+from ._encoding import Channel as Channel
+from ._encoding import Observation as Observation
+from ._encoding import classic_from_compact as classic_from_compact
+from ._encoding import encode_cells as encode_cells
+from ._encoding import features_from_compact as features_from_compact
+from ._encoding import observe as observe
+from ._environment import LEARNED_RETURN as LEARNED_RETURN
+from ._environment import Encoder as Encoder
+from ._environment import Environment as Environment
+from ._environment import EnvSpec as EnvSpec
+from ._environment import EpisodeStatistics as EpisodeStatistics
+from ._environment import Features as Features
+from ._environment import Timestep as Timestep
+from ._environment import env_keys as env_keys
+from ._environment import flat_features as flat_features
+from ._features import ActionFeatures as ActionFeatures
+from ._features import FeatureSplit as FeatureSplit
+from ._forms import KINDS as KINDS
+from ._forms import Kind as Kind
+from ._frontier import BLOCK as BLOCK
+from ._frontier import Frontier as Frontier
+from ._frontier import whole_games as whole_games
+from ._hackmatrix import HackMatrix as HackMatrix
+from ._hackmatrix import HackMatrixGame as HackMatrixGame
+from ._hackmatrix import HackMatrixState as HackMatrixState
+from ._identity import GameIdentity as GameIdentity
+from ._identity import clique_identity as clique_identity
+from ._identity import game_identity as game_identity
+from ._identity import other_identity as other_identity
+from ._observation import CELL as CELL
+from ._observation import CompactObservation as CompactObservation
+from ._observation import Number as Number
+from ._observation import Sight as Sight
+from ._observation import compact_observation as compact_observation
+from ._single_game import Batched as Batched
+from ._single_game import BatchedState as BatchedState
+from ._single_game import Played as Played
+from ._single_game import SingleGame as SingleGame
+from ._single_game import board_features as board_features
+from ._symmetries import NUM_SYMMETRIES as NUM_SYMMETRIES
+from ._symmetries import BoardSymmetries as BoardSymmetries
+from ._symmetries import Changed as Changed
+from ._symmetries import SeenBoard as SeenBoard
+from ._symmetries import Symmetry as Symmetry
+from ._symmetries import turn as turn
+from ._tactical_encoding import TACTICAL_PLANES as TACTICAL_PLANES
+from ._tactical_encoding import features_from_tactical as features_from_tactical
+from ._tactical_observation import Memory as Memory
+from ._tactical_observation import TacticalObservation as TacticalObservation
+from ._tactical_observation import seen_position as seen_position

@@ -1,83 +1,43 @@
 """How well a policy plays, and scripted players to compare it with."""
 
-from hackmatrix_rl.evaluation._contract import check_player
-from hackmatrix_rl.evaluation._episodes import Step, play_steps, start_key, step_keys
-from hackmatrix_rl.evaluation._estimate import Estimate, Judgement, Verdict, judge, mean_of, rate_of
-from hackmatrix_rl.evaluation._evaluate import (
-    Evaluation,
-    OnProgress,
-    evaluate,
-    evaluate_all,
-    policy_divergence,
-)
-from hackmatrix_rl.evaluation._findings import (
-    AFTERMATH,
-    BINS,
-    Calibration,
-    Cause,
-    Findings,
-    Siphons,
-    Stage,
-    Tool,
-    Undo,
-    find,
-)
-from hackmatrix_rl.evaluation._journal import Journal, Moves, keep_journal
-from hackmatrix_rl.evaluation._player import (
-    SCRIPTS,
-    Agent,
-    GameAgent,
-    PolicyAgent,
-    RandomAgent,
-    Runner,
-    StateAgent,
-    ThinkingAgent,
-    Thought,
-    consult,
-    read_by,
-    thinking,
-)
-
-__all__ = [
-    "AFTERMATH",
-    "BINS",
-    "SCRIPTS",
-    "Agent",
-    "Calibration",
-    "Cause",
-    "Estimate",
-    "Evaluation",
-    "Findings",
-    "GameAgent",
-    "Journal",
-    "Judgement",
-    "Moves",
-    "OnProgress",
-    "PolicyAgent",
-    "RandomAgent",
-    "Runner",
-    "Siphons",
-    "Stage",
-    "StateAgent",
-    "Step",
-    "ThinkingAgent",
-    "Thought",
-    "Tool",
-    "Undo",
-    "Verdict",
-    "check_player",
-    "consult",
-    "evaluate",
-    "evaluate_all",
-    "find",
-    "judge",
-    "keep_journal",
-    "mean_of",
-    "play_steps",
-    "policy_divergence",
-    "rate_of",
-    "read_by",
-    "start_key",
-    "step_keys",
-    "thinking",
-]
+from ._contract import check_player as check_player
+from ._episodes import Step as Step
+from ._episodes import play_steps as play_steps
+from ._episodes import start_key as start_key
+from ._episodes import step_keys as step_keys
+from ._estimate import Estimate as Estimate
+from ._estimate import Judgement as Judgement
+from ._estimate import Verdict as Verdict
+from ._estimate import judge as judge
+from ._estimate import mean_of as mean_of
+from ._estimate import rate_of as rate_of
+from ._evaluate import Evaluation as Evaluation
+from ._evaluate import OnProgress as OnProgress
+from ._evaluate import evaluate as evaluate
+from ._evaluate import evaluate_all as evaluate_all
+from ._evaluate import policy_divergence as policy_divergence
+from ._findings import AFTERMATH as AFTERMATH
+from ._findings import BINS as BINS
+from ._findings import Calibration as Calibration
+from ._findings import Cause as Cause
+from ._findings import Findings as Findings
+from ._findings import Siphons as Siphons
+from ._findings import Stage as Stage
+from ._findings import Tool as Tool
+from ._findings import Undo as Undo
+from ._findings import find as find
+from ._journal import Journal as Journal
+from ._journal import Moves as Moves
+from ._journal import keep_journal as keep_journal
+from ._player import SCRIPTS as SCRIPTS
+from ._player import Agent as Agent
+from ._player import GameAgent as GameAgent
+from ._player import PolicyAgent as PolicyAgent
+from ._player import RandomAgent as RandomAgent
+from ._player import Runner as Runner
+from ._player import StateAgent as StateAgent
+from ._player import ThinkingAgent as ThinkingAgent
+from ._player import Thought as Thought
+from ._player import consult as consult
+from ._player import read_by as read_by
+from ._player import thinking as thinking

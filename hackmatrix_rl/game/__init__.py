@@ -1,154 +1,79 @@
 """The rules of HackMatrix: pure functions of the state of one game."""
 
-from hackmatrix_rl.game._actions import (
-    FIRST_PROGRAM,
-    NUM_ACTIONS,
-    SIPHON,
-    Action,
-    allowed,
-    legal_actions,
-)
-from hackmatrix_rl.game._arrays import from_arrays, to_arrays
-from hackmatrix_rl.game._board import (
-    NUM_CELLS,
-    NUM_DIRECTIONS,
-    SIZE,
-    STEPS,
-    UNREACHED,
-    CellSet,
-    Direction,
-    col_of,
-    distance,
-    distances,
-    first_steps,
-    flood,
-    line_of_sight,
-    rays,
-    row_and_column,
-    row_of,
-)
-from hackmatrix_rl.game._config import LEAGUES, RULES_VERSION, GameConfig, League
-from hackmatrix_rl.game._effects import View
-from hackmatrix_rl.game._history import Past, empty_history, forget, recall
-from hackmatrix_rl.game._play import Outcome, act, attempt, play, stage_chance
-from hackmatrix_rl.game._programs import SPECS
-from hackmatrix_rl.game._rewards import (
-    KILL_REWARD,
-    TERM_NAMES,
-    Event,
-    RewardConfig,
-    RewardTerms,
-    reward_terms,
-)
-from hackmatrix_rl.game._siphon import Yields, cell_yields, crosses, siphon_yields, yields_of
-from hackmatrix_rl.game._stage import (
-    FIRST_INTERVAL,
-    blank_position,
-    distinct_programs,
-    new_game,
-    set_up_if,
-    set_up_stage,
-)
-from hackmatrix_rl.game._state import (
-    ALL_PROGRAMS,
-    ENEMY_HP,
-    ENEMY_SPEED,
-    LAST_STAGE,
-    MAX_HP,
-    NUM_ENEMY_TYPES,
-    NUM_PROGRAMS,
-    Board,
-    Content,
-    Enemies,
-    EnemyType,
-    History,
-    Player,
-    Position,
-    Program,
-    Slots,
-    State,
-    Transmissions,
-    by_type,
-    is_block,
-)
-from hackmatrix_rl.game._validation import COLUMNS
-
-__all__ = [
-    "ALL_PROGRAMS",
-    "COLUMNS",
-    "ENEMY_HP",
-    "ENEMY_SPEED",
-    "FIRST_INTERVAL",
-    "FIRST_PROGRAM",
-    "KILL_REWARD",
-    "LAST_STAGE",
-    "LEAGUES",
-    "MAX_HP",
-    "NUM_ACTIONS",
-    "NUM_CELLS",
-    "NUM_DIRECTIONS",
-    "NUM_ENEMY_TYPES",
-    "NUM_PROGRAMS",
-    "RULES_VERSION",
-    "SIPHON",
-    "SIZE",
-    "SPECS",
-    "STEPS",
-    "TERM_NAMES",
-    "UNREACHED",
-    "Action",
-    "Board",
-    "CellSet",
-    "Content",
-    "Direction",
-    "Enemies",
-    "EnemyType",
-    "Event",
-    "GameConfig",
-    "History",
-    "League",
-    "Outcome",
-    "Past",
-    "Player",
-    "Position",
-    "Program",
-    "RewardConfig",
-    "RewardTerms",
-    "Slots",
-    "State",
-    "Transmissions",
-    "View",
-    "Yields",
-    "act",
-    "allowed",
-    "attempt",
-    "blank_position",
-    "by_type",
-    "cell_yields",
-    "col_of",
-    "crosses",
-    "distance",
-    "distances",
-    "distinct_programs",
-    "empty_history",
-    "first_steps",
-    "flood",
-    "forget",
-    "from_arrays",
-    "is_block",
-    "legal_actions",
-    "line_of_sight",
-    "new_game",
-    "play",
-    "rays",
-    "recall",
-    "reward_terms",
-    "row_and_column",
-    "row_of",
-    "set_up_if",
-    "set_up_stage",
-    "siphon_yields",
-    "stage_chance",
-    "to_arrays",
-    "yields_of",
-]
+from ._actions import FIRST_PROGRAM as FIRST_PROGRAM
+from ._actions import NUM_ACTIONS as NUM_ACTIONS
+from ._actions import SIPHON as SIPHON
+from ._actions import Action as Action
+from ._actions import allowed as allowed
+from ._actions import legal_actions as legal_actions
+from ._arrays import from_arrays as from_arrays
+from ._arrays import to_arrays as to_arrays
+from ._board import NUM_CELLS as NUM_CELLS
+from ._board import NUM_DIRECTIONS as NUM_DIRECTIONS
+from ._board import SIZE as SIZE
+from ._board import STEPS as STEPS
+from ._board import UNREACHED as UNREACHED
+from ._board import CellSet as CellSet
+from ._board import Direction as Direction
+from ._board import col_of as col_of
+from ._board import distance as distance
+from ._board import distances as distances
+from ._board import first_steps as first_steps
+from ._board import flood as flood
+from ._board import line_of_sight as line_of_sight
+from ._board import rays as rays
+from ._board import row_and_column as row_and_column
+from ._board import row_of as row_of
+from ._config import LEAGUES as LEAGUES
+from ._config import RULES_VERSION as RULES_VERSION
+from ._config import GameConfig as GameConfig
+from ._config import League as League
+from ._effects import View as View
+from ._history import Past as Past
+from ._history import empty_history as empty_history
+from ._history import forget as forget
+from ._history import recall as recall
+from ._play import Outcome as Outcome
+from ._play import act as act
+from ._play import attempt as attempt
+from ._play import play as play
+from ._play import stage_chance as stage_chance
+from ._programs import SPECS as SPECS
+from ._rewards import KILL_REWARD as KILL_REWARD
+from ._rewards import TERM_NAMES as TERM_NAMES
+from ._rewards import Event as Event
+from ._rewards import RewardConfig as RewardConfig
+from ._rewards import RewardTerms as RewardTerms
+from ._rewards import reward_terms as reward_terms
+from ._siphon import Yields as Yields
+from ._siphon import cell_yields as cell_yields
+from ._siphon import crosses as crosses
+from ._siphon import siphon_yields as siphon_yields
+from ._siphon import yields_of as yields_of
+from ._stage import FIRST_INTERVAL as FIRST_INTERVAL
+from ._stage import blank_position as blank_position
+from ._stage import distinct_programs as distinct_programs
+from ._stage import new_game as new_game
+from ._stage import set_up_if as set_up_if
+from ._stage import set_up_stage as set_up_stage
+from ._state import ALL_PROGRAMS as ALL_PROGRAMS
+from ._state import ENEMY_HP as ENEMY_HP
+from ._state import ENEMY_SPEED as ENEMY_SPEED
+from ._state import LAST_STAGE as LAST_STAGE
+from ._state import MAX_HP as MAX_HP
+from ._state import NUM_ENEMY_TYPES as NUM_ENEMY_TYPES
+from ._state import NUM_PROGRAMS as NUM_PROGRAMS
+from ._state import Board as Board
+from ._state import Content as Content
+from ._state import Enemies as Enemies
+from ._state import EnemyType as EnemyType
+from ._state import History as History
+from ._state import Player as Player
+from ._state import Position as Position
+from ._state import Program as Program
+from ._state import Slots as Slots
+from ._state import State as State
+from ._state import Transmissions as Transmissions
+from ._state import by_type as by_type
+from ._state import is_block as is_block
+from ._validation import COLUMNS as COLUMNS

@@ -1,41 +1,24 @@
 """Tasks that need memory, each with its known best return and what a player without memory gets."""
 
-from hackmatrix_rl.memory_tasks._choice_task import ABORTED, ChoiceTask, MemoryTask, TrialState
-from hackmatrix_rl.memory_tasks._decisions import (
-    ContextConfig,
-    ContextDecision,
-    ContextTrial,
-    DelayedMatch,
-    DelayedMatchConfig,
-    MatchTrial,
-    PerceptualConfig,
-    PerceptualDecision,
-    PerceptualTrial,
-)
-from hackmatrix_rl.memory_tasks._n_back import NBack, NBackConfig, NBackState
-from hackmatrix_rl.memory_tasks._t_maze import FORWARD, LEFT, RIGHT, TMaze, TMazeConfig, TMazeState
-
-__all__ = [
-    "ABORTED",
-    "FORWARD",
-    "LEFT",
-    "RIGHT",
-    "ChoiceTask",
-    "ContextConfig",
-    "ContextDecision",
-    "ContextTrial",
-    "DelayedMatch",
-    "DelayedMatchConfig",
-    "MatchTrial",
-    "MemoryTask",
-    "NBack",
-    "NBackConfig",
-    "NBackState",
-    "PerceptualConfig",
-    "PerceptualDecision",
-    "PerceptualTrial",
-    "TMaze",
-    "TMazeConfig",
-    "TMazeState",
-    "TrialState",
-]
+from ._choice_task import ABORTED as ABORTED
+from ._choice_task import ChoiceTask as ChoiceTask
+from ._choice_task import MemoryTask as MemoryTask
+from ._choice_task import TrialState as TrialState
+from ._decisions import ContextConfig as ContextConfig
+from ._decisions import ContextDecision as ContextDecision
+from ._decisions import ContextTrial as ContextTrial
+from ._decisions import DelayedMatch as DelayedMatch
+from ._decisions import DelayedMatchConfig as DelayedMatchConfig
+from ._decisions import MatchTrial as MatchTrial
+from ._decisions import PerceptualConfig as PerceptualConfig
+from ._decisions import PerceptualDecision as PerceptualDecision
+from ._decisions import PerceptualTrial as PerceptualTrial
+from ._n_back import NBack as NBack
+from ._n_back import NBackConfig as NBackConfig
+from ._n_back import NBackState as NBackState
+from ._t_maze import FORWARD as FORWARD
+from ._t_maze import LEFT as LEFT
+from ._t_maze import RIGHT as RIGHT
+from ._t_maze import TMaze as TMaze
+from ._t_maze import TMazeConfig as TMazeConfig
+from ._t_maze import TMazeState as TMazeState

@@ -108,9 +108,9 @@ def find_player(
             report=report,
         )
     except NoCheckpointError as error:
-        there = _listed(READY if search is None else IMAGINES)
+        known = _listed(READY if search is None else IMAGINES)
         raise NoCheckpointError(
-            f"{base}: no checkpoint there, nor a player of that name. Use {there}."
+            f"{base}: no checkpoint there, nor a player of that name. Use {known}."
         ) from error
     its_own = loaded.environment
     if not isinstance(its_own, HackMatrix):

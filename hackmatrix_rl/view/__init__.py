@@ -1,60 +1,37 @@
 """Positions as pictures, in the terminal, and as pages."""
 
-from hackmatrix_rl.view._actions import KEYS, program_name, why_not
-from hackmatrix_rl.view._analysis_page import analysis_page
-from hackmatrix_rl.view._board_drawing import draw
-from hackmatrix_rl.view._document import document, facts, table, text
-from hackmatrix_rl.view._drawing import THEMES, Drawing
-from hackmatrix_rl.view._frame import (
-    Cell,
-    Enemy,
-    Frame,
-    Shot,
-    SiphonYield,
-    Transmission,
-    neighbours,
-)
-from hackmatrix_rl.view._frame_of import frame_of, frames_of
-from hackmatrix_rl.view._raster import check_ffmpeg, image_of, save_gif, save_mp4, save_png
-from hackmatrix_rl.view._scenes import drawings_of, rendered
-from hackmatrix_rl.view._show import Picture, load_ipython_extension, show
-from hackmatrix_rl.view._svg import FONT, css_variables, svg_fragments, svg_of
-from hackmatrix_rl.view._text import text_of
-
-__all__ = [
-    "FONT",
-    "KEYS",
-    "THEMES",
-    "Cell",
-    "Drawing",
-    "Enemy",
-    "Frame",
-    "Picture",
-    "Shot",
-    "SiphonYield",
-    "Transmission",
-    "analysis_page",
-    "check_ffmpeg",
-    "css_variables",
-    "document",
-    "draw",
-    "drawings_of",
-    "facts",
-    "frame_of",
-    "frames_of",
-    "image_of",
-    "load_ipython_extension",
-    "neighbours",
-    "program_name",
-    "rendered",
-    "save_gif",
-    "save_mp4",
-    "save_png",
-    "show",
-    "svg_fragments",
-    "svg_of",
-    "table",
-    "text",
-    "text_of",
-    "why_not",
-]
+from ._actions import KEYS as KEYS
+from ._actions import program_name as program_name
+from ._actions import why_not as why_not
+from ._analysis_page import analysis_page as analysis_page
+from ._board_drawing import draw as draw
+from ._document import document as document
+from ._document import facts as facts
+from ._document import table as table
+from ._document import text as text
+from ._drawing import THEMES as THEMES
+from ._drawing import Drawing as Drawing
+from ._frame import Cell as Cell
+from ._frame import Enemy as Enemy
+from ._frame import Frame as Frame
+from ._frame import Shot as Shot
+from ._frame import SiphonYield as SiphonYield
+from ._frame import Transmission as Transmission
+from ._frame import neighbours as neighbours
+from ._frame_of import frame_of as frame_of
+from ._frame_of import frames_of as frames_of
+from ._raster import check_ffmpeg as check_ffmpeg
+from ._raster import image_of as image_of
+from ._raster import save_gif as save_gif
+from ._raster import save_mp4 as save_mp4
+from ._raster import save_png as save_png
+from ._scenes import drawings_of as drawings_of
+from ._scenes import rendered as rendered
+from ._show import Picture as Picture
+from ._show import load_ipython_extension as load_ipython_extension
+from ._show import show as show
+from ._svg import FONT as FONT
+from ._svg import css_variables as css_variables
+from ._svg import svg_fragments as svg_fragments
+from ._svg import svg_of as svg_of
+from ._text import text_of as text_of

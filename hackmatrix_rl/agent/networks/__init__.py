@@ -1,76 +1,36 @@
 """Networks, and the evaluators that apply them to batches and sequences."""
 
-from hackmatrix_rl.agent.networks._actor_critic import (
-    ActorCritic,
-    BlockActorCritic,
-    DenseInputActorCritic,
-    RecurrentActorCritic,
-    TrunkActorCritic,
-    compute_dtype,
-    reset_carry,
-)
-from hackmatrix_rl.agent.networks._added_heads import (
-    VALUE_HEADS,
-    VICTORY,
-    AuxiliaryHead,
-    CategoricalValue,
-    WithAuxiliaryHead,
-    add_auxiliary_head,
-    with_value_head,
-)
-from hackmatrix_rl.agent.networks._choice import (
-    REMAT,
-    evaluator_of,
-    plain_evaluator,
-    rematerialized,
-    without_custom_gradients,
-)
-from hackmatrix_rl.agent.networks._conv import ConvActorCritic, ResNetActorCritic
-from hackmatrix_rl.agent.networks._evaluator import Evaluator, TrunkEvaluator, unroll_steps
-from hackmatrix_rl.agent.networks._layers import Dense
-from hackmatrix_rl.agent.networks._mlp import MLPActorCritic, ResidualActorCritic
-from hackmatrix_rl.agent.networks._recurrent import GRUActorCritic, LSTMActorCritic
-from hackmatrix_rl.agent.networks._registry import (
-    NETWORKS,
-    build_network,
-    import_factory,
-    module_of,
-)
-from hackmatrix_rl.agent.networks._transformer import TransformerActorCritic
-
-__all__ = [
-    "NETWORKS",
-    "REMAT",
-    "VALUE_HEADS",
-    "VICTORY",
-    "ActorCritic",
-    "AuxiliaryHead",
-    "BlockActorCritic",
-    "CategoricalValue",
-    "ConvActorCritic",
-    "Dense",
-    "DenseInputActorCritic",
-    "Evaluator",
-    "GRUActorCritic",
-    "LSTMActorCritic",
-    "MLPActorCritic",
-    "RecurrentActorCritic",
-    "ResNetActorCritic",
-    "ResidualActorCritic",
-    "TransformerActorCritic",
-    "TrunkActorCritic",
-    "TrunkEvaluator",
-    "WithAuxiliaryHead",
-    "add_auxiliary_head",
-    "build_network",
-    "compute_dtype",
-    "evaluator_of",
-    "import_factory",
-    "module_of",
-    "plain_evaluator",
-    "rematerialized",
-    "reset_carry",
-    "unroll_steps",
-    "with_value_head",
-    "without_custom_gradients",
-]
+from ._actor_critic import ActorCritic as ActorCritic
+from ._actor_critic import BlockActorCritic as BlockActorCritic
+from ._actor_critic import DenseInputActorCritic as DenseInputActorCritic
+from ._actor_critic import RecurrentActorCritic as RecurrentActorCritic
+from ._actor_critic import TrunkActorCritic as TrunkActorCritic
+from ._actor_critic import compute_dtype as compute_dtype
+from ._actor_critic import reset_carry as reset_carry
+from ._added_heads import VALUE_HEADS as VALUE_HEADS
+from ._added_heads import VICTORY as VICTORY
+from ._added_heads import AuxiliaryHead as AuxiliaryHead
+from ._added_heads import CategoricalValue as CategoricalValue
+from ._added_heads import WithAuxiliaryHead as WithAuxiliaryHead
+from ._added_heads import add_auxiliary_head as add_auxiliary_head
+from ._added_heads import with_value_head as with_value_head
+from ._choice import REMAT as REMAT
+from ._choice import evaluator_of as evaluator_of
+from ._choice import plain_evaluator as plain_evaluator
+from ._choice import rematerialized as rematerialized
+from ._choice import without_custom_gradients as without_custom_gradients
+from ._conv import ConvActorCritic as ConvActorCritic
+from ._conv import ResNetActorCritic as ResNetActorCritic
+from ._evaluator import Evaluator as Evaluator
+from ._evaluator import TrunkEvaluator as TrunkEvaluator
+from ._evaluator import unroll_steps as unroll_steps
+from ._layers import Dense as Dense
+from ._mlp import MLPActorCritic as MLPActorCritic
+from ._mlp import ResidualActorCritic as ResidualActorCritic
+from ._recurrent import GRUActorCritic as GRUActorCritic
+from ._recurrent import LSTMActorCritic as LSTMActorCritic
+from ._registry import NETWORKS as NETWORKS
+from ._registry import build_network as build_network
+from ._registry import import_factory as import_factory
+from ._registry import module_of as module_of
+from ._transformer import TransformerActorCritic as TransformerActorCritic

@@ -1,38 +1,17 @@
 """Precision: the dtypes a network computes in, loss scaling, and which arrays are trained."""
 
-from hackmatrix_rl.agent.precision._names import parse_parts, parse_policy
-from hackmatrix_rl.agent.precision._policy import (
-    FLOAT32,
-    LossScale,
-    MixedPrecision,
-    PrecisionPolicy,
-    equations,
-    precision,
-    products,
-)
-from hackmatrix_rl.agent.precision._trainable import (
-    NonTrainable,
-    accumulate_in_float32,
-    parameter_paths,
-    parameters_of,
-    path_name,
-    split_trainable,
-)
-
-__all__ = [
-    "FLOAT32",
-    "LossScale",
-    "MixedPrecision",
-    "NonTrainable",
-    "PrecisionPolicy",
-    "accumulate_in_float32",
-    "equations",
-    "parameter_paths",
-    "parameters_of",
-    "parse_parts",
-    "parse_policy",
-    "path_name",
-    "precision",
-    "products",
-    "split_trainable",
-]
+from ._names import parse_parts as parse_parts
+from ._names import parse_policy as parse_policy
+from ._policy import FLOAT32 as FLOAT32
+from ._policy import LossScale as LossScale
+from ._policy import MixedPrecision as MixedPrecision
+from ._policy import PrecisionPolicy as PrecisionPolicy
+from ._policy import equations as equations
+from ._policy import precision as precision
+from ._policy import products as products
+from ._trainable import NonTrainable as NonTrainable
+from ._trainable import accumulate_in_float32 as accumulate_in_float32
+from ._trainable import parameter_paths as parameter_paths
+from ._trainable import parameters_of as parameters_of
+from ._trainable import path_name as path_name
+from ._trainable import split_trainable as split_trainable

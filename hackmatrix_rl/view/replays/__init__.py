@@ -1,40 +1,24 @@
 """Games move by move: played, replayed, and what an agent thinks of them."""
 
-from hackmatrix_rl.view.replays._chosen import ChosenGame, choose_games, parse_choice, replays_of
-from hackmatrix_rl.view.replays._match import Match, Mind, Moment, Opinion, Seed, game_seed
-from hackmatrix_rl.view.replays._page import (
-    Film,
-    Json,
-    opinion_data,
-    page_of,
-    rules_data,
-    script_source,
-    whole_page,
-)
-from hackmatrix_rl.view.replays._replay import MOST_MOVES, Replay
-from hackmatrix_rl.view.replays._watch import GamePage, play_on, watch
-
-__all__ = [
-    "MOST_MOVES",
-    "ChosenGame",
-    "Film",
-    "GamePage",
-    "Json",
-    "Match",
-    "Mind",
-    "Moment",
-    "Opinion",
-    "Replay",
-    "Seed",
-    "choose_games",
-    "game_seed",
-    "opinion_data",
-    "page_of",
-    "parse_choice",
-    "play_on",
-    "replays_of",
-    "rules_data",
-    "script_source",
-    "watch",
-    "whole_page",
-]
+from ._chosen import ChosenGame as ChosenGame
+from ._chosen import choose_games as choose_games
+from ._chosen import parse_choice as parse_choice
+from ._chosen import replays_of as replays_of
+from ._match import Match as Match
+from ._match import Mind as Mind
+from ._match import Moment as Moment
+from ._match import Opinion as Opinion
+from ._match import Seed as Seed
+from ._match import game_seed as game_seed
+from ._page import Film as Film
+from ._page import Json as Json
+from ._page import opinion_data as opinion_data
+from ._page import page_of as page_of
+from ._page import rules_data as rules_data
+from ._page import script_source as script_source
+from ._page import whole_page as whole_page
+from ._replay import MOST_MOVES as MOST_MOVES
+from ._replay import Replay as Replay
+from ._watch import GamePage as GamePage
+from ._watch import play_on as play_on
+from ._watch import watch as watch

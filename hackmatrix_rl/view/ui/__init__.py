@@ -1,5 +1,4 @@
 """The game in a browser: a server on this machine, for one person."""
 
-from hackmatrix_rl.view.ui._serve import PORT, serve
-
-__all__ = ["PORT", "serve"]
+from ._serve import PORT as PORT
+from ._serve import serve as serve
