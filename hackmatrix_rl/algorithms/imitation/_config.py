@@ -67,8 +67,8 @@ class ImitationConfig(ActorCriticConfig):
     # Imitation
     teacher: str | None = in_imitation(
         None,
-        'Player to learn from: a script, expert, pretrained, "search(expert, 30)", '
-        '"harvest(pretrained)", a run, or my_module:factory.',
+        'Player to learn from: expert, "search(expert, 30)", "harvest(pretrained)", a run, or '
+        "my_module:factory.",
     )
     teacher_search: int | None = in_imitation(
         None,
