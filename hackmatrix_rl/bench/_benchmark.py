@@ -85,7 +85,8 @@ def benchmark(config: TrainConfig, *, repeats: int) -> Benchmark:
         peak_memory_bytes=peak_memory(),
         device=device_of(trainer.mesh),
         versions=versions(),
-        sizes=chosen_sizes(config, GAME_SIZES + LEARNING_SIZES)
+        sizes={"num_steps": config.steps_of_each}
+        | chosen_sizes(config, GAME_SIZES + LEARNING_SIZES)
         | ({"num_minibatches": config.minibatches} if isinstance(config, RolloutConfig) else {}),
     )
 

@@ -36,6 +36,13 @@ def test_bench_measures_environment_update_and_training(tmp_path):
     assert {"jax", "jaxlib", "hackmatrix-rl"} <= found["versions"].keys()
 
 
+@pytest.mark.slow
+def test_bench_measures_an_algorithm_that_names_its_steps_otherwise():
+    result = done("bench", "--preset", "debug", "--algorithm", "r2d2", "--repeats", "1")
+    assert "steps " in result.output
+    assert "train" in result.output
+
+
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_bench_compares_the_environment_with_pgx(tmp_path):
