@@ -30,6 +30,7 @@ class RunLock:
     def __init__(self) -> None:
         self.notes: list[str] = []
         self._held: dict[Path, int] = {}
+        self._unlocked: set[str] = set()  # options whose folders have no locks
         self._made: list[Path] = []
 
     def __enter__(self) -> "RunLock":
@@ -65,7 +66,8 @@ class RunLock:
             if new and isinstance(error, FileExistsError):
                 raise
             raise unwritable(option, path, error) from error
-        if not locked:
+        if not locked and option not in self._unlocked:
+            self._unlocked.add(option)
             self.notes.append(
                 f"{option} {folder}: this file system has no locks, so a second run could write "
                 "there at the same time."

@@ -152,7 +152,8 @@ def test_a_file_system_without_locks_is_told_and_goes_on(here, monkeypatch, numb
     monkeypatch.setattr(fcntl, "flock", flock)
     made = make_run_folder(config(run_dir="run"))
     assert made.config.is_file()
-    assert "--run-dir run: this file system has no locks" in made.notes[0]
+    [note] = made.notes
+    assert "--run-dir run: this file system has no locks" in note
 
 
 def test_closing_a_lock_whose_folder_was_removed_does_not_free_the_next_one(here):
