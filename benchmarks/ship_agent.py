@@ -6,9 +6,10 @@
     python benchmarks/ship_agent.py --ladder original    # its figures, into the card
 
 The runs are the stages of one training, in order (imitation, then PPO from there); the last one is
-shipped, into hackmatrix_rl/pretrained/ under its league. RUN@STEPS is a stage that the next one
-left after so many steps, though the run went on; `pretrained` (or `pretrained/no-rewind`) stands
-for all stages of the agent that is shipped now, and needs no --command. The card names the recipe
+shipped, into hackmatrix_rl/pretrained/ under its version and league. RUN@STEPS is a stage that the
+next one left after so many steps, though the run went on; `pretrained` (or `pretrained/no-rewind`)
+stands for all stages of the agent that is shipped now, and needs no --command.
+The card names the recipe
 (hackmatrix_rl/recipes/) that repeats the training, and tells how each stage was trained (command,
 every setting, weights of the reward, steps, hours, hardware, seed), what the agent reaches in games
 that no training and no choice has seen, alone, by a search and without UNDO, and its known
@@ -29,6 +30,7 @@ import numpy as np
 import hackmatrix_rl
 from hackmatrix_rl.checkpoints import (
     CARD,
+    CURRENT,
     PRETRAINED,
     find_checkpoint,
     read_metadata,
@@ -45,7 +47,7 @@ SEED = 20_261_122
 MOST_MOVES = 1000
 """After which the ladder cuts a game."""
 SHOWN = ("won", "return", "stage", "score", "length", "siphons", "programs", "undos")
-FOLDER = Path(hackmatrix_rl.__file__).parent / "pretrained"
+FOLDER = Path(hackmatrix_rl.__file__).parent / PRETRAINED
 LADDER = Path(__file__).parent / "learning" / "ladder.json"
 OTHER_WAYS = {
     "search(pretrained, 30)": "search(pretrained, 30)",
@@ -141,7 +143,7 @@ def other_ways(league: str) -> dict[str, Any]:
 
 def add_ladder(league: str) -> None:
     """Writes the figures of the ladder into the card of a shipped agent."""
-    file = FOLDER / league / CARD
+    file = FOLDER / str(CURRENT) / league / CARD
     card = json.loads(file.read_text())
     card["evaluation"]["other_ways"] = other_ways(league)
     write_json(file, card, indent=1)
@@ -154,6 +156,7 @@ def main() -> None:
     parser.add_argument("--command", action="append", default=[], help="of each stage, in order")
     parser.add_argument("--hardware", help="that trained it, in words")
     parser.add_argument("--recipe", choices=recipe_names(), help="that repeats the training")
+    parser.add_argument("--version", type=int, default=CURRENT, help="that the agent becomes")
     parser.add_argument("--episodes", type=int, default=10_000)
     parser.add_argument("--failing", action="append", default=[], help="a known failing, in words")
     parser.add_argument("--note", action="append", default=[], help="of the training, in words")
@@ -183,7 +186,7 @@ def main() -> None:
         "evaluation": evaluation_of(last, given.episodes),
         "failings": given.failing,
     }
-    target = FOLDER / config.league
+    target = FOLDER / str(given.version) / config.league
     shutil.rmtree(target, ignore_errors=True)
     size = trim_checkpoint(checkpoint, target)
     write_json(target / CARD, card, indent=1)

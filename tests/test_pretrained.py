@@ -19,6 +19,7 @@ from training.states import assert_same
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.checkpoints import (
+    CURRENT,
     find_checkpoint,
     initial_settings,
     initial_weights,
@@ -31,7 +32,7 @@ from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import config_here, find_player
 
 GAMES = 250
-FOLDER = Path(hm.__file__).parent / "pretrained"
+FOLDER = Path(hm.__file__).parent / "pretrained" / str(CURRENT)
 TOLERANCE = 4
 """Standard errors by which a share of GAMES may miss the one of the card."""
 NOT_TOLD = ("run_dir", "checkpoint_dir", "init", "eval_episodes", "save_interval_minutes")
@@ -149,6 +150,8 @@ def test_it_is_loaded_by_name():
     assert hm.load("pretrained/no-rewind").config.league == "no-rewind"
     assert first.value_scale() is not None
     assert find_checkpoint("pretrained/original") == find_checkpoint("pretrained")
+    assert find_checkpoint("pretrained@1") == find_checkpoint("pretrained@1/original")
+    assert find_player("pretrained@1", league="no-rewind")[1].config.league == "no-rewind"
     seen = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), first.environment.spec.observation
     )
@@ -166,8 +169,9 @@ def test_a_loaded_agent_has_its_card_and_the_last_discount_of_its_training(tmp_p
 
 
 def test_a_league_that_there_is_not_is_no_agent():
-    with pytest.raises(ConfigError, match="pretrained/modern: no checkpoint there"):
-        hm.load("pretrained/modern")
+    for name in ("pretrained/modern", "pretrained@0", "pretrained@1/modern", "pretrained@x"):
+        with pytest.raises(ConfigError, match=f"{name}.*: no checkpoint there"):
+            hm.load(name)
     assert_refused(
         invoke("eval", "pretrained/original", "--league", "no-rewind"),
         "pretrained/original was trained in the league original",

@@ -4,6 +4,7 @@ from hackmatrix_rl.training import Stored as Stored
 
 from ._complaints import Complaints as Complaints
 from ._finder import CARD as CARD
+from ._finder import CURRENT as CURRENT
 from ._finder import PRETRAINED as PRETRAINED
 from ._finder import Report as Report
 from ._finder import checkpoints_in as checkpoints_in

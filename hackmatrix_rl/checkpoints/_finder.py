@@ -16,23 +16,31 @@ from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.system import read_json, storage_path
 
 PRETRAINED = "pretrained"
-"""The name of the package's agent; its league may follow: `pretrained/no-rewind`."""
+"""The name of the package's agent. A version and a league may follow: `pretrained@1/no-rewind`."""
+
+CURRENT = 1
+"""The version of the agent that `pretrained` alone names. Every version that was shipped stays."""
 
 CARD = "card.json"
 """The file beside the checkpoint of such an agent that says how it was trained."""
 
 _FOLDER = Path(__file__).parent.parent / PRETRAINED
+_NAME = re.compile(rf"({PRETRAINED}(?:@([0-9]+))?)(?:/(.*))?")
 
 
 def in_league(name: str, league: str | None) -> str:
     """The full name of an agent: `pretrained` is that of the league, the first one by default."""
-    return f"{PRETRAINED}/{league or LEAGUES[0]}" if name == PRETRAINED else name
+    found = _NAME.fullmatch(name)
+    return f"{found[1]}/{league or LEAGUES[0]}" if found and found[3] is None else name
 
 
 def shipped_checkpoint(name: str) -> Path | None:
     """The checkpoint of an agent of the package; `None` for any other name."""
-    kind, _, league = in_league(name, None).partition("/")
-    return _FOLDER / league if kind == PRETRAINED and league in LEAGUES else None
+    found = _NAME.fullmatch(in_league(name, None))
+    if found is None or found[3] not in LEAGUES:
+        return None
+    place = _FOLDER / (found[2] or str(CURRENT)) / found[3]
+    return place if place.is_dir() else None
 
 
 _UPDATE = re.compile("0|[1-9][0-9]*")  # names of checkpoints

@@ -143,9 +143,9 @@ def load(
     If a checkpoint is damaged, `load` reports it and uses the one before it.
 
     Args:
-        run: `pretrained` (or `pretrained/no-rewind`) for the package's agent, a run's folder, its
-            name under `runs/`, a folder of checkpoints (also remote: `gs://...`), one checkpoint,
-            or a file of `hm.save`, which needs `like`.
+        run: `pretrained` (or `pretrained/no-rewind`, or an older version, `pretrained@1`) for the
+            package's agent, a run's folder, its name under `runs/`, a folder of checkpoints (also
+            remote: `gs://...`), one checkpoint, or a file of `hm.save`, which needs `like`.
         like: a network of the same sizes; its own numbers do not matter. The call then returns
             this network with the stored numbers, and reads no setting.
         policy: a network of the same shapes to fill, for networks that the config cannot build.
