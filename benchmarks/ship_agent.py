@@ -8,7 +8,8 @@
 The runs are the stages of one training, in order (imitation, then PPO from there); the last one is
 shipped, into hackmatrix_rl/pretrained/ under its version and league. RUN@STEPS is a stage that the
 next one left after so many steps, though the run went on; `pretrained` (or `pretrained/no-rewind`)
-stands for all stages of the agent that is shipped now, and needs no --command.
+stands for all stages of the agent that is shipped now, and needs no --command. A run that the
+recipe itself made (`train --recipe NAME`) is the only one, and needs none either.
 The card names the recipe
 (hackmatrix_rl/recipes/) that repeats the training, and tells how each stage was trained (command,
 every setting, weights of the reward, steps, hours, hardware, seed), what the agent reaches in games
@@ -36,7 +37,14 @@ from hackmatrix_rl.checkpoints import (
     read_metadata,
     trim_checkpoint,
 )
-from hackmatrix_rl.config import TrainConfig, config_from_dict, recipe_names
+from hackmatrix_rl.config import (
+    TrainConfig,
+    config_from_dict,
+    make_stages,
+    read_settings,
+    recipe_file,
+    recipe_names,
+)
 from hackmatrix_rl.evaluation import evaluate, rate_of
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import find_player
@@ -94,6 +102,32 @@ def stage_of(stage: str, command: str, hardware: str) -> dict[str, Any]:
         "device": metadata["device"],
         "seed": config.seed,
     }
+
+
+def stages_of_recipe(run: str, recipe: str, hardware: str) -> Iterator[dict[str, Any]]:
+    """How each stage of a run by a recipe was trained."""
+    metadata = read_metadata(find_checkpoint(run))
+    rows = [json.loads(line) for line in (Path(run) / "metrics.jsonl").read_text().splitlines()]
+    settings = read_settings(recipe_file(recipe))
+    stages = make_stages("cpu", settings, settings.pop("stages"), {}).stages
+    begun, origin = 0, "random weights"
+    for stage in stages:
+        assert isinstance(stage, TrainConfig)
+        ended = begun + stage.steps_taken
+        seconds = sum(row["seconds"] for row in rows if begun < row["env_steps"] <= ended)
+        yield {
+            "command": f"hackmatrix-rl train --recipe {recipe}",
+            **settings_of(stage),
+            "starts_from": stage.init or origin,
+            "steps": stage.steps_taken,
+            "hours": round(seconds / 3600, 2),
+            "hardware": hardware,
+            "device": metadata["device"],
+            "seed": stage.seed,
+        }
+        begun, origin = ended, "the stage before"
+    if begun != metadata["counters"]["env_steps"]:
+        raise SystemExit(f"{run}: did not end with {begun} steps, as the recipe does")
 
 
 def settings_of(config: TrainConfig) -> dict[str, Any]:
@@ -166,7 +200,9 @@ def main() -> None:
         add_ladder(given.ladder)
         return
     new = [run for run in given.runs if run.partition("/")[0] != PRETRAINED]
-    if not new or len(new) != len(given.command) or not given.hardware or not given.recipe:
+    by_recipe = len(given.runs) == len(new) == 1 and not given.command
+    told = by_recipe or len(new) == len(given.command)
+    if not new or not told or not given.hardware or not given.recipe:
         parser.error(
             "each RUN that is not shipped yet needs a --command, and all a --hardware and --recipe"
         )
@@ -181,7 +217,11 @@ def main() -> None:
         "network": config.network,
         "versions": metadata["versions"],
         "recipe": given.recipe,
-        "stages": list(stages_of(given.runs, given.command, given.hardware)),
+        "stages": list(
+            stages_of_recipe(last, given.recipe, given.hardware)
+            if by_recipe
+            else stages_of(given.runs, given.command, given.hardware)
+        ),
         "notes": given.note,
         "evaluation": evaluation_of(last, given.episodes),
         "failings": given.failing,
