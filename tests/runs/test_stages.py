@@ -119,12 +119,13 @@ def test_stages_that_cannot_work_are_refused_by_number(tmp_path, stages, said):
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_a_recipe_of_the_package_is_valid_and_starts_from_random_weights(name):
+def test_a_recipe_of_the_package_is_valid_and_starts_from_no_file(name):
     settings = read_settings(recipe_file(name))
     stages = settings.pop("stages")
     first = make_stages("cpu", settings, stages, {})
-    assert first.init is None
-    assert len(first.stages) == len(stages) > 1
+    # An agent that is shipped now would be another one after the next shipping.
+    assert first.init is None or first.init.startswith("pretrained@")
+    assert len(first.stages) == len(stages) > 0
 
 
 def test_a_recipe_is_found_by_its_name():

@@ -110,8 +110,8 @@ def across_truncation(original):
 MUTANTS = {
     "illegal actions in the maximum": (EpsilonGreedyChoice, "state_value", with_illegal),
     "the value head": (EpsilonGreedyChoice, "state_value", lambda _: lambda *given: given[2]),
-    "returns across a truncation": (_pqn.GAE, "__call__", across_truncation),
-    "another lambda": (_pqn, "GAE", lambda gae: lambda gamma, _: gae(gamma, 0.0)),
+    "returns across a truncation": (_pqn.agent.GAE, "__call__", across_truncation),
+    "another lambda": (_pqn.agent, "GAE", lambda gae: lambda gamma, _: gae(gamma, 0.0)),
 }
 
 
