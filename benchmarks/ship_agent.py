@@ -117,7 +117,7 @@ def stages_of_recipe(run: str, recipe: str, hardware: str) -> Iterator[dict[str,
         seconds = sum(row["seconds"] for row in rows if begun < row["env_steps"] <= ended)
         yield {
             "command": f"hackmatrix-rl train --recipe {recipe}",
-            **settings_of(stage),
+            **settings_of(dataclasses.replace(stage, then=None, begun_at=begun)),
             "starts_from": stage.init or origin,
             "steps": stage.steps_taken,
             "hours": round(seconds / 3600, 2),
