@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from fuzz.commands import assert_answered, run_apart, run_here
 from fuzz.worker import Fuzzer
 from hackmatrix_rl.config import algorithms_of, field_types, options_of
-from hackmatrix_rl.errors import flag
+from hackmatrix_rl.errors import flag, shortened
 
 NUMBERS = (
     *("0", "-1", "1", "2", "3", "7", "8", "16", "64", "100", "0.5", "1.5", "-0.0", "1e3", "1e-5"),
@@ -139,7 +139,7 @@ refused: list[list[str]] = []
 def check(arguments: list[str]) -> None:
     answer = run_here(arguments)
     given = [each.split("=")[0] for each in arguments if each.startswith("-") and len(each) > 1]
-    values = [each for each in arguments[1:] if each.strip()]
+    values = [shown for each in arguments[1:] if each.strip() for shown in (each, shortened(each))]
     assert_answered(arguments, answer, *given, *values, *OF_ARGUMENTS)
     if answer[0] == 2:
         refused.append(arguments)
