@@ -16,11 +16,8 @@ from hackmatrix_rl.env._encoding import (
 )
 from hackmatrix_rl.env._environment import EnvSpec
 from hackmatrix_rl.env._observation import CompactObservation, compact_observation
-from hackmatrix_rl.env._tactical_encoding import (
-    TACTICAL_ACTIONS,
-    features_from_tactical,
-    with_knowledge,
-)
+from hackmatrix_rl.env._tactical_encoding import TACTICAL_ACTIONS, features_from_tactical
+from hackmatrix_rl.env._tactical_knowledge import with_knowledge
 from hackmatrix_rl.env._tactical_observation import (
     TacticalObservation,
     recollection,
