@@ -80,7 +80,7 @@ class Rollout(OfEnvironments):
     Values are the outputs of the network, in the units of its `ValueScale`.
     """
 
-    #: The observation of each step, in the environment's compact form; each leaf
+    #: The observation of each step, with the result of `EnvSpec.precompute`; each leaf
     #: `[num_steps, num_envs, ...]`.
     observation: PyTree[Array]
     mask: Bool[Array, "num_steps num_envs num_actions"]  #: The legal actions of the observation.

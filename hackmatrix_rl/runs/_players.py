@@ -9,7 +9,7 @@ from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.checkpoints import PRETRAINED, Loaded, Report, in_league, load
 from hackmatrix_rl.config import default_environment
 from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.errors import ConfigError, NoCheckpointError, refusing
+from hackmatrix_rl.errors import ConfigError, NoCheckpointError, refusing, shortened
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
 from hackmatrix_rl.game import LEAGUES, GameConfig
 from hackmatrix_rl.runs._folder import run_folders
@@ -218,12 +218,13 @@ def _harvested(name: str) -> str | None:
     if not re.match(rf"{HARVEST}\s*(\(|$)", name):
         return None
     parts = re.fullmatch(rf"{HARVEST}\s*\((.+)\)", name)
-    if parts is None:
+    inner = parts[1].strip() if parts else ""
+    if not inner or inner.startswith(HARVEST):
         raise ConfigError(
-            f'{name}: write "{HARVEST}({PRETRAINED})", or another player in the brackets: the one '
-            "that decides where there are no points to collect."
+            f'{shortened(name)}: write "{HARVEST}({PRETRAINED})", or another player in the '
+            "brackets: the one that decides where there are no points to collect."
         )
-    return parts[1].strip()
+    return inner
 
 
 def _scale(loaded: Loaded, report: Report) -> ValueScale | None:

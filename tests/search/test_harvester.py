@@ -106,7 +106,8 @@ def test_it_goes_with_any_player(inner):
 
 
 def test_bad_names_say_what_to_write():
-    for name in ("harvest", "harvest()", "harvest(pretrained"):
+    nested = "harvest(" * 400 + "pretrained" + ")" * 400
+    for name in ("harvest", "harvest()", "harvest( )", "harvest(pretrained", nested):
         with pytest.raises(ConfigError, match=r"harvest\(pretrained\)"):
             find_player(name)
     with pytest.raises(ConfigError, match="no checkpoint"):
