@@ -1,7 +1,7 @@
 """Measures how often players win: the table of benchmarks/learning.md.
 
     python benchmarks/ladder.py PLAYER [PLAYER ...] [--games 1000] [--league no-rewind]
-        [--max-steps 1000] [--greedy] [--without-undo] [--at-once 256]
+        [--max-steps 1000] [--greedy] [--without-undo] [--search 32] [--at-once 256]
 
 The results go to benchmarks/learning/ladder.json after each part of the games, so that a
 measurement that is stopped goes on where it was. Without players the table is printed. The games
@@ -32,14 +32,13 @@ KEPT = ("won", "return", "stage", "score", "length", "siphons", "programs", "und
 
 def measure(given: argparse.Namespace, name: str, found: dict[str, Any]) -> None:
     """Plays the games that are still missing."""
-    label = name + (", greedy" if given.greedy else "") + (
-        ", without UNDO" if given.without_undo else ""
-    )  # fmt: skip
+    label = name + (f" --search {given.search}" if given.search else "")
+    label += (", greedy" if given.greedy else "") + (", without UNDO" if given.without_undo else "")
     parts = found.setdefault(f"{label} | {given.league} | {given.max_steps}", [])
     done = sum(part["games"] for part in parts)
     if done >= given.games:
         return
-    player, environment = find_player(name, league=given.league)
+    player, environment = find_player(name, league=given.league, simulations=given.search)
     assert isinstance(environment, HackMatrix)
     if given.greedy:
         assert isinstance(player, PolicyAgent), f"{name}: only a network can be greedy"
@@ -90,6 +89,7 @@ def main() -> None:
     parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
     parser.add_argument("--max-steps", type=int, default=1000, help="moves that cut a game")
     parser.add_argument("--at-once", type=int, default=256)
+    parser.add_argument("--search", type=int, help="simulations of a tree search")
     parser.add_argument("--greedy", action="store_true")
     parser.add_argument("--without-undo", action="store_true")
     given = parser.parse_args()

@@ -33,6 +33,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.batching import select, side_by_side
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import (
@@ -80,7 +81,6 @@ class OnePly(StateAgent):
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Plays one imagined game for each action."""
-        rule_key, play_key = jax.random.split(key)
         legal = self.model.searched(mask)
         length = jnp.maximum(self.steps // jnp.maximum(jnp.sum(legal, dtype=jnp.int32), 1), 1)
 
@@ -102,13 +102,12 @@ class OnePly(StateAgent):
             first = (start, action, jnp.float32(0), ~wanted)
             return jax.lax.fori_loop(0, jnp.where(wanted, length, 0), step, first)[2]
 
-        keys = jax.random.split(play_key, NUM_ACTIONS)
+        keys = jax.random.split(key, NUM_ACTIONS)
         actions = jnp.arange(NUM_ACTIONS, dtype=jnp.int32)
         shared = (self.model, observation, length)
         returns = side_by_side(playout, (actions, legal, keys), shared)
         choice = jnp.argmax(jnp.where(legal, returns, -jnp.inf)).astype(jnp.int32)
-        by_rule = self.model.by_rule(observation, mask, key=rule_key)
-        return jnp.where(by_rule < 0, choice, by_rule), carry, Thought()
+        return jnp.where(legal.any(), choice, jnp.argmax(mask)).astype(jnp.int32), carry, Thought()
 
 
 class ChanceNode(eqx.Module):
@@ -167,12 +166,12 @@ class ChanceNodes(StateAgent):
         key: Key[Array, ""],
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Searches one tree."""
-        rule_key, tree_key = jax.random.split(key)
+        draw_key, tree_key = jax.random.split(key)
         model = self.trees.model
         legal = model.searched(mask)
-        by_rule = model.by_rule(observation, mask, key=rule_key)
         network = self.trees.policy
         logits, value, _ = network(model.observe(observation), network.initial_carry())
+        drawn = MaskedCategorical(logits, mask).sample(draw_key)
         logits = jnp.where(legal, logits, -1e9)
         value = self.trees.improvement.scale.denormalize(value.astype(jnp.float32))
         # The arrays of an imagined state, in which the drawn ones are put later.
@@ -195,7 +194,7 @@ class ChanceNodes(StateAgent):
                 temperature=0.0,
             )
         choice = output.action[0].astype(jnp.int32)
-        return jnp.where(by_rule < 0, choice, by_rule), carry, Thought()
+        return jnp.where(legal[drawn], choice, drawn), carry, Thought()
 
     def _choose(self, _: Any, key: Array, actions: Array, nodes: ChanceNode) -> Any:
         """Mctx's `decision_recurrent_fn`: the draws are equally likely."""

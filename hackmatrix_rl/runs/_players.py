@@ -16,8 +16,10 @@ from hackmatrix_rl.runs._folder import run_folders
 from hackmatrix_rl.search import (
     LEAST_ROLLOUTS,
     Expert,
+    Guide,
     Harvester,
     NetworkGuide,
+    ReturnGuide,
     RolloutSearch,
     Searcher,
 )
@@ -140,8 +142,14 @@ def find_player(
             return agent, its_own
         return _searcher(name + asked, agent, its_own, simulations), its_own
     with refusing(f"{name}: "):
-        guide = NetworkGuide(its_own, loaded.policy)
-    return RolloutSearch(guide, search[1]), its_own
+        return RolloutSearch(_guide(loaded, its_own, report), search[1]), its_own
+
+
+def _guide(loaded: Loaded, environment: HackMatrix, report: Report) -> Guide:
+    """For the return, if the network was paid for it; else, for the victory."""
+    if environment.reward.victory > 0:
+        return ReturnGuide(environment, _policy_of(loaded, report))
+    return NetworkGuide(environment, loaded.policy)
 
 
 def _policy_of(loaded: Loaded, report: Report) -> PolicyAgent:

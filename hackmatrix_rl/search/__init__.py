@@ -10,8 +10,9 @@ from ._game_model import ImaginedStep as ImaginedStep
 from ._game_model import SingleGameModel as SingleGameModel
 from ._guide import ExpertGuide as ExpertGuide
 from ._guide import Guide as Guide
-from ._guide import NetworkGuide as NetworkGuide
 from ._harvester import Harvester as Harvester
+from ._network_guide import NetworkGuide as NetworkGuide
+from ._network_guide import ReturnGuide as ReturnGuide
 from ._rollout_search import LEAST_ROLLOUTS as LEAST_ROLLOUTS
 from ._rollout_search import RolloutSearch as RolloutSearch
 from ._searcher import Searcher as Searcher

@@ -19,7 +19,7 @@ from hackmatrix_rl.game import (
     set_up_if,
     stage_chance,
 )
-from hackmatrix_rl.search._expert import UNDO, undoes, without_undo
+from hackmatrix_rl.search._expert import without_undo
 from hackmatrix_rl.search._imagined import Legal
 from hackmatrix_rl.search._unseen import draw_unseen
 
@@ -55,12 +55,11 @@ class GameModel(eqx.Module, Generic[Game, Imagined]):
         """The network's observation of the real state."""
 
     def searched(self, mask: Legal) -> Legal:
-        """The actions among the legal ones that the search may choose; by default all."""
-        return mask
+        """The actions among the legal ones that the search may choose; by default all.
 
-    def by_rule(self, game: Game, mask: Legal, *, key: Key[Array, ""]) -> Action:
-        """The action that a rule takes in the real state; -1 (the default): the search decides."""
-        return jnp.int32(-1)
+        The others are played as often as the network draws them.
+        """
+        return mask
 
     @abstractmethod
     def imagine(self, game: Game, *, key: Key[Array, ""]) -> Imagined:
@@ -126,7 +125,7 @@ class HackMatrixModel(GameModel[State, Position]):
     """The rules of HackMatrix on positions without a history.
 
     Imagined games have no UNDO: its snapshots show what the player has not seen. In the real game,
-    the expert's rules decide about it (`undoes`). The reward is that of the environment, which the
+    it is played where the network draws it. The reward is that of the environment, which the
     network's value predicts.
     """
 
@@ -149,11 +148,6 @@ class HackMatrixModel(GameModel[State, Position]):
     def searched(self, mask: Legal) -> Legal:
         """The legal actions without UNDO."""
         return without_undo(mask)
-
-    def by_rule(self, game: State, mask: Legal, *, key: Key[Array, ""]) -> Action:
-        """UNDO where the expert plays it, else -1."""
-        undo = undoes(self.environment.config, game, mask, chance=Chance.of(key))
-        return jnp.where(undo, UNDO, -1)
 
     def imagine(self, game: State, *, key: Key[Array, ""]) -> Position:
         return draw_unseen(game.position, chance=Chance.of(key))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Int32, Key, PyTree
 from hackmatrix_rl.batching import Chance, side_by_side
 from hackmatrix_rl.evaluation import GameAgent, Thought
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, Position
-from hackmatrix_rl.search._expert import UNDO, Expert, undoes, without_undo
+from hackmatrix_rl.search._expert import UNDO, Expert, without_undo
 from hackmatrix_rl.search._guide import ExpertGuide, Guide
 from hackmatrix_rl.search._imagined import Legal, PerAction
 from hackmatrix_rl.search._unseen import draw_unseen
@@ -59,11 +59,11 @@ class Arms(eqx.Module):
 
 @final
 class RolloutSearch(GameAgent):
-    """Compares the best few actions by imagined games to the end of the stage.
+    """Compares the best few actions by imagined games within the stage.
 
     The best five by the guide's prior share the rollouts by sequential halving: after
     each third of them, the better half goes on. Every imagined game draws the unseen anew, so the
-    search is fair. UNDO follows the expert's rules.
+    search is fair. The guide decides about UNDO.
 
     Source: Karnin, Koren and Somekh 2013, "Almost optimal exploration in multi-armed bandits".
     """
@@ -93,19 +93,15 @@ class RolloutSearch(GameAgent):
         chance = Chance.of(key)
         position = observation.position
         others = without_undo(mask)
-        undo = undoes(self.config, observation, mask, chance=chance.fold_in(0))
+        undo = self.guide.undoes(observation, mask, chance=chance.fold_in(0))
         wanted = others & ~undo
         arms = self._opinions(position, wanted, chance=chance.fold_in(1))
         arms = self._halve(position, arms, chance=chance.fold_in(2))
         choice = jnp.argmax(arms.ranking()).astype(jnp.int32)
         searched = arms.visits > 0
-        thought = Thought(
-            win_probability=jnp.where(
-                searched[choice], arms.means()[choice], self.guide.win_probability(position)
-            ),
-            search_values=jnp.where(searched, arms.means(), jnp.nan),
-            search_visits=arms.visits,
-        )
+        result = jnp.where(searched[choice], arms.means()[choice], self.guide.leaf_value(position))
+        results = jnp.where(searched, arms.means(), jnp.nan)
+        thought = self.guide.thought(result, results, arms.visits)
         return jnp.where(undo, UNDO, choice), carry, thought
 
     def _opinions(self, position: Position, legal: Legal, *, chance: Chance) -> Arms:

@@ -13,8 +13,8 @@ from hackmatrix_rl.env import Batched, Environment, HackMatrix
 from hackmatrix_rl.errors import described, whole
 from hackmatrix_rl.evaluation import PolicyAgent, StateAgent, Thought, consult
 from hackmatrix_rl.search._game_model import GameModel, HackMatrixModel, SingleGameModel
-from hackmatrix_rl.search._guide import check_memoryless
 from hackmatrix_rl.search._imagined import Legal, PerAction
+from hackmatrix_rl.search._network_guide import check_memoryless
 from hackmatrix_rl.search._tree_search import Improvement, Prior, SearchResult, Trees, TreeSearch
 
 SIMULATIONS = 32
@@ -50,7 +50,7 @@ class Searcher(StateAgent):
         gamma: float | None = None,
         gumbel_scale: float = 0.0,
         considered: int = _CONSIDERED,
-        value_weight: float = 1.0,
+        value_weight: float = 0.3,
     ) -> None:
         """A player.
 
@@ -129,27 +129,28 @@ class Searcher(StateAgent):
         """Searches the state of one game; the thought has the value and the visits of each action.
 
         The probabilities of the thought are a target to learn from. An action that is not searched
-        keeps that of the network, and one by rule has 1.
+        keeps that of the network, and is drawn with it.
         """
-        rule_key, search_key = jax.random.split(key)
+        draw_key, search_key = jax.random.split(key)
         trees, game = self.search.trees, observation
         model, network = trees.model, trees.policy
         logits, value, _, win = consult(network, model.observe(game), network.initial_carry())
         prior = Prior(logits, trees.improvement.scale.denormalize(value.astype(jnp.float32)))
-        by_rule = model.by_rule(game, mask, key=rule_key)
+        chances = MaskedCategorical(logits, mask)
         legal = model.searched(mask)
-        wanted = (jnp.sum(legal, dtype=jnp.int32) > 1) & (by_rule < 0)
+        drawn = chances.sample(draw_key)
+        searches = legal[drawn]
+        wanted = (jnp.sum(legal, dtype=jnp.int32) > 1) & searches
         result = self._searched(game, legal, prior, wanted, search_key)
-        found = _beside_unsearched(result.policy, legal, MaskedCategorical(logits, mask))
         worth = result.values[result.action]
         thought = Thought(
-            probabilities=jnp.where(by_rule < 0, found, jax.nn.one_hot(by_rule, mask.shape[0])),
+            probabilities=_beside_unsearched(result.policy, legal, chances),
             value=jnp.where(jnp.isnan(worth), prior.value, worth),
             win_probability=None if win is None else jax.nn.sigmoid(win),
             search_values=result.values,
             search_visits=result.visits,
         )
-        return jnp.where(by_rule < 0, result.action, by_rule), carry, thought
+        return jnp.where(searches, result.action, drawn), carry, thought
 
     def _searched(
         self,

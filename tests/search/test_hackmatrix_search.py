@@ -3,6 +3,7 @@
 import dataclasses
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +22,11 @@ from .test_network_guide import network
 from .test_players import OWNER, with_snapshots
 
 ENVIRONMENT = hm.HackMatrix(CONFIG, observation="tactical", reward=RewardConfig(victory=0.5))
-NETWORK = network(environment=ENVIRONMENT)
+NETWORK = eqx.tree_at(
+    lambda policy: policy.headless.heads.policy.bias,
+    network(environment=ENVIRONMENT),
+    replace_fn=lambda bias: bias.at[Action.UNDO].add(1.0),
+)
 GAMES = 32
 KEYS = env_keys(jax.random.key(5), GAMES)
 
@@ -96,32 +101,31 @@ def test_the_search_is_a_function_of_what_is_seen(search):
     assert len(set(found.tolist())) > 16, "it draws anew for each key"
 
 
-def test_it_plays_legal_actions_and_undo_only_by_the_rule(search):
+def test_it_plays_legal_actions_and_undo_where_the_network_draws_it(search):
     recorded = load("deterministic").before
     some = np.linspace(0, len(recorded["player"]) - 1, GAMES).astype(int)
     old = position((4, 5), turn=9, **OWNER)
     rewinds = with_snapshots(CONFIG, old, now=position((5, 5), exit=(0, 0), stage=2, **OWNER))
     games = jax.tree.map(
-        lambda many, one: many.at[0].set(one), from_arrays(CONFIG, rows(recorded, some)), rewinds
+        lambda many, one: many.at[:8].set(one), from_arrays(CONFIG, rows(recorded, some)), rewinds
     )
     action, mask, thought = search(games)
     game = np.arange(GAMES)
     assert mask[game, action].all()
-    assert action[0] == Action.UNDO
     assert (thought.search_visits[:, Action.UNDO] == 0).all()
     assert not (thought.search_visits > 0)[~mask].any()
     np.testing.assert_allclose(thought.probabilities.sum(axis=1), 1.0, rtol=1e-5)
     assert not (thought.probabilities > 0)[~mask].any()
-    assert thought.probabilities[0, Action.UNDO] == 1
-    # Where it may be played, it keeps the network's probability: nothing is known about it.
-    may = mask[:, Action.UNDO] & (action != Action.UNDO)
-    assert may.any()
+    undone = action == Action.UNDO
+    assert 0 < undone[:8].sum() < 8
+    may = mask[:, Action.UNDO]
     logits = jax.jit(jax.vmap(lambda game: NETWORK(ENVIRONMENT.observe(game), ())[0]))(games)
     priors = MaskedCategorical(logits, jnp.asarray(mask)).probs
     np.testing.assert_allclose(
         thought.probabilities[may, Action.UNDO], priors[may, Action.UNDO], rtol=1e-4
     )
-    searched = (action != Action.UNDO) & (mask.sum(axis=1) > 2)
+    assert (thought.search_visits[undone] == 0).all()
+    searched = ~undone & (mask.sum(axis=1) > 2)
     assert searched.sum() > 10
     assert (thought.search_visits.sum(axis=1)[searched] == 12).all()
     assert (thought.search_visits[game, action][searched] > 0).all()

@@ -11,11 +11,13 @@ import pytest
 from game.positions import daemon, position, virus
 from game.recordings import CONFIG
 
+from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.agent.networks import add_auxiliary_head, build_network
 from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.game import NUM_ACTIONS, Action, Program, from_arrays
-from hackmatrix_rl.search import NetworkGuide
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.game import NUM_ACTIONS, TERM_NAMES, Action, Program, RewardConfig, from_arrays
+from hackmatrix_rl.search import NetworkGuide, ReturnGuide, RolloutSearch
 
 ENVIRONMENT = HackMatrix(CONFIG, observation="tactical")
 GAMES = 16
@@ -106,3 +108,71 @@ def test_the_network_reads_positions_as_if_the_last_turns_were_like_them():
     without = HackMatrix(config, observation="tactical")
     assert memory(without, moved) == like_now
     assert memory(without, started) == [0] * 7
+
+
+def first(batch):
+    return jax.tree.map(lambda leaf: leaf[0], batch).position
+
+
+GAMMA = 0.5
+SCALE = eqx.tree_at(
+    lambda scale: (scale.mean, scale.variance), RunningScale(), (jnp.float32(100), jnp.float32(400))
+)
+"""A value of 2 means 140 in units of reward."""
+PAID = RewardConfig(**{name: 0 for name in TERM_NAMES} | {"stage_completion": 1, "victory": 2})
+
+
+def for_return(action, value, **given):
+    """A guide whose network always prefers one action and expects one value."""
+
+    def heads(policy):
+        return policy.heads.policy.weight, policy.heads.policy.bias, policy.heads.value
+
+    policy = build_network("cells", ENVIRONMENT.spec, width=16, key=jax.random.key(0))
+    weight, bias, head = heads(policy)
+    head = jax.tree.map(jnp.zeros_like, head)
+    head = eqx.tree_at(lambda head: head.bias, head, jnp.full(1, value, jnp.float32))
+    policy = eqx.tree_at(heads, policy, (0 * weight, bias.at[action].set(15.0), head))
+    environment = dataclasses.replace(ENVIRONMENT, reward=PAID)
+    agent = PolicyAgent(policy, value_scale=SCALE, gamma=GAMMA)
+    return ReturnGuide(environment, agent, **given)
+
+
+def test_a_result_is_the_rewards_on_the_way_and_the_value_at_the_end():
+    guide = for_return(Action.UP, 2.0, most_moves=3)
+
+    @jax.jit
+    def found(game, wanted=True):
+        chance = Chance.of(jax.random.key(0))
+        return 20 * guide.roll_out(game, jnp.int32(Action.UP), jnp.bool_(wanted), chance=chance)
+
+    one = first(games())
+    assert found(one) == pytest.approx(GAMMA**3 * 140)
+    assert found(one, False) == pytest.approx(140), "nothing was played"
+    third, eighth = (
+        first(from_arrays(CONFIG, position((4, 5), exit=(5, 5), stage=stage, score=4)))
+        for stage in (3, 8)
+    )
+    assert found(third) == pytest.approx(4 + GAMMA * 140), "the next stage's value"
+    assert found(eighth) == pytest.approx(100 + 2 * 900), "nothing after a victory"
+    hunted = games(hp=1, enemies=[daemon(2, 1), virus(2, 3), virus(1, 2)])
+    assert found(first(hunted)) == 0, "nor after death"
+
+
+def test_undo_is_played_where_the_network_draws_it():
+    game = jax.tree.map(lambda leaf: leaf[0], games(credits=3, programs=[Program.UNDO]))
+    mask = jnp.ones(NUM_ACTIONS, bool)
+    think = eqx.filter_jit(RolloutSearch.think)  # once for both networks
+    for action in Action.UNDO, Action.LEFT:
+        player = RolloutSearch(for_return(action, 2.0, most_moves=1), 15)
+        found, _, thought = think(player, game, mask, (), key=jax.random.key(0))
+        assert found == action
+        assert thought.win_probability is None
+    assert thought.value == pytest.approx(GAMMA * 140), "in units of reward"
+    assert thought.search_values[Action.LEFT] == thought.value
+
+
+def test_a_guide_for_the_return_needs_its_units():
+    policy = for_return(Action.UP, 0.0).policy
+    with pytest.raises(ValueError, match="units of the network's value are unknown"):
+        ReturnGuide(ENVIRONMENT, PolicyAgent(policy))

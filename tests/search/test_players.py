@@ -153,7 +153,7 @@ class Known(Guide):
     def roll_out(self, position, action, wanted, *, chance):
         return jnp.where(action == Action.SIPHON, 0.8, 0.3) + 0.01 * action.astype(jnp.float32)
 
-    def win_probability(self, position):
+    def leaf_value(self, position):
         return jnp.float32(0.125)
 
 
@@ -188,7 +188,7 @@ class Luck(Guide):
     def roll_out(self, position, action, wanted, *, chance):
         return (chance.bits() >> jnp.uint32(8)).astype(jnp.float32) / 2**24
 
-    def win_probability(self, position):
+    def leaf_value(self, position):
         return jnp.float32(0)
 
 

@@ -119,9 +119,9 @@ def test_values_are_in_the_units_of_the_network_and_a_heavy_end_drowns_nothing()
     expected = [1 + GAMMA * worth[1], 1 + GAMMA * worth[2]]
     np.testing.assert_allclose(thought.search_values[0, :2], expected, rtol=1e-4)
     assert (action == 1).all(), "the disaster of action 2 does not hide a tenth"
-    # A unit of value is 50 logits, and one more for each visit.
+    # A unit of value is 15 logits, and 0.3 more for each visit.
     odds = np.log(thought.probabilities[0, 1] / thought.probabilities[0, 0])
-    assert odds == pytest.approx(GAMMA * 0.1 * (50 + thought.search_visits[0].max()), rel=1e-2)
+    assert odds == pytest.approx(GAMMA * 0.1 * 0.3 * (50 + thought.search_visits[0].max()), rel=1e-2)
 
 
 def test_the_value_of_a_move_without_a_search_is_in_units_of_reward():
@@ -225,9 +225,6 @@ class Nim(GameModel):
 
     def searched(self, mask):
         return mask
-
-    def by_rule(self, game, mask, *, key):
-        return jnp.int32(-1)
 
     def imagine(self, game, *, key):
         return game
