@@ -55,8 +55,9 @@ def analyze_command(
     """Find out how an agent plays: where its games end, by what, and what its tools bring.
 
     AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script (random,
-    runner). The page shows the survival of each stage, causes of death, what siphons take, the
-    use of programs and what followed, UNDO, and whether value and win probability come true.
+    runner). The page shows the survival of each stage, its points and those left behind, causes
+    of death, what siphons take, the use of programs and what followed, UNDO, and whether value and
+    win probability come true.
 
     \b
     hackmatrix-rl analyze runs/...
@@ -105,6 +106,7 @@ def analyze_command(
         write_whole(output, analysis_page(findings, player=name, about=about))
     won = findings.won
     click.echo(
-        f"{episodes:,} games, {won.mean:.1%} won [{100 * won.low:.1f}, {100 * won.high:.1f}]; "
-        f"{play}, seed {seed}. Open in a browser: {output}"
+        f"{episodes:,} games: return {findings.total_reward.mean:.1f}, score "
+        f"{findings.score.mean:.1f}, {won.mean:.1%} won [{100 * won.low:.1f}, "
+        f"{100 * won.high:.1f}]; {play}, seed {seed}. Open in a browser: {output}"
     )

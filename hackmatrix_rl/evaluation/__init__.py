@@ -21,11 +21,13 @@ from ._findings import BINS as BINS
 from ._findings import Calibration as Calibration
 from ._findings import Cause as Cause
 from ._findings import Findings as Findings
+from ._findings import Points as Points
 from ._findings import Siphons as Siphons
 from ._findings import Stage as Stage
 from ._findings import Tool as Tool
 from ._findings import Undo as Undo
 from ._findings import find as find
+from ._journal import NEAR_EXIT as NEAR_EXIT
 from ._journal import Journal as Journal
 from ._journal import Moves as Moves
 from ._journal import keep_journal as keep_journal

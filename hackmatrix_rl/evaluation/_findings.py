@@ -69,6 +69,18 @@ class Siphons:
 
 
 @dataclass(frozen=True)
+class Points:
+    """The points that one stage brought, and those left behind in it."""
+
+    stage: int  #: 1 to 8.
+    gained: float  #: Mean change of the score in it, among the games that reached it.
+    #: Mean number of data siphons in hand when a game completed it; NaN if none did.
+    siphons_held: float
+    #: Likewise the points in sight of the best cross within `NEAR_EXIT` steps of the exit.
+    left: float
+
+
+@dataclass(frozen=True)
 class Undo:
     """The ownership and use of UNDO."""
 
@@ -93,12 +105,14 @@ class Findings:
     """The results of an analysis."""
 
     games: int  #: Number of games.
-    won: Estimate  #: Share of the games won.
     total_reward: Estimate  #: Mean return.
+    score: Estimate  #: Mean score at the end.
+    won: Estimate  #: Share of the games won.
     stages: tuple[Stage, ...]  #: One for each stage that was reached.
     causes: tuple[Cause, ...]  #: Of death, the most frequent first.
     tools: tuple[Tool, ...]  #: Siphon and each program that was used.
     siphons: tuple[Siphons, ...]  #: One for each stage with a siphon.
+    points: tuple[Points, ...]  #: One for each stage that was reached.
     taken: Mapping[str, int]  #: How many games took each program, by name.
     undo: Undo  #: About UNDO.
     #: Calibration of the value against the discounted return; `None` without a value.
@@ -116,15 +130,17 @@ def find(journal: Journal, *, gamma: float = 1.0) -> Findings:
     Values are compared with the return that `gamma` discounts: it should be that of the training.
     """
     moves = journal.moves
-    by_game = np.bincount(journal.game, weights=moves.reward, minlength=journal.games)
+    by_game = _by_game(journal, moves.reward)
     return Findings(
         games=journal.games,
-        won=rate_of(journal.won),
         total_reward=mean_of(by_game),
+        score=mean_of(_by_game(journal, moves.points)),
+        won=rate_of(journal.won),
         stages=tuple(_stages(journal)),
         causes=tuple(_causes(journal)),
         tools=tuple(_tools(journal)),
         siphons=tuple(_siphons(journal)),
+        points=tuple(_points(journal)),
         taken=_taken(journal),
         undo=_undo(journal),
         value=_calibration(moves.value, _returns(journal, gamma)),
@@ -218,6 +234,25 @@ def _siphons(journal: Journal) -> Iterator[Siphons]:
             called=float(np.mean(moves.called[used])),
             died_after=float(_aftermath(journal, used)[2].mean()),
         )
+
+
+def _points(journal: Journal) -> Iterator[Points]:
+    moves = journal.moves
+    for stage in range(1, LAST_STAGE + 1):
+        here = moves.stage == stage
+        if not here.any():
+            return
+        left = here & moves.completed
+        yield Points(
+            stage=stage,
+            gained=float(moves.points[here].sum() / len(np.unique(journal.game[here]))),
+            siphons_held=_share(moves.data_siphons[left]),
+            left=_share(moves.points_left[left]),
+        )
+
+
+def _by_game(journal: Journal, values: np.ndarray) -> np.ndarray:
+    return np.bincount(journal.game, weights=values, minlength=journal.games)
 
 
 def _taken(journal: Journal) -> dict[str, int]:

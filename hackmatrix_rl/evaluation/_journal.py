@@ -22,15 +22,22 @@ from hackmatrix_rl.game import (
     SIPHON,
     CellSet,
     Outcome,
+    Position,
     RewardConfig,
     State,
+    distances,
     legal_actions,
     new_game,
     play,
+    siphon_yields,
+    yields_of,
 )
 
 _Columns = dict[str, np.ndarray]
 """The arrays of `Moves` by name."""
+
+NEAR_EXIT = 4
+"""Steps from the exit within which points count as left behind."""
 
 STEPS_AT_ONCE = 64
 """Moves of each game between two looks at which games go on."""
@@ -63,6 +70,8 @@ class Moves:
     taken: np.ndarray  #: Programs that it brought, one bit each.
     called: np.ndarray  #: Transmissions that a siphon called.
     completed: np.ndarray  #: Whether it completed the stage.
+    #: Where it did, the points in sight of the best cross within `NEAR_EXIT` steps of the exit.
+    points_left: np.ndarray
     won: np.ndarray  #: Whether it won the game.
     died: np.ndarray  #: Whether it was the last one.
     #: Enemies of each type beside the player after it; a column for each type.
@@ -270,6 +279,7 @@ def _told(
         taken=now.programs & ~was.programs,
         called=jnp.where(action == SIPHON, spawns, 0).astype(jnp.int32),
         completed=outcome.completed,
+        points_left=jnp.where(outcome.completed, points_near_exit(was), 0),
         won=outcome.won,
         died=outcome.died,
         attackers=jnp.sum(of_type, axis=1, dtype=jnp.int32),
@@ -277,3 +287,12 @@ def _told(
         value=nothing if thought.value is None else thought.value,
         win_probability=nothing if thought.win_probability is None else thought.win_probability,
     )
+
+
+def points_near_exit(position: Position) -> Int32[Array, ""]:
+    """The points in sight of the best cross within `NEAR_EXIT` steps of the exit."""
+    board = position.board
+    steps = distances(CellSet.of(position.exit_cell), ~board.blocks)
+    points = siphon_yields(yields_of(board)).points.astype(jnp.int32)
+    near = ~board.blocks.to_array() & (steps <= NEAR_EXIT)
+    return jnp.max(jnp.where(near, points, 0))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hackmatrix_rl.evaluation import AFTERMATH, Calibration, Estimate, Findings
+from hackmatrix_rl.evaluation import AFTERMATH, NEAR_EXIT, Calibration, Estimate, Findings
 from hackmatrix_rl.game import Program
 from hackmatrix_rl.view._actions import program_name
 from hackmatrix_rl.view._document import document, facts, table, text
@@ -20,20 +20,25 @@ _TILTED = 24  # more room for them
 _Columns = dict[str, Callable[[Any], str]]
 """The columns of a table: the heading, and what stands there of each thing found."""
 
+_Written = Callable[[float], str]
+"""How a picture writes a number."""
+
 
 def analysis_page(findings: Findings, *, player: str, about: Mapping[str, str]) -> str:
     """The findings as one self-contained HTML page; `about` adds facts, by name, to its head."""
     won = findings.won
     lead = {
         "games": f"{findings.games:,}",
-        "won": f"{_percent(won.mean)} {_bounds(won, 1)}",
         "mean return": f"{findings.total_reward.mean:.1f}",
+        "mean score": f"{findings.score.mean:.1f}",
+        "won": f"{_percent(won.mean)} {_bounds(won, 1)}",
         **about,
     }
     return document(
         f"How {player} plays",
         {
             "Stages": _stages(findings),
+            "Points": _points_of(findings),
             "Deaths": _deaths(findings),
             "Siphons": _siphons(findings),
             "Programs": _tools(findings),
@@ -59,10 +64,26 @@ def _stages(findings: Findings) -> str:
         "deaths": lambda each: f"{each.deaths:,}",
     }
     pictures = [
-        _figure("Share of the games that reached each stage", _bars(bars)),
+        _figure("Share of the games that reached each stage", _bars(bars, _percent)),
         _figure("Share of those that completed it, with 95% intervals", _points(kept)),
     ]
     return f'<div class="curves">{"".join(pictures)}</div>{_table(columns, findings.stages)}'
+
+
+def _points_of(findings: Findings) -> str:
+    bars = [(str(each.stage), max(each.gained, 0.0)) for each in findings.points]
+    columns: _Columns = {
+        "stage": lambda each: str(each.stage),
+        "points gained": lambda each: f"{each.gained:.2f}",
+        "data siphons left over": lambda each: _mean(each.siphons_held),
+        f"points of the best cross within {NEAR_EXIT} steps of the exit": lambda each: _mean(
+            each.left
+        ),
+    }
+    picture = _figure("Points that the games gained in each stage", _bars(bars, _mean))
+    caption = "The last two are means over the games that completed the stage, as they left it."
+    found = _table(columns, findings.points, caption=caption)
+    return f'<div class="curves">{picture}</div>{found}'
 
 
 def _deaths(findings: Findings) -> str:
@@ -98,7 +119,9 @@ def _siphons(findings: Findings) -> str:
     taken = [(_name(name), count / findings.games) for name, count in findings.taken.items()]
     if not (findings.siphons and taken):
         return found
-    picture = _figure("Share of the games in which a siphon took each program", _bars(taken))
+    picture = _figure(
+        "Share of the games in which a siphon took each program", _bars(taken, _percent)
+    )
     return f'{found}<div class="curves">{picture}</div>'
 
 
@@ -182,9 +205,9 @@ def _svg(parts: Sequence[str], *, below: int = 0) -> str:
     )
 
 
-def _scale(top: float) -> list[str]:
-    """Grid lines and their labels; `top` is the share at the upper end."""
-    return [_level(_y(quarter / 4), _percent(top * quarter / 4)) for quarter in range(5)]
+def _scale(top: float, written: _Written) -> list[str]:
+    """Grid lines and their labels; `top` is the number at the upper end."""
+    return [_level(_y(quarter / 4), written(top * quarter / 4)) for quarter in range(5)]
 
 
 def _level(y: float, label: str) -> str:
@@ -209,24 +232,25 @@ def _labels(names: Sequence[str]) -> list[str]:
     return parts
 
 
-def _bars(shares: Sequence[tuple[str, float]]) -> str:
+def _bars(shares: Sequence[tuple[str, float]], written: _Written) -> str:
     largest = max(share for _, share in shares)
-    top = next(step for step in (0.05, 0.1, 0.2, 0.5, 1.0) if largest <= step)
+    decade = 10.0 ** math.ceil(math.log10(max(largest, 0.01)))
+    top = next(step for step in (0.2 * decade, 0.5 * decade, decade) if largest <= step)
     wide = 0.7 * (_WIDTH - _LEFT) / len(shares)
-    parts = _scale(top)
+    parts = _scale(top, written)
     for place, (name, share) in enumerate(shares):
         height = _y(share / top)
         parts.append(
             f'<rect x="{_x(place, len(shares)) - wide / 2:.1f}" y="{height:.1f}" '
             f'width="{wide:.1f}" height="{_y(0) - height:.1f}" fill="var(--line)">'
-            f"<title>{text(name)}: {_percent(share)}</title></rect>"
+            f"<title>{text(name)}: {written(share)}</title></rect>"
         )
     labels = _labels([name for name, _ in shares])
     return _svg([*parts, *labels], below=_TILTED if len(shares) > _MOST_LEVEL else 0)
 
 
 def _points(rates: Sequence[tuple[str, Estimate]]) -> str:
-    parts = _scale(1.0)
+    parts = _scale(1.0, _percent)
     for place, (name, rate) in enumerate(rates):
         x = _x(place, len(rates))
         parts.append(
@@ -286,3 +310,7 @@ def _percent(share: float) -> str:
     if math.isnan(share):
         return "-"
     return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"
+
+
+def _mean(number: float) -> str:
+    return "-" if math.isnan(number) else f"{number:.2g}"

@@ -5,10 +5,13 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from game.positions import data, position
+from game.recordings import CONFIG
 
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import BINS, Journal, Moves, RandomAgent, evaluate, find, keep_journal
-from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, EnemyType, Program, RewardConfig
+from hackmatrix_rl.evaluation._journal import points_near_exit
+from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, EnemyType, Program, RewardConfig, from_arrays
 
 UNDO = FIRST_PROGRAM + Program.UNDO
 
@@ -70,6 +73,35 @@ def made_up(*games, **columns):
         game=np.repeat(np.arange(len(games)), games),
         last=np.cumsum(games) - 1,
     )
+
+
+def test_points_are_told_by_stage_with_what_was_left_behind():
+    journal = made_up(
+        4, 2,
+        stage=[1, 1, 2, 2, 1, 1], points=[3, 4, 5, -2, 1, 0], completed=[0, 1, 0, 0, 0, 1],
+        data_siphons=[2, 1, 3, 3, 0, 2], points_left=[0, 6, 0, 0, 0, 3],
+    )  # fmt: skip
+    found = find(journal)
+    assert found.score.mean == 5.5
+    first, second = found.points
+    assert (first.stage, first.gained, first.siphons_held, first.left) == (1, 4.0, 1.5, 4.5)
+    assert (second.stage, second.gained) == (2, 3.0)
+    assert np.isnan(second.left)
+
+
+def test_a_cross_counts_as_left_behind_near_the_exit_only():
+    # From the exit, (4, 3) is three steps away, and (1, 1) eight.
+    near = {(3, 3): data(5), (5, 3): data(3)}
+    far = {(0, 1): data(9), (1, 0): data(9)}
+    walled = {(4, 5): data(1), (5, 4): data(2)}
+
+    def left(cells):
+        board = from_arrays(CONFIG, position((2, 5), exit=(5, 5), cells=cells))
+        return int(jax.vmap(points_near_exit)(board.position)[0])
+
+    assert left(near) == left(near | far) == 8
+    assert left(far) == 0
+    assert left(near | walled) == 3, "only the exit itself is near"
 
 
 def test_stages_are_counted_by_game_and_causes_of_death_by_attackers_and_siphon():

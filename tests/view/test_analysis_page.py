@@ -8,6 +8,7 @@ from hackmatrix_rl.evaluation import (
     Cause,
     Estimate,
     Findings,
+    Points,
     Siphons,
     Stage,
     Tool,
@@ -21,12 +22,14 @@ RATE = Estimate(0.5, 0.4, 0.6)
 def findings(**changed):
     given = {
         "games": 40,
-        "won": RATE,
         "total_reward": Estimate(12.5, 10.0, 15.0),
+        "score": Estimate(2.5, 2.0, 3.0),
+        "won": RATE,
         "stages": (Stage(1, 40, RATE, 3.0, 12.0, 20), Stage(2, 20, RATE, 2.5, 14.0, 10)),
         "causes": tuple(Cause(f"{n} virus", 2, 0.05, 1.5, 0.5, 0.25) for n in range(20)),
         "tools": (Tool("D_BOM", 0.3, 0.2, 0.5, math.nan, -0.5, 1.2, 0.1),),
         "siphons": (Siphons(1, 0.5, 2.0, 6.2, 7.8, 0.25, 3.0, 0.125),),
+        "points": (Points(1, 3.25, 1.5, 7.5), Points(2, 0.5, math.nan, math.nan)),
         "taken": {"SIPH_PLUS": 4},
         "undo": Undo(0.25, 1.5, 0.75, 0.9, 0.1),
         "value": Calibration((0.0, 10.0), (1.0, 8.0), (5, 5)),
@@ -62,6 +65,8 @@ def test_each_finding_is_on_the_page():
     assert "credits of one" in page
     assert "energy of one" in page
     assert "<td class=number>6.2</td><td class=number>7.8</td>" in page
+    assert "<td class=number>3.25</td><td class=number>1.5</td><td class=number>7.5</td>" in page
+    assert "<title>1: 3.2</title>" in page
     assert "told 10%, happened 20%, 5 moves" in page
     assert "told 10, happened 8, 5 moves" in page
     checker = Checker()
