@@ -147,6 +147,8 @@ def comparison_table(found: Comparison) -> Table:
     table.add_row("compile time", *(f"{each.compile_seconds:.1f} s" for each in found.measured))
     table.add_row("steps skipped", *(f"{each.skipped:,}" for each in found.measured))
     table.add_row("mean return", *map(_interval, returns))
+    middle = (each.interquartile for each in found.measured)
+    table.add_row("interquartile mean", *map(_interval, middle))
     table.add_row(f"KL({found.names[0]} || ...)", *map(_mean, divergences))
     return table
 

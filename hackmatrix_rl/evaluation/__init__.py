@@ -8,6 +8,7 @@ from ._episodes import step_keys as step_keys
 from ._estimate import Estimate as Estimate
 from ._estimate import Judgement as Judgement
 from ._estimate import Verdict as Verdict
+from ._estimate import interquartile_mean as interquartile_mean
 from ._estimate import judge as judge
 from ._estimate import mean_of as mean_of
 from ._estimate import rate_of as rate_of

@@ -54,6 +54,43 @@ def rate_of(happened: ArrayLike) -> Estimate:
     return Estimate(rate, low, high)
 
 
+def interquartile_mean(scores: ArrayLike, *, resamples: int = 2000) -> Estimate:
+    """The mean of the middle half of all scores, with a stratified bootstrap interval.
+
+    It depends less on single runs than the mean, and more on all of them than the median. Runs are
+    drawn with replacement for each task apart.
+
+    Args:
+        scores: the mean return of each training, say: one row for each run, one column for each
+            task.
+        resamples: draws of the bootstrap; they are the same in every call.
+
+    Raises:
+        ValueError: there is no score, or `scores` is no table.
+
+    Source: Agarwal et al. 2021, "Deep reinforcement learning at the edge of the statistical
+    precipice".
+    """
+    table = np.asarray(scores, np.float64)
+    if table.ndim != 2 or not table.size:
+        raise ValueError(f"scores must be a table of runs and tasks, not of shape {table.shape}")
+    runs, tasks = table.shape
+    rows = np.random.default_rng(0).integers(runs, size=(resamples, runs, tasks))
+    mean = float(_middle_half(table.reshape(1, -1))[0])
+    if runs < 2:
+        return Estimate(mean, math.nan, math.nan)
+    drawn = _middle_half(table[rows, np.arange(tasks)].reshape(resamples, -1))
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return Estimate(mean, float(low), float(high))
+
+
+def _middle_half(rows: np.ndarray) -> np.ndarray:
+    """The mean of each row without its lowest and highest quarter."""
+    cut = rows.shape[1] // 4
+    means: np.ndarray = np.sort(rows, axis=1)[:, cut : rows.shape[1] - cut].mean(axis=1)
+    return means
+
+
 MOST_SEEDS = 1000
 
 

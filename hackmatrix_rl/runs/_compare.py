@@ -15,7 +15,15 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import Judgement, OnProgress, evaluate_all, judge, policy_divergence
+from hackmatrix_rl.evaluation import (
+    Estimate,
+    Judgement,
+    OnProgress,
+    evaluate_all,
+    interquartile_mean,
+    judge,
+    policy_divergence,
+)
 from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.system import describe_device, peak_memory
 from hackmatrix_rl.training import Trainer
@@ -68,6 +76,16 @@ class Measured:
     policies: list[ActorCritic] = field(default_factory=list)
 
     @property
+    def return_by_seed(self) -> list[float]:
+        """The mean return of each training."""
+        return [float(values.mean()) for values in self.returns]
+
+    @property
+    def interquartile(self) -> Estimate:
+        """The interquartile mean of the returns, over seeds."""
+        return interquartile_mean(np.reshape(self.return_by_seed, (-1, 1)))
+
+    @property
     def speed(self) -> float:
         """Median of the environment steps per second over all dispatches."""
         return statistics.median(self.steps_per_second)
@@ -101,7 +119,8 @@ class Comparison:
                 "compile_seconds": each.compile_seconds,
                 "skipped": each.skipped,
                 "return": estimate.as_dict(),
-                "return_by_seed": [float(values.mean()) for values in each.returns],
+                "return_iqm": each.interquartile.as_dict(),
+                "return_by_seed": each.return_by_seed,
                 "episodes": len(each.returns[0]),
             }
             for name, each, estimate in zip(self.names, self.measured, estimates, strict=True)

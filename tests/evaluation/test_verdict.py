@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hackmatrix_rl.evaluation import Verdict, judge
+from hackmatrix_rl.evaluation import Verdict, interquartile_mean, judge
 from hackmatrix_rl.evaluation._estimate import mean_over_seeds
 
 
@@ -23,6 +23,22 @@ def test_intervals_over_seeds_are_students():
     two = mean_over_seeds([1.0, 3.0])
     assert two.high - 2.0 == pytest.approx(12.7062, rel=1e-4)
     assert math.isnan(mean_over_seeds([1.0]).low)
+
+
+def test_the_interquartile_mean_leaves_out_a_quarter_at_each_end():
+    # Of 3 runs of 2 tasks, one score at each end is left out.
+    found = interquartile_mean([[0.0, 2.0], [1.0, 3.0], [90.0, -70.0]])
+    assert found.mean == (0 + 1 + 2 + 3) / 4
+    # Runs are drawn within a task: both tasks are in every draw.
+    apart = interquartile_mean([[0.0, 8.0], [0.0, 8.0], [0.0, 8.0], [0.0, 8.0]])
+    assert (apart.low, apart.mean, apart.high) == (4.0, 4.0, 4.0)
+    normal = np.random.default_rng(1).normal(size=(200, 1))
+    wide = interquartile_mean(normal)
+    assert wide.low < 0 < wide.high
+    assert 0.2 < wide.high - wide.low < 0.4, "some 2 x 1.96 x 1.1 standard errors"
+    assert math.isnan(interquartile_mean([[1.0]]).low)
+    with pytest.raises(ValueError, match="a table of runs and tasks"):
+        interquartile_mean([1.0, 2.0])
 
 
 def test_a_small_loss_or_more_is_within_a_large_one_is_not_and_overlap_shows_nothing():
