@@ -68,7 +68,8 @@ class RunConfig(ABC):
         continues: whether it can start from the state that another algorithm has reached, as a
             later stage of a training.
         copies: arrays of the size of the parameters that a training holds on each device.
-        panels: what the four panels of a learning curve show: names of metrics, with labels.
+        panels: what the panels of a learning curve show: names of metrics, with labels. One that a
+            run does not have is left out.
         synonyms: flags of this algorithm's command, by those of other commands.
         memory: the settings that decide how much memory an update takes, the first one most.
     """

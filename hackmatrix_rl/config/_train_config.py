@@ -99,6 +99,8 @@ class TrainConfig(RunConfig, ABC):
     elsewhere: ClassVar[Mapping[str, Any]] = {}
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
         ("return", "mean return"),
+        ("score", "mean score"),
+        ("won", "share of games won"),
         ("stage", "mean stage reached"),
         ("entropy", "entropy (nats)"),
         ("value_loss", "value loss"),

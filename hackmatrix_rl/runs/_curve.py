@@ -51,26 +51,34 @@ def draw_curve(metrics: Path, picture: Path, *, title: str, summary: Path | None
 
     rows = read_json_lines(metrics)
     # Not pyplot: this needs no global state and no display.
-    figure = Figure(figsize=(10, 7), layout="constrained")
+    figure = Figure(layout="constrained")
     figure.suptitle(title)
     levels = baselines(summary)
-    drawn = [
+    panels = panels_of(rows)
+    if not panels:
+        return False
+    columns = math.ceil(len(panels) / 2)
+    figure.set_size_inches(5 * columns, 7)
+    for place, (name, label) in enumerate(panels):
+        axes = figure.add_subplot(2, columns, place + 1)
         draw_panel(axes, rows, name, label, levels.get(name, {}))
-        for axes, (name, label) in zip(figure.subplots(2, 2).flat, panels_of(rows), strict=True)
-    ]
-    if any(drawn):
-        figure.savefig(picture, dpi=120)
-    return any(drawn)
+    figure.savefig(picture, dpi=120)
+    return True
 
 
 def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """The numbers that a run's curves show, with the labels of their axes."""
+    """The numbers that a run's curves show and that it has, with the labels of their axes."""
     there = {name for row in rows for name in row}
     every = [kind.panels for kind in algorithms().values()]
     found = max(every, key=lambda panels: sum(name in there for name, _ in panels))
     # Other games have no stages.
     lacks = there & {"length", "eval/length"} and not there & {"stage", "eval/stage"}
-    return tuple(_LENGTH if lacks and name == "stage" else (name, label) for name, label in found)
+    found = tuple(_LENGTH if lacks and name == "stage" else (name, label) for name, label in found)
+    return tuple(
+        (name, label)
+        for name, label in found
+        if any(len(_known(rows, each)[0]) for each in (name, f"eval/{name}"))
+    )
 
 
 def panels_as_svg(

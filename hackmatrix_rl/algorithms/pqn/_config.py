@@ -23,7 +23,7 @@ class PQNConfig(RolloutConfig):
     summary: ClassVar[str] = "Q-learning on rollouts, without a buffer"
     greedy: ClassVar[bool] = True
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
-        *RolloutConfig.panels[:2],
+        *RolloutConfig.panels[:4],
         ("q_value", "mean Q-value (reward)"),
         ("td_error", "error of the Q-values"),
     )

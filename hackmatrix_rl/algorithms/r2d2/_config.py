@@ -54,7 +54,7 @@ class R2D2Config(config.TrainConfig):
         "eval_episodes": 100,
     }
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
-        *config.TrainConfig.panels[:2],
+        *config.TrainConfig.panels[:4],
         ("q_value", "mean Q-value (reward)"),
         ("q_loss", "loss of the Q-values"),
     )
