@@ -173,8 +173,8 @@ class NetworkGuide(_PlayedByNetwork):
         check_memoryless(policy)
         if not isinstance(policy, WithAuxiliaryHead) or policy.auxiliary.won is None:
             raise ValueError(
-                "the network has no head for the victory, which judges imagined games. Train one "
-                "with --aux-victory --aux-coefficient 0.1"
+                "the network has no head for the victory, which judges imagined games where the "
+                "learned reward pays no victory. Train one with --aux-victory --aux-coefficient 0.1"
             )
         self.config = environment.config
         self.environment = environment

@@ -121,7 +121,7 @@ def test_values_are_in_the_units_of_the_network_and_a_heavy_end_drowns_nothing()
     assert (action == 1).all(), "the disaster of action 2 does not hide a tenth"
     # A unit of value is 15 logits, and 0.3 more for each visit.
     odds = np.log(thought.probabilities[0, 1] / thought.probabilities[0, 0])
-    assert odds == pytest.approx(GAMMA * 0.1 * 0.3 * (50 + thought.search_visits[0].max()), rel=1e-2)
+    assert odds == pytest.approx(0.03 * GAMMA * (50 + thought.search_visits[0].max()), rel=1e-2)
 
 
 def test_the_value_of_a_move_without_a_search_is_in_units_of_reward():
