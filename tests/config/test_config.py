@@ -308,13 +308,13 @@ def test_imitation_on_a_cpu_has_settings_of_its_own():
 
 def test_ppo_from_another_training_on_a_cpu_has_settings_of_its_own():
     config = make_config("cpu", {"algorithm": "ppo", "init": "runs/some"})
-    assert (config.total_timesteps, config.critic_warmup_timesteps) == (12_000_000, 200_000)
+    assert (config.total_timesteps, config.critic_warmup_timesteps) == (16_000_000, 200_000)
     assert config.aux_victory
-    assert config.reward_config.victory == 0
+    assert (config.reward_config.score_gain, config.reward_config.kills) == (10, 0)
     begun = {"algorithm": "ppo", "init": "runs/some", "total_timesteps": 1000}
-    short = make_config("cpu", {**begun, "reward": "victory=1", "aux_coefficient": 0})
+    short = make_config("cpu", {**begun, "reward": "kills=2", "aux_coefficient": 0})
     assert short.critic_warmup_timesteps == 50
-    assert short.reward_config.victory == 1
+    assert (short.reward_config.score_gain, short.reward_config.kills) == (1, 2)
     assert (short.aux_victory, short.aux_every) == (False, 1)
     assert make_config("cpu", {"algorithm": "ppo"}).gamma == 0.99
     teaches = {"init": "runs/some", "algorithm": "imitation"}
@@ -330,7 +330,7 @@ def test_on_an_accelerator_both_have_the_same_settings_and_more_steps(preset):
     assert make_config(preset, {"algorithm": "imitation", "num_envs": 32768}).num_updates == 23
     gone_on = make_config(preset, {"algorithm": "ppo", "init": "runs/some"})
     assert (gone_on.total_timesteps, gone_on.critic_warmup_timesteps) == (200_000_000, 200_000)
-    assert gone_on.reward_config.victory == 0
+    assert gone_on.reward_config.score_gain == 10
 
 
 @pytest.mark.parametrize("name", [name for name in preset_names() if name != "auto"])

@@ -30,9 +30,9 @@ _WIDE: Mapping[str, Any] = {
 }
 
 CONTINUED: Mapping[str, Any] = {
-    "total_timesteps": 12_000_000,
-    # Without what UNDO repeats, and without what pays for blocks that cost the game.
-    "reward": "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0",
+    "total_timesteps": 16_000_000,
+    # Without what UNDO repeats; a point pays at once, not only at a victory.
+    "reward": "score_gain=10,data_siphon=0,kills=0,distance_shaping=0",
     "gamma": "linear:0.997:0.9996",
     "ent_coef": "linear:0.003:0.0005",
     "learning_rate": 0.0007,
