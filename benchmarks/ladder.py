@@ -1,4 +1,4 @@
-"""Measures how often players win: the table of benchmarks/learning.md.
+"""Measures return, score and wins of players: the table of benchmarks/learning.md.
 
     python benchmarks/ladder.py PLAYER [PLAYER ...] [--games 1000] [--league no-rewind]
         [--max-steps 1000] [--greedy] [--without-undo] [--search 32] [--at-once 256]
@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.evaluation import PolicyAgent, evaluate, rate_of
+from hackmatrix_rl.evaluation import Estimate, PolicyAgent, evaluate, rate_of
 from hackmatrix_rl.game import FIRST_PROGRAM, LEAGUES, Program
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import enable_compilation_cache
@@ -27,6 +27,7 @@ FILE = Path(__file__).parent / "learning" / "ladder.json"
 UNDO = int(FIRST_PROGRAM + Program.UNDO)
 SEED = 20_261_123
 """Of the games; no other seed of the repository is near it."""
+Z = 1.96
 KEPT = ("won", "return", "stage", "score", "length", "siphons", "programs", "undos")
 
 
@@ -57,10 +58,23 @@ def measure(given: argparse.Namespace, name: str, found: dict[str, Any]) -> None
         )
         seconds = round(time.perf_counter() - began, 1)
         means = {each: round(float(np.mean(played.values[each])), 4) for each in KEPT}
-        parts.append({"games": games, "cut": played.unfinished, "seconds": seconds, **means})
+        deviation = round(float(np.std(played.values["return"], ddof=1)), 2)
+        told = {"games": games, "cut": played.unfinished, "seconds": seconds}
+        parts.append(told | means | {"return_deviation": deviation})
         done += games
         FILE.write_text(json.dumps(found, indent=1) + "\n")
         print(line(label, given.league, parts), flush=True)
+
+
+def return_of(parts: list[dict[str, Any]]) -> Estimate:
+    """The mean return of all games; without an interval where a part has no deviation."""
+    games = np.array([part["games"] for part in parts])
+    means = np.array([part["return"] for part in parts])
+    mean = float(np.average(means, weights=games))
+    spreads = np.array([part.get("return_deviation", np.nan) for part in parts])
+    squares = (games - 1) * spreads**2 + games * (means - mean) ** 2
+    half = Z * float(np.sqrt(squares.sum() / (games.sum() - 1) / games.sum()))
+    return Estimate(mean, mean - half, mean + half)
 
 
 def line(label: str, league: str, parts: list[dict[str, Any]]) -> str:
@@ -69,10 +83,14 @@ def line(label: str, league: str, parts: list[dict[str, Any]]) -> str:
     means = {each: np.average([part[each] for part in parts], weights=games) for each in KEPT}
     won = rate_of(np.arange(sum(games)) < round(means.pop("won") * sum(games)))
     rate = f"{100 * won.mean:.1f} ({100 * won.low:.1f} to {100 * won.high:.1f})"
+    mean = return_of(parts)
+    ends = "" if np.isnan(mean.low) else f" ({mean.low:.0f} to {mean.high:.0f})"
     cut = 100 * sum(part["cut"] for part in parts) / sum(games)
     cells = [
         label,
         league,
+        f"{means.pop('return'):.0f}{ends}",
+        f"{means.pop('score'):.1f}",
         rate,
         f"{sum(games)}",
         f"{cut:.1f}",

@@ -13,7 +13,7 @@ recipe itself made (`train --recipe NAME`) is the only one, and needs none eithe
 The card names the recipe
 (hackmatrix_rl/recipes/) that repeats the training, and tells how each stage was trained (command,
 every setting, weights of the reward, steps, hours, hardware, seed), what the agent reaches in games
-that no training and no choice has seen, alone, by a search and without UNDO, and its known
+that no training and no choice has seen, alone, by its searches and without UNDO, and its known
 failings. tests/test_pretrained.py checks that nothing is missing.
 """
 
@@ -27,6 +27,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from ladder import return_of
 
 import hackmatrix_rl
 from hackmatrix_rl.checkpoints import (
@@ -58,11 +59,12 @@ SHOWN = ("won", "return", "stage", "score", "length", "siphons", "programs", "un
 FOLDER = Path(hackmatrix_rl.__file__).parent / PRETRAINED
 LADDER = Path(__file__).parent / "learning" / "ladder.json"
 OTHER_WAYS = {
-    "search(pretrained, 30)": "search(pretrained, 30)",
-    "search(pretrained, 100)": "search(pretrained, 100)",
-    "without UNDO": "pretrained, without UNDO",
+    "search(pretrained, 30)": "search({}, 30)",
+    "search(pretrained, 100)": "search({}, 100)",
+    "pretrained --search 32": "{} --search 32",
+    "without UNDO": "{}, without UNDO",
 }
-"""How else the agent plays, and the name of that in the ladder."""
+"""How else the agent plays, and the name of that in the ladder, with a place for the agent's."""
 _OWN = ("run_dir", "checkpoint_dir", "init", "eval_episodes", "save_interval_minutes")
 
 
@@ -160,26 +162,29 @@ def evaluation_of(run: str, episodes: int) -> dict[str, Any]:
     return {"games": episodes, "seed": SEED, "interval": 0.95, **found}
 
 
-def other_ways(league: str) -> dict[str, Any]:
-    """Games won by the shipped agent where it searches, and where it does not use UNDO."""
+def other_ways(agent: str, league: str) -> dict[str, Any]:
+    """Return and wins of a shipped agent where it searches, and where it does not use UNDO."""
     measured = json.loads(LADDER.read_text())
     found = {}
     for name, player in OTHER_WAYS.items():
-        parts = measured.get(f"{player} | {league} | {MOST_MOVES}", ())
+        parts = measured.get(f"{player.format(agent)} | {league} | {MOST_MOVES}", ())
         games = sum(part["games"] for part in parts)
         if games:
             won = round(sum(part["won"] * part["games"] for part in parts))
-            rate = rate_of(np.arange(games) < won)
-            shares = [round(float(each), 4) for each in (rate.mean, rate.low, rate.high)]
-            found[name] = {"games": games, "won": shares}
+            told = {"return": return_of(parts), "won": rate_of(np.arange(games) < won)}
+            found[name] = {"games": games} | {
+                each: [round(float(number), 4) for number in (at.mean, at.low, at.high)]
+                for each, at in told.items()
+                if not np.isnan(at.low)
+            }
     return found
 
 
-def add_ladder(league: str) -> None:
+def add_ladder(agent: str, league: str) -> None:
     """Writes the figures of the ladder into the card of a shipped agent."""
-    file = FOLDER / str(CURRENT) / league / CARD
+    file = Path(find_checkpoint(f"{agent}/{league}")) / CARD
     card = json.loads(file.read_text())
-    card["evaluation"]["other_ways"] = other_ways(league)
+    card["evaluation"]["other_ways"] = other_ways(agent, league)
     write_json(file, card, indent=1)
 
 
@@ -197,7 +202,7 @@ def main() -> None:
     parser.add_argument("--ladder", choices=LEAGUES, help="only add the ladder's figures")
     given = parser.parse_args()
     if given.ladder is not None:
-        add_ladder(given.ladder)
+        add_ladder(f"{PRETRAINED}@{given.version}", given.ladder)
         return
     new = [run for run in given.runs if run.partition("/")[0] != PRETRAINED]
     by_recipe = len(given.runs) == len(new) == 1 and not given.command

@@ -5,7 +5,7 @@
         [--playouts 32] [--seeds 1 2 3] [--league no-rewind]
     python benchmarks/tree_search.py --memory 1024 4096 --simulations 32 128
 
-Every player plays the same games of each seed with `pretrained` as its network:
+Every player plays the same games of each seed with `pretrained@1` as its network:
 
 - with each number of simulations, and the determinisations that `Searcher` chooses;
 - with `--share-at` simulations and each number of determinisations;
@@ -317,7 +317,7 @@ def main() -> None:
     parser.add_argument("--memory", type=int, nargs="*", default=[], metavar="GAMES")
     given = parser.parse_args()
     enable_compilation_cache()
-    run = hm.load(f"pretrained/{given.league}")
+    run = hm.load(f"pretrained@1/{given.league}")
     for games in given.memory:
         for simulations in filter(None, given.simulations):
             player = hm.Searcher(run.agent(), run.environment, simulations)

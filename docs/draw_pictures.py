@@ -23,7 +23,7 @@ OTHERS = MOVEMENTS | {Action.SIPHON, Action.UNDO}
 
 def game(seed: int, moves: int) -> list[Moment]:
     """The moments of a game of the agent, at most some moves."""
-    agent = hm.load("pretrained")
+    agent = hm.load("pretrained@1")  # whose games are short
     match = Match.start(seed=seed)
     mind = Mind(agent.policy, match, environment=agent.environment)
     while match.now.end is None and match.now.number < moves:

@@ -18,7 +18,7 @@ from hackmatrix_rl.system import read_json, storage_path
 PRETRAINED = "pretrained"
 """The name of the package's agent. A version and a league may follow: `pretrained@1/no-rewind`."""
 
-CURRENT = 1
+CURRENT = 2
 """The version of the agent that `pretrained` alone names. Every version that was shipped stays."""
 
 CARD = "card.json"
