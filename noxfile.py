@@ -59,7 +59,10 @@ SEARCH = (
 # What needs more than the dependency group `test`.
 OTHER_GROUPS = tuple(
     f"tests/{name}"
-    for name in ("adapters", "beside_neurogym", "browser", "examples", "pages", "site")
+    for name in (
+        *("accelerators", "adapters", "beside_neurogym", "browser", "examples", "pages"),
+        "site",
+    )
 )
 APART = (*OTHER_GROUPS, *PROCESSES, *DEVICES, *VIEW, *SEARCH)
 # By file: what a file's tests share is compiled once. In the order of tests/conftest.py.
@@ -123,6 +126,14 @@ def devices(session: nox.Session) -> None:
     """Meshes, number formats, memory, debugging and speed; shapes are checked at run time."""
     install(session, "test")
     session.run("pytest", *PARALLEL, *DEVICES, *session.posargs, env=TYPES_CHECKED)
+
+
+@nox.session
+def accelerators(session: nox.Session) -> None:
+    """What the TPU's own compiler makes of trainings; no TPU is needed."""
+    install(session, "test")
+    session.install(*CONSTRAINTS, ".[tpu-plan]")
+    session.run("pytest", "tests/accelerators", *session.posargs, env={"JAX_PLATFORMS": "cpu"})
 
 
 @nox.session
@@ -303,7 +314,7 @@ def nightly(session: nox.Session) -> None:
     """What takes hours; `.ci/run` has a small part of each, some by the date."""
     for name in ("conformance_full", "matrix", "faults", "fuzz", "oldest", "newest", "docs"):
         session.notify(name)
-    for name in ("long", "examples"):
+    for name in ("accelerators", "examples", "long"):
         session.notify(name, posargs=["--nightly", "1/1"])
 
 

@@ -60,6 +60,7 @@ from .memory_tasks import TMaze as TMaze
 from .runs import SaveRun as SaveRun
 from .runtime_types import check_types as check_types
 from .search import Searcher as Searcher
+from .system import target as target
 from .training import EvaluateEvery as EvaluateEvery
 from .training import Hook as Hook
 from .training import Metrics as Metrics

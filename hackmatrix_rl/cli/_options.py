@@ -132,6 +132,12 @@ run_options = all_of(
         help="Check everything, compile, print what the run would do and need, and stop.",
     ),
     click.option(
+        "--target",
+        metavar="SLICE",
+        help="With --dry-run: the plan for a slice of TPUs that is not here, such as v4-64; list "
+        "prints all. Needs the extra tpu-plan.",
+    ),
+    click.option(
         "--coordinator",
         metavar="HOST:PORT",
         help="Address of process 0. TPU pods, SLURM and Open MPI set this and the next two "

@@ -16,7 +16,7 @@ from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption, SettingOption
 from hackmatrix_rl.errors import ConfigError, flag
 from hackmatrix_rl.runs import config_here
-from hackmatrix_rl.system import select_device
+from hackmatrix_rl.system import Target, select_device
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -286,11 +286,12 @@ def chosen_config(
     *,
     algorithm: str = "",
     note: Callable[[str], None] = lambda reason: None,
+    target: Target | None = None,
 ) -> config.TrainConfig:
     """The config that preset, file and options make; this process computes on its device.
 
-    The command's own defaults go before the preset, and file and options before them. For
-    `algorithm` and `note` see `config_here`.
+    With a `target` it does not. The command's own defaults go before the preset, and file and
+    options before them. For `algorithm` and `note` see `config_here`.
 
     Raises:
         ConfigError: if a setting cannot work here.
@@ -301,8 +302,15 @@ def chosen_config(
         settings = config.read_settings(config.recipe_file(recipe), report=tell) | settings
     trust_code = context.params.get("trust_code", False)
     made = config_here(
-        preset, settings, given=given, algorithm=algorithm, trust_code=trust_code, note=note
+        preset,
+        settings,
+        given=given,
+        algorithm=algorithm,
+        trust_code=trust_code,
+        note=note,
+        target=target,
     )
     assert isinstance(made, config.TrainConfig), "hackmatrix-rl train has no other settings"
-    select_device(made.device)
+    if target is None:
+        select_device(made.device)
     return made

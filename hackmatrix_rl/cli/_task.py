@@ -15,7 +15,8 @@ from hackmatrix_rl.cli._output import spare_output
 from hackmatrix_rl.cli._settings import given_settings
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.runs import RunFolder, RunResult, launch
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import RunFolder, RunResult, launch, plan_for
 from hackmatrix_rl.runs.sinks import Length, terminal
 
 C = TypeVar("C", bound=RunConfig)
@@ -37,7 +38,7 @@ class Task(Generic[C]):
     """
 
     command: str
-    choose: Callable[[Path | None], C]
+    choose: Callable[[Path | None, system.Target | None], C]
     check: Callable[[C], None]
     explain: Callable[[C], list[str]]
     describe: Callable[[C, RunFolder], list[str]]
@@ -53,6 +54,7 @@ def run_task(
     resume_run: str | None,
     trust_code: bool,
     dry_run: bool,
+    target: str | None,
     coordinator: str | None,
     num_processes: int | None,
     process_id: int | None,
@@ -61,6 +63,10 @@ def run_task(
     **_: Any,
 ) -> int:
     """Trains a run, as the options of `config_options` and `run_options` say; the exit status."""
+    if target is not None:
+        return plan_elsewhere(
+            task, target, config, resume_run=resume_run, dry_run=dry_run, trust_code=trust_code
+        )
     if not dry_run:
         spare_output()
     system.connect(
@@ -72,7 +78,7 @@ def run_task(
     )
     new = resume_run is None
     start = launch(
-        task.choose(config) if new else None,
+        task.choose(config, None) if new else None,
         command=task.command,
         resume_run=resume_run,
         changes={} if new else given_settings(context, config, task.command),
@@ -104,6 +110,36 @@ def run_task(
         console.print(line, highlight=False, soft_wrap=True)
     system.disconnect()
     return int(status)
+
+
+def plan_elsewhere(
+    task: Task[C],
+    name: str,
+    config: Path | None,
+    *,
+    resume_run: str | None,
+    dry_run: bool,
+    trust_code: bool,
+) -> int:
+    """Prints the plan of each stage on a slice that is not here; the exit status."""
+    if name == "list":
+        click.echo("\n".join(system.target_names()))
+        return int(system.ExitCode.DONE)
+    if not dry_run:
+        raise ConfigError(f"--target {name}: only plans a run there. Add --dry-run.")
+    if resume_run is not None:
+        raise ConfigError(
+            f"--target {name}: plans a new run. Leave --resume-run out, and give its settings."
+        )
+    target = system.target(name)
+    settings = task.choose(config, target)
+    task.check(settings)
+    lines = task.explain(settings)
+    for stage in settings.stages:
+        with Working(f"compiling {stage.algorithm}", lines=False):
+            lines += plan_for(stage, target, trust_code=trust_code).lines()
+    click.echo("\n".join(lines))
+    return int(system.ExitCode.DONE)
 
 
 def machine(config: RunConfig) -> list[str]:

@@ -73,7 +73,9 @@ def train_a_run(
     reasons = ["as the run began" if resumes else "as asked for"]
     task = Task(
         command="train",
-        choose=lambda file: chosen_config(context, preset, file, defaults, note=reasons.append),
+        choose=lambda file, target: chosen_config(
+            context, preset, file, defaults, note=reasons.append, target=target
+        ),
         check=check,
         explain=lambda config: [f"Algorithm: {config.algorithm}, {reasons[-1]}"],
         describe=describe,

@@ -13,19 +13,24 @@ from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import RunConfig, TrainConfig, check_platform
 from hackmatrix_rl.errors import ArgumentError, ConfigError, in_flags, is_ours, refusing
 from hackmatrix_rl.runs._preflight import check_games
-from hackmatrix_rl.system import chosen_devices, is_single_process, make_deterministic
+from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import AUTO, FSDP, check_offload, mesh, most_devices
 
 
 def compose(
-    config: RunConfig, *, key: Key[Array, ""], read_init: bool = False, trust_code: bool = False
+    config: RunConfig,
+    *,
+    key: Key[Array, ""],
+    read_init: bool = False,
+    trust_code: bool = False,
+    target: Target | None = None,
 ) -> Trainer[Any]:
     """Builds network, algorithm and trainer. Nothing is compiled yet.
 
     `key` draws the network's weights. With `read_init`, it starts from those that `config.init`
     names; a resumed training has its own. With `trust_code`, code that other runs name, such as a
-    teacher's, may be imported.
+    teacher's, may be imported. A trainer for a `target` can be lowered and compiled, not run.
 
     Raises:
         ConfigError: the network, the mesh or `config.init` does not exist here, does not fit, or
@@ -33,14 +38,14 @@ def compose(
     """
     if config.deterministic:
         make_deterministic()
-    devices = make_mesh(config)
+    devices = make_mesh(config, target)
     spec = config.spec()
-    if isinstance(config, TrainConfig):
+    if isinstance(config, TrainConfig) and target is None:
         check_games(config, spec, devices=devices.size)
     if config.offload_optimizer:
         advice = "a --mesh with an fsdp of 2 or more cuts the state over devices instead."
         with refusing("--offload-optimizer: ", f". Use --no-offload-optimizer; {advice}"):
-            check_offload(devices.local_devices[0])
+            check_offload(devices.devices.flat[0])
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
     policy = config.policy(key=key, copies=1 if apart else config.copies)
     said = f"--remat {config.remat}: --network {config.network} cannot do that: "
@@ -51,7 +56,7 @@ def compose(
     if read_init and isinstance(config, TrainConfig) and config.init is not None:
         policy, stored_scale = initial_weights(config, policy)
         value_scale = value_scale if stored_scale is None else stored_scale
-    computes = precision_here(config, policy)
+    computes = precision_here(config, policy, target)
     if not is_ours(policy):
         with refusing(f"--network {config.network}: ", of=(TypeError, ValueError)):
             check_policy_shapes(policy, spec, precision=computes)
@@ -66,18 +71,20 @@ def compose(
     return Trainer(algorithm, updates_per_dispatch=config.updates_per_dispatch, eager=config.eager)
 
 
-def precision_here(config: RunConfig, policy: ActorCritic) -> PrecisionPolicy:
+def precision_here(
+    config: RunConfig, policy: ActorCritic, target: Target | None = None
+) -> PrecisionPolicy:
     """The precision policy of a config, if devices and network can compute by it."""
     computes = precision(config.precision, config.precision_table)
-    check_platform(computes, chosen_devices()[0].platform)
+    check_platform(computes, (target or chosen_devices()[0]).platform)
     given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
     with refusing(given):
         computes.check(policy)
     return computes
 
 
-def make_mesh(config: RunConfig) -> Mesh:
-    """The mesh of a config.
+def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
+    """The mesh of a config, on the devices here or on those of a target.
 
     Raises:
         ConfigError: the devices do not exist, or the games do not divide over them.
@@ -89,20 +96,21 @@ def make_mesh(config: RunConfig) -> Mesh:
                 f"--mesh {text}: one device plays games in Python. Leave --mesh out, or use data=1."
             )
         text = "data=1"
-    if text == AUTO and config.cpu_devices is not None and is_single_process():
+    here = target is None and is_single_process()
+    if text == AUTO and config.cpu_devices is not None and here:
         # A CPU is cut into devices only for speed: as many as divide the games.
         devices = chosen_devices()
         if devices[0].platform == "cpu":
             text = f"data={most_devices(config.at_once, len(devices))}"
-    made = named_mesh(text)
+    made = named_mesh(text, target)
     config.check_mesh(made.shape)
     return made
 
 
-def named_mesh(text: str) -> Mesh:
+def named_mesh(text: str, target: Target | None = None) -> Mesh:
     """The mesh that `--mesh` names; raises a ConfigError if there is none or no such devices."""
     with in_flags():
-        return mesh(text)
+        return mesh(text, None if target is None else target.devices)
 
 
 def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:

@@ -1,5 +1,6 @@
 """The plan of a run: what it would do and need, without doing it."""
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.system import format_bytes
+from hackmatrix_rl.errors import ConfigError, flag
+from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.system import Target, format_bytes
 from hackmatrix_rl.training import Trainer, compiler_options
 from hackmatrix_rl.training.compiled import Collective, collectives, program_bytes
 from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh
@@ -29,6 +32,7 @@ class Plan:
     mesh: str
     device: str
     devices: int
+    hosts: int
     memory_limit: int | None
     parameters: int
     observation: tuple[str, ...]
@@ -41,7 +45,7 @@ class Plan:
     def lines(self) -> list[str]:
         """The plan in words, a line for each part."""
         rows = {
-            "mesh": f"{self.mesh}: {self.devices} x {self.device}",
+            "mesh": f"{self.mesh}: {self.devices} x {self.device}{self._on_hosts()}",
             **self.config.plan(self.devices),
             "network": f"{self.config.named_network}, {self.parameters:,} parameters, "
             f"{self.config.precision}",
@@ -51,6 +55,9 @@ class Plan:
             "compiled": f"in {self.compile_seconds:.1f} s",
         }
         return [f"{name:>13}  {text}" for name, text in rows.items()]
+
+    def _on_hosts(self) -> str:
+        return f" on {self.hosts} hosts, a process on each" if self.hosts > 1 else ""
 
     def _memory(self) -> str:
         if self.program_bytes is None:
@@ -76,30 +83,72 @@ class Plan:
 
 
 def make_plan(
-    config: RunConfig, trainer: Trainer[Any], *, clock: Callable[[], float] = time.perf_counter
+    config: RunConfig,
+    trainer: Trainer[Any],
+    target: Target | None = None,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
-    """Compiles a run's program and reads its plan. No environment starts."""
+    """Compiles a run's program and reads its plan. No environment starts.
+
+    A `target` is where the trainer's mesh is, if it is not here.
+
+    Raises:
+        ConfigError: the program does not fit into the memory of the target's devices.
+    """
     began = clock()
-    compiled = trainer.lower().compile(compiler_options(trainer.mesh))
+    lowered = trainer.lower()
+    try:
+        compiled = lowered.compile(compiler_options(trainer.mesh))
+    except jax.errors.JaxRuntimeError as error:
+        told = re.search(r"\(([\d.]+[KMGT])\) exceeds[^(]*\(([\d.]+[KMGT])\)", str(error))
+        if target is None or told is None:
+            raise
+        needs = f"{told[1]}B beside its state, of {told[2]}B"
+        raise _too_large(config, target, needs) from error
     seconds = clock() - began
     state = trainer.abstract_state()
     device = trainer.mesh.devices.flat[0]
     # Some backends have no figure for their memory, and some compilers none for a program.
-    limit = (device.memory_stats() or {}).get("bytes_limit")
+    memory = {"bytes_limit": target.memory} if target else device.memory_stats()
+    limit = (memory or {}).get("bytes_limit")
+    needed = program_bytes(compiled)
+    if target is not None and needed is not None and needed > target.memory:
+        needs = f"{format_bytes(needed)} of {format_bytes(target.memory)}"
+        raise _too_large(config, target, needs)
     games = [getattr(state, name) for name in trainer.algorithm.resettable if "." not in name]
     return Plan(
         config=config,
         mesh=describe_mesh(trainer.mesh.shape),
         device=device.device_kind,
         devices=trainer.mesh.size,
+        hosts=len({each.process_index for each in trainer.mesh.devices.flat}),
         memory_limit=limit,
         parameters=sum(leaf.size for leaf in jax.tree.leaves(parameters_of(trainer.policy))),
         observation=tuple(_described(trainer.environment.spec.observation)),
         learner_bytes=bytes_per_device(state) - bytes_per_device(games),
         actors_bytes=bytes_per_device(games),
-        program_bytes=program_bytes(compiled),
+        program_bytes=needed,
         sent=tuple(collectives(compiled.as_text() or "", trainer.mesh.size)),
         compile_seconds=seconds,
+    )
+
+
+def plan_for(config: RunConfig, target: Target, *, trust_code: bool = False) -> Plan:
+    """The plan of one stage of a training on a slice that is not here.
+
+    Raises:
+        ConfigError: it cannot work, or does not fit there.
+    """
+    key = run_keys(config.seed)[0]
+    return make_plan(config, compose(config, key=key, trust_code=trust_code, target=target), target)
+
+
+def _too_large(config: RunConfig, target: Target, needs: str) -> ConfigError:
+    smaller = " or ".join(map(flag, config.memory))
+    return ConfigError(
+        f"--target {target.name}: does not fit: a device needs {needs}. Use a smaller {smaller}, "
+        "--grad-accum, --remat full, a --mesh with fsdp, or a larger slice."
     )
 
 

@@ -23,7 +23,7 @@ from hackmatrix_rl.config import (
 )
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.runs._compose import named_mesh
-from hackmatrix_rl.system import cut_cpu, make_deterministic, select_device
+from hackmatrix_rl.system import Target, cut_cpu, make_deterministic, select_device
 
 
 def config_here(
@@ -34,8 +34,9 @@ def config_here(
     algorithm: str = "",
     trust_code: bool = False,
     note: Callable[[str], None] = lambda reason: None,
+    target: Target | None = None,
 ) -> RunConfig:
-    """The config that a preset and some changes to it make on this machine.
+    """The config that a preset and some changes to it make on this machine, or on a target.
 
     A training that starts from another one's weights has its network and observation where the
     changes do not say otherwise. What must be set before a device starts is set: determinism, and
@@ -55,11 +56,14 @@ def config_here(
     # Before anything asks which devices there are:
     if changes.get("deterministic"):
         make_deterministic()
-    if (devices := cpu_devices(preset, changes)) is not None:
+    if target is None and (devices := cpu_devices(preset, changes)) is not None:
         cut_cpu(devices)
     if preset == AUTO:
-        preset = preset_for(select_device(changes.get("device", AUTO)))
-    if isinstance(mesh := changes.get("mesh"), str):
+        asked = changes.get("device", AUTO)
+        preset = preset_for(select_device(asked) if target is None else target.platform)
+    if isinstance(mesh := changes.get("mesh"), str) and target is not None:
+        named_mesh(mesh, target)
+    elif isinstance(mesh, str):
         # Before sizes are checked on it: what divides over devices that do not exist is no help.
         select_device(changes.get("device") or preset_device(preset))
         named_mesh(mesh)

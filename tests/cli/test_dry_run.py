@@ -1,12 +1,14 @@
 """`train --dry-run`: everything but the run."""
 
 import shutil
+from importlib.util import find_spec
 
 import jax
 import pytest
 
 from hackmatrix_rl.runs import find_resumable_run
 from hackmatrix_rl.runs._settings import check_network
+from hackmatrix_rl.system import Target
 
 from .commands import assert_refused, done, invoke
 
@@ -93,3 +95,60 @@ def test_a_network_that_is_the_same_is_not_refused(trained):
     assert config.depth != resumed.config({}).depth
     policy = config.policy(key=jax.random.key(0))
     check_network(resumed.path, resumed.checkpoint, resumed.config({}), config, policy)
+
+
+SLICE = ("train", "--preset", "debug", "--dry-run", "--target", "v4-16")
+
+
+def test_a_target_is_a_slice_that_there_is_and_only_planned(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(invoke("train", "--target", "v4-64"), "--target v4-64: only plans", "--dry-run")
+    unknown = invoke("train", "--dry-run", "--target", "v4-65")
+    assert_refused(unknown, "--target v4-65: unknown", "v4-8 to v4-1024", "v5e-1 to v5e-256")
+    resumed = ("--dry-run", "--resume-run", "x", "--target", "v4-8")
+    assert_refused(invoke("train", *resumed), "--target v4-8: plans a new run")
+    assert {"v4-64", "v5e-4", "v5p-8", "v6e-8", "tpu7x-8"} <= set(
+        done("train", "--target", "list").stdout.split()
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(find_spec("libtpu") is not None, reason="the compiler is installed")
+def test_a_target_needs_the_compiler(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(
+        invoke(*SLICE), "--target v4-16: the TPU's compiler is not installed", "tpu-plan"
+    )
+
+
+@pytest.fixture
+def slice_of_cpus(monkeypatch):
+    """Eight devices as the slice that `--target` names, with so many bytes each."""
+
+    def give(memory):
+        found = Target("v4-16", tuple(jax.devices()), memory)
+        monkeypatch.setattr("hackmatrix_rl.system.target", lambda name: found)
+
+    return give
+
+
+def test_each_stage_is_planned_on_the_target(tmp_path, monkeypatch, slice_of_cpus):
+    monkeypatch.chdir(tmp_path)
+    slice_of_cpus(2**40)
+    (tmp_path / "two.toml").write_text(
+        '[[stage]]\nalgorithm = "imitation"\nteacher = "runner"\n[[stage]]\nalgorithm = "ppo"\n'
+    )
+    all_of_it = ("--mesh", "data=8", "--network", "mlp")
+    planned = done(*SLICE, *all_of_it, "--recipe", "two.toml").stdout
+    assert planned.count("data=8: 8 x cpu") == 2
+    assert "of 1.0 TiB on each device" in planned
+    other = invoke(*SLICE, "--mesh", "data=16")
+    assert_refused(other, "--mesh data=16: needs 16 devices, but there are 8")
+    assert [each.name for each in tmp_path.iterdir()] == ["two.toml"]
+
+
+def test_what_does_not_fit_into_the_target_is_refused(tmp_path, monkeypatch, slice_of_cpus):
+    monkeypatch.chdir(tmp_path)
+    slice_of_cpus(1000)
+    refused = invoke(*SLICE, "--network", "mlp")
+    assert_refused(refused, "--target v4-16: does not fit", "of 1000 bytes", "a smaller --num-envs")

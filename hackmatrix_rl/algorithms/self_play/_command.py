@@ -34,7 +34,7 @@ from hackmatrix_rl.clique import edges, solve
 from hackmatrix_rl.config import config_class
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.system import ExitCode, describe_device, write_json
+from hackmatrix_rl.system import ExitCode, Target, describe_device, write_json
 
 RANDOM = "random"
 MOST_SOLVED = 6
@@ -129,7 +129,7 @@ def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
         return 0
     task = cli.Task(
         command=SelfPlayConfig.command,
-        choose=lambda file: _chosen(context, file),
+        choose=lambda file, target: _chosen(context, file, target),
         check=lambda config: None,
         explain=lambda config: [],
         describe=describe,
@@ -139,13 +139,16 @@ def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
     return cli.run_task(context, task, **given)
 
 
-def _chosen(context: click.Context, file: Path | None) -> SelfPlayConfig:
+def _chosen(
+    context: click.Context, file: Path | None, target: Target | None = None
+) -> SelfPlayConfig:
     settings = cli.given_settings(context, file, SelfPlayConfig.command)
     config_class(
         settings.pop("algorithm", SelfPlayConfig.algorithm), command=SelfPlayConfig.command
     )
     config = SelfPlayConfig(**settings)
-    runs.use_devices(config)
+    if target is None:
+        runs.use_devices(config)
     return config
 
 

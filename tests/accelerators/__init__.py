@@ -1,0 +1,1 @@
+"""Programs that the TPU's own compiler makes; nothing runs. Needs libtpu."""
