@@ -39,14 +39,6 @@ def check_memoryless(policy: ActorCritic) -> None:
         )
 
 
-def draws_undo(
-    environment: HackMatrix, policy: ActorCritic, state: State, mask: Legal, *, key: Key[Array, ""]
-) -> Flag:
-    """Whether a memoryless network draws UNDO in a real game, in which it is legal."""
-    logits, _, _ = policy(environment.observe(state), policy.initial_carry())
-    return MaskedCategorical(logits, mask).sample(key) == UNDO
-
-
 def _key(chance: Chance) -> Key[Array, ""]:
     return jax.random.key(chance.bits())
 
@@ -281,7 +273,9 @@ class ReturnGuide(_PlayedByNetwork):
 
     def undoes(self, state: State, mask: Legal, *, chance: Chance) -> Flag:
         """Whether the network draws UNDO, which it has learned to use."""
-        return draws_undo(self.environment, self.policy, state, mask, key=_key(chance))
+        seen = self.environment.observe(state)  # what it remembers counts, too
+        logits, _, _ = self.policy(seen, self.policy.initial_carry())
+        return MaskedCategorical(logits, mask).sample(_key(chance)) == UNDO
 
     def thought(
         self, result: Value, results: PerAction, visits: Int32[Array, " num_actions"]
