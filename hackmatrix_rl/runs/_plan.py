@@ -15,7 +15,7 @@ from hackmatrix_rl.errors import ConfigError, flag
 from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.system import Target, format_bytes
 from hackmatrix_rl.training import Trainer, compiler_options
-from hackmatrix_rl.training.compiled import Collective, collectives, program_bytes
+from hackmatrix_rl.training.compiled import Collective, collectives, estimated_cycles, program_bytes
 from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh
 
 
@@ -25,7 +25,8 @@ class Plan:
 
     `learner_bytes` are those of policy, optimizer state and the rest of the learner, `actors_bytes`
     those of environments, and `program_bytes` those of the compiled program with both; `None` if
-    the compiler has no figure. `sent` are the collectives of one update.
+    the compiler has no figure. `sent` are the collectives of one update, and `cycles` what a TPU's
+    compiler estimates for it.
     """
 
     config: RunConfig
@@ -40,6 +41,7 @@ class Plan:
     actors_bytes: int
     program_bytes: int | None
     sent: tuple[Collective, ...]
+    cycles: int | None
     compile_seconds: float
 
     def lines(self) -> list[str]:
@@ -52,6 +54,7 @@ class Plan:
             "observation": ", ".join(self.observation),
             "memory": self._memory(),
             "communication": self._communication(),
+            **({} if self.cycles is None else {"estimate": self._estimate()}),
             "compiled": f"in {self.compile_seconds:.1f} s",
         }
         return [f"{name:>13}  {text}" for name, text in rows.items()]
@@ -68,6 +71,12 @@ class Plan:
             f"{format_bytes(self.program_bytes)}{limit} on each device: learner "
             f"{format_bytes(self.learner_bytes)}, games {format_bytes(self.actors_bytes)}, "
             f"rollout and everything temporary {format_bytes(rest)}"
+        )
+
+    def _estimate(self) -> str:
+        return (
+            f"at least {self.cycles:,} cycles of a device an update, says the compiler: a loop "
+            "without a fixed number of rounds counts once, and what is sent does not count"
         )
 
     def _communication(self) -> str:
@@ -112,6 +121,7 @@ def make_plan(
     # Some backends have no figure for their memory, and some compilers none for a program.
     memory = {"bytes_limit": target.memory} if target else device.memory_stats()
     limit = (memory or {}).get("bytes_limit")
+    program = compiled.as_text() or ""
     needed = program_bytes(compiled)
     if target is not None and needed is not None and needed > target.memory:
         needs = f"{format_bytes(needed)} of {format_bytes(target.memory)}"
@@ -129,7 +139,8 @@ def make_plan(
         learner_bytes=bytes_per_device(state) - bytes_per_device(games),
         actors_bytes=bytes_per_device(games),
         program_bytes=needed,
-        sent=tuple(collectives(compiled.as_text() or "", trainer.mesh.size)),
+        sent=tuple(collectives(program, trainer.mesh.size)),
+        cycles=estimated_cycles(program),
         compile_seconds=seconds,
     )
 

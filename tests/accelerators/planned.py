@@ -25,9 +25,7 @@ if __name__ == "__main__":
         "memory": plan.memory_limit,
         "kinds": sorted({each.kind for each in plan.sent}),
         "times": max(each.times for each in plan.sent),
-        "gradient_steps": config.updates_per_dispatch
-        * config.num_minibatches
-        * config.update_epochs,
+        "gradient_steps": config.num_minibatches * config.update_epochs,
         "float64": "xf64>" in program,
         "host": re.findall(r"callback|infeed|outfeed", program),
     }

@@ -7,7 +7,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.training.compiled import collectives
+from hackmatrix_rl.training.compiled import collectives, estimated_cycles
 
 
 def compiled(function, mesh, spec, shape):
@@ -81,3 +81,43 @@ def test_what_is_started_and_waited_for_counts_once_and_by_what_comes_out():
     (found,) = collectives(program, 2)
     assert found.arrays == (("bf16", (8,)),)
     assert found.sent_bytes == 8
+
+
+TPU = """HloModule jit_program, is_scheduled=true
+
+%counts (param: (s32[], f32[8])) -> pred[] {
+  %constant.1 = s32[]{:T(128)} constant(16)
+  %param = (s32[], f32[8]{0:T(128)}) parameter(0)
+  %counter = s32[]{:T(128)} get-tuple-element(%param), index=0
+  ROOT %below = pred[]{:T(512)} compare(%counter, %constant.1), direction=LT
+}
+
+%goes_on (param.1: (s32[], f32[8])) -> pred[] {
+  %constant.2 = s32[]{:T(128)} constant(0)
+  %left = s32[]{:T(128)} get-tuple-element(%param.1), index=0
+  ROOT %above = pred[]{:T(512)} compare(%left, %constant.2), direction=GT
+}
+
+%body (param.2: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %sum = f32[8]{0:T(128)} all-reduce(%part), replica_groups={{0,1,2,3}}, to_apply=%add
+  %fusion = f32[8] fusion(%sum), kind=kLoop, backend_config={"estimated_cycles":"100"}
+}
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  ROOT %plus = f32[] add(%a, %b)
+}
+
+ENTRY %main (given: f32[8]) -> f32[8] {
+  %scan = (s32[], f32[8]) while(%first), condition=%counts, body=%body
+  %loop = (s32[], f32[8]) while(%second), condition=%goes_on, body=%body
+  ROOT %copy = f32[8] copy(%third), backend_config={"estimated_cycles":"7"}
+}
+"""
+"""As the TPU's compiler writes: it tells no loop's number of rounds, and cycles of instructions."""
+
+
+def test_a_tpus_scans_count_their_rounds_and_other_loops_once():
+    scan, loop = collectives(TPU, 4)
+    assert (scan.kind, scan.times, loop.times) == ("all-reduce", 16, 1)
+    assert estimated_cycles(TPU) == 16 * 100 + 100 + 7
+    assert estimated_cycles(TPU.replace("estimated_cycles", "other")) is None

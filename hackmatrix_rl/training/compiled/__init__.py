@@ -2,4 +2,5 @@
 
 from ._collectives import Collective as Collective
 from ._collectives import collectives as collectives
+from ._collectives import estimated_cycles as estimated_cycles
 from ._collectives import program_bytes as program_bytes

@@ -1,4 +1,4 @@
-"""Facts about a compiled program: its collectives and its memory."""
+"""Facts about a compiled program: its collectives, its estimated cycles and its memory."""
 
 import math
 import re
@@ -24,6 +24,9 @@ _CALLED = re.compile(
     r"true_computation|false_computation)=\{?(%[\w.\-]+(?:, ?%[\w.\-]+)*)"
 )
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_CONDITION = re.compile(r"\bcondition=%?([\w.\-]+)")
+_BELOW = re.compile(r"ROOT .* compare\(%[\w.\-]+, %([\w.\-]+)\), direction=LT")
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _ARRAY = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\]")
 
 
@@ -35,8 +38,8 @@ class Collective:
         kind: `all-reduce`, `all-gather` ...
         arrays: dtype and shape of each result on a device.
         devices: number of devices in a group.
-        times: how often the program runs it. A loop counts all its rounds if the compiler knows
-            their number, otherwise one (the updates of a dispatch).
+        times: how often the program runs it. A loop counts all its rounds if their number stands
+            in the program, otherwise one (the updates of a dispatch).
     """
 
     kind: str
@@ -72,27 +75,64 @@ def collectives(program: str, devices: int) -> list[Collective]:
 
     A program that is only lowered has no collectives yet. `devices` is the number that run it.
     """
+    return [
+        Collective(
+            kind=match["kind"],
+            arrays=_results(match["result"], match["kind"], bool(match["start"])),
+            devices=_group_size(line, devices),
+            times=times,
+        )
+        for line, times in _instructions(program)
+        if (match := _COLLECTIVE.search(line)) is not None
+    ]
+
+
+def estimated_cycles(program: str) -> int | None:
+    """The cycles of a program on one device, estimated by its compiler; `None` if it does not.
+
+    Only a TPU's compiler does, and not for collectives and asynchronous copies. Each branch of a
+    conditional counts, and loops as for `Collective.times`.
+
+    Args:
+        program: text of the compiled program (`jax.stages.Compiled.as_text`).
+    """
+    found = [
+        int(match[1]) * times
+        for line, times in _instructions(program)
+        if (match := _CYCLES.search(line)) is not None
+    ]
+    return sum(found) if found else None
+
+
+def _instructions(program: str) -> Iterator[tuple[str, int]]:
+    """The line of each instruction, and how often the program runs it."""
     lines, entry = _computations(program)
-    found: list[Collective] = []
 
-    def walk(name: str, times: int) -> None:
+    def walk(name: str, times: int) -> Iterator[tuple[str, int]]:
         for line in lines[name]:
-            if (match := _COLLECTIVE.search(line)) is not None:
-                found.append(
-                    Collective(
-                        kind=match["kind"],
-                        arrays=_results(match["result"], match["kind"], bool(match["start"])),
-                        devices=_group_size(line, devices),
-                        times=times,
-                    )
-                )
-            trips = _TRIPS.search(line)
-            rounds = times * (int(trips[1]) if trips else 1)
+            yield line, times
+            rounds = times * _rounds(line, lines)
             for called in _called(line):
-                walk(called, rounds)
+                yield from walk(called, rounds)
 
-    walk(entry, 1)
-    return found
+    return walk(entry, 1)
+
+
+def _rounds(line: str, lines: dict[str, list[str]]) -> int:
+    """The rounds of a loop, and 1 for any other instruction or for an unknown number.
+
+    The TPU's compiler does not write down what it knows. There, a loop that goes on while a counter
+    is below a constant counts from 0, as scans do.
+    """
+    if (known := _TRIPS.search(line)) is not None:
+        return int(known[1])
+    if (condition := _CONDITION.search(line)) is None:
+        return 1
+    text = "\n".join(lines.get(condition[1], ()))
+    if (last := _BELOW.search(text)) is None:
+        return 1
+    bound = re.search(rf"%{re.escape(last[1])} = s32\[\]\S* constant\((\d+)\)", text)
+    return 1 if bound is None else int(bound[1])
 
 
 def _computations(program: str) -> tuple[dict[str, list[str]], str]:
