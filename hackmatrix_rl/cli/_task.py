@@ -135,9 +135,11 @@ def plan_elsewhere(
     settings = task.choose(config, target)
     task.check(settings)
     lines = task.explain(settings)
-    for stage in settings.stages:
+    several = len(settings.stages) > 1
+    for number, stage in enumerate(settings.stages, 1):
         with Working(f"compiling {stage.algorithm}", lines=False):
-            lines += plan_for(stage, target, trust_code=trust_code).lines()
+            plan = plan_for(stage, target, trust_code=trust_code)
+        lines += [f"Stage {number}: {stage.algorithm}"] * several + plan.lines()
     click.echo("\n".join(lines))
     return int(system.ExitCode.DONE)
 

@@ -141,6 +141,7 @@ def test_each_stage_is_planned_on_the_target(tmp_path, monkeypatch, slice_of_cpu
     all_of_it = ("--mesh", "data=8", "--network", "mlp")
     planned = done(*SLICE, *all_of_it, "--recipe", "two.toml").stdout
     assert planned.count("data=8: 8 x cpu") == 2
+    assert "Stage 2: ppo" in planned
     assert "of 1.0 TiB on each device" in planned
     other = invoke(*SLICE, "--mesh", "data=16")
     assert_refused(other, "--mesh data=16: needs 16 devices, but there are 8")
