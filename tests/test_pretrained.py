@@ -103,7 +103,7 @@ def test_its_card_tells_how_it_was_trained_and_what_it_reaches(agent):
     assert card["failings"]
     if agent.startswith(f"{CURRENT}/"):
         others = evaluation["other_ways"]
-        assert {"pretrained --search 32", "without UNDO"} <= others.keys()
+        assert {"search(pretrained, 30)", "pretrained --search 32", "without UNDO"} <= others.keys()
         for told in others.values():
             assert told["games"] > 0
             for mean, low, high in (told["return"], told["won"]):
