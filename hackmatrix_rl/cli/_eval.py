@@ -70,7 +70,7 @@ def evaluate_command(
     actions, runner fights what stands next to it and walks to the exit, expert tries each move
     out and takes the best by a table of weights. Two searches: with --search 32, a network tries
     32 actions out before each move, in trees; "search(pretrained, 30)" instead plays 30 games on
-    in its head, each to the end of the stage.
+    in its head, each within the stage.
 
     Each environment plays one game to its end, so that short games do not count more.
     Intervals are 95%: normal approximation for means, Wilson's for the win rate.

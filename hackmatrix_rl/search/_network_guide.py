@@ -178,7 +178,7 @@ class NetworkGuide(_PlayedByNetwork):
     def roll_out(
         self, position: Position, action: Action, wanted: Flag, *, chance: Chance
     ) -> Value:
-        """Plays the network to the end of the stage; its head gives the win probability."""
+        """Plays the network within the stage; its head gives the win probability."""
         walk, after = self.play(position, action, wanted, chance=chance)
         discount = self.discount ** jnp.maximum(walk.moves - 1, 0).astype(jnp.float32)
         worth = jnp.where(walk.won, 1.0, self.leaf_value(after))

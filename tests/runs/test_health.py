@@ -217,8 +217,8 @@ def test_few_games_are_no_sign():
     ("episode", "told"),
     [
         ({"undos": 60.0}, True),
-        # The most of the default recipe, and that of `pretrained` in the league no-rewind.
-        ({"undos": 18.0}, False),
+        # The most of the default recipe, and that of `pretrained@1` in the league no-rewind.
+        ({"undos": 36.0}, False),
         ({"undos": 31.0, "length": 400.0}, False),
         ({"undos": 2.0, "length": 700.0}, True),
         ({"undos": 0.5, "length": 700.0}, False),

@@ -125,7 +125,7 @@ class PPOConfig(config.ActorCriticConfig):
     )
     aux_victory: bool = in_learning(
         False,
-        "Also predict the win probability by the auxiliary loss; a rollout search needs it.",
+        "Also predict the win probability by the auxiliary loss.",
         arrays=True,
         env=config.HACKMATRIX,
     )
