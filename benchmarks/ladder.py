@@ -11,6 +11,7 @@ have a seed that no training and no choice has used.
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,11 @@ import numpy as np
 
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import Estimate, PolicyAgent, evaluate, rate_of
-from hackmatrix_rl.game import FIRST_PROGRAM, LEAGUES, Program
+from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import enable_compilation_cache
 
 FILE = Path(__file__).parent / "learning" / "ladder.json"
-UNDO = int(FIRST_PROGRAM + Program.UNDO)
 SEED = 20_261_123
 """Of the games; no other seed of the repository is near it."""
 Z = 1.96
@@ -41,6 +41,8 @@ def measure(given: argparse.Namespace, name: str, found: dict[str, Any]) -> None
         return
     player, environment = find_player(name, league=given.league, simulations=given.search)
     assert isinstance(environment, HackMatrix)
+    if given.without_undo:
+        environment = replace(environment, without_undo_share=1.0)
     if given.greedy:
         assert isinstance(player, PolicyAgent), f"{name}: only a network can be greedy"
         player = PolicyAgent(player.policy, greedy=True)
@@ -54,7 +56,6 @@ def measure(given: argparse.Namespace, name: str, found: dict[str, Any]) -> None
             key=jax.random.fold_in(jax.random.key(SEED), done),
             num_envs=games,
             max_steps=given.max_steps,
-            avoid=(UNDO,) if given.without_undo else (),
         )
         seconds = round(time.perf_counter() - began, 1)
         means = {each: round(float(np.mean(played.values[each])), 4) for each in KEPT}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,10 @@ from hackmatrix_rl.config import MOST_EPISODES
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.evaluation import Estimate, Evaluation, evaluate
-from hackmatrix_rl.game import FIRST_PROGRAM, Program
 from hackmatrix_rl.runs import check_played, find_player
 from hackmatrix_rl.system import enable_compilation_cache
 from hackmatrix_rl.view.replays import choose_games, parse_choice, replays_of
 
-UNDO = int(FIRST_PROGRAM + Program.UNDO)
 REPLAYS = Path("replays")
 
 
@@ -37,7 +36,7 @@ REPLAYS = Path("replays")
 @click.option(
     "--without-undo",
     is_flag=True,
-    help="Play UNDO only where nothing else is legal: how much of the skill is without it.",
+    help="Play games in which UNDO is never legal: how much of the skill is without it.",
 )
 @shared.num_envs_option(1024)
 @shared.player_options
@@ -88,6 +87,8 @@ def evaluate_command(
             raise ConfigError(
                 f"{given}: of HackMatrix, and {target} plays another game. Leave it out."
             )
+    if game is not None and without_undo:
+        environment = replace(game, without_undo_share=1.0)
     name = named(target, chosen["search"])
     enable_compilation_cache()
     with evaluating() as on_progress:
@@ -99,7 +100,6 @@ def evaluate_command(
             num_envs=num_envs,
             greedy=greedy,
             record=save_replays is not None,
-            avoid=(UNDO,) if without_undo else (),
             on_progress=on_progress,
         )
     if found.unfinished:

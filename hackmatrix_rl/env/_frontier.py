@@ -1,5 +1,6 @@
 """A curriculum of starts: some episodes begin where the agent itself has been, and rarely is."""
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -130,7 +131,7 @@ class Frontier(Environment):
         here = jax.tree.map(lambda leaf, like: leaf.reshape(like.shape), found, here)
         from_bank = (begins[:, None] & _is_at(who, BLOCK)).reshape(-1)
 
-        after = HackMatrixState(here.game, here.mask, after.tally)
+        after = replace(after, games=here.game, mask=here.mask)
         timestep = eqx.tree_at(
             lambda x: (x.observation, x.mask), timestep, (here.observation, here.mask)
         )
@@ -147,8 +148,12 @@ def _counting(timestep: Timestep, is_new_game: Bool[Array, " num_envs"]) -> Time
 
 
 def whole_games(environment: Environment) -> Environment:
-    """The environment in which every episode is a whole game, to evaluate in."""
-    return environment.inner if isinstance(environment, Frontier) else environment
+    """The environment in which every episode is a whole game by the rules, to evaluate in."""
+    if isinstance(environment, Frontier):
+        return environment.inner
+    if isinstance(environment, HackMatrix) and environment.without_undo_share > 0:
+        return replace(environment, without_undo_share=0.0)
+    return environment
 
 
 def _kinds(before: HackMatrixState, after: HackMatrixState) -> Bool[Array, "num_envs kinds"]:

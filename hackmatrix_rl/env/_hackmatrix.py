@@ -79,6 +79,8 @@ class HackMatrixState(eqx.Module):
     games: State  #: The games; each leaf has a leading `num_envs` axis.
     mask: Bool[Array, "*batch num_actions"]  #: The legal actions of each game.
     tally: Tally  #: Totals of the current episodes.
+    #: Which environments never keep a snapshot; `None` if all keep them.
+    without_undo: Bool[Array, "*batch"] | None = None
 
 
 class HackMatrix(Environment):
@@ -93,16 +95,21 @@ class HackMatrix(Environment):
         reward: weights of the parts of the reward. `Timestep.reward` is the weighted sum.
             `EpisodeStatistics.total_reward` stays the game's own return. If some weight is not 1,
             `EpisodeStatistics.extra` has the weighted return as `learned_return`.
+        without_undo_share: share of the environments, the first ones of a device, that keep no
+            snapshot, so that UNDO is never legal there. Their episodes do not count in the
+            statistics, unless all are such.
 
     Raises:
         TypeError: `reward` is not a `RewardConfig`, or `max_steps` is no whole number.
-        ValueError: `max_steps` is out of range, or `observation` is unknown.
+        ValueError: `max_steps` is out of range, `observation` is unknown, or `without_undo_share`
+            is not between 0 and 1.
     """
 
     config: GameConfig = eqx.field(static=True, default=GameConfig())
     max_steps: int | None = eqx.field(static=True, default=None)
     observation: Kind = eqx.field(static=True, default="compact")
     reward: RewardConfig = eqx.field(static=True, default=RewardConfig())
+    without_undo_share: float = eqx.field(static=True, default=0.0)
 
     def __check_init__(self) -> None:
         if not isinstance(self.reward, RewardConfig):
@@ -115,6 +122,10 @@ class HackMatrix(Environment):
         if self.observation not in KINDS:
             raise ValueError(
                 f"observation must be one of {', '.join(KINDS)}, not {self.observation!r}"
+            )
+        if not 0 <= self.without_undo_share <= 1:
+            raise ValueError(
+                f"without_undo_share must be between 0 and 1, not {self.without_undo_share}"
             )
 
     @property
@@ -134,7 +145,11 @@ class HackMatrix(Environment):
 
     def from_games(self, games: State) -> tuple[HackMatrixState, Timestep]:
         """Continues given games (a batch) as if each had just been reset."""
-        return jax.vmap(self._begin)(games)
+        if self.without_undo_share == 0:
+            return jax.vmap(self._begin)(games)
+        count = games.position.stage.shape[0]
+        without = jnp.arange(count) < round(self.without_undo_share * count)
+        return jax.vmap(self._begin)(games, without)
 
     def observe(self, game: State) -> Seen:
         """The observation of one game, as `reset` and `step` return it for a batch."""
@@ -160,13 +175,19 @@ class HackMatrix(Environment):
         return jax.vmap(self._step)(state, actions, keys)
 
     @eqx.filter_jit  # traced once, however many programs contain it
-    def _begin(self, game: State) -> tuple[HackMatrixState, Timestep]:
+    def _begin(
+        self, game: State, without_undo: Bool[Array, ""] | None = None
+    ) -> tuple[HackMatrixState, Timestep]:
+        if without_undo is not None:
+            game = State(game.position, forget(game.history, without_undo))
         mask = legal_actions(self.config, game)
         zero, no = jnp.float32(0), jnp.bool_(False)
         outcome = Outcome(RewardTerms(*[zero] * len(TERM_NAMES)), no, no, no, no)
         shown, tally = (self._see(game), mask), Tally.start(self.reward)
-        timestep = self._timestep(shown, shown, game.position, outcome, zero, no, no, tally)
-        return HackMatrixState(game, mask, tally), timestep
+        timestep = self._timestep(
+            shown, shown, game.position, outcome, zero, no, no, tally, without_undo
+        )
+        return HackMatrixState(game, mask, tally, without_undo), timestep
 
     @eqx.filter_jit  # traced once, however many programs contain it
     def _step(
@@ -175,6 +196,8 @@ class HackMatrix(Environment):
         """Plays one action in one game, and resets it if the episode ended."""
         chance = Chance.of(key)
         after, outcome = act(self.config, state.games, action, state.mask, chance=chance.fold_in(0))
+        if state.without_undo is not None:
+            after = State(after.position, forget(after.history, state.without_undo))
         completed = outcome.completed & ~outcome.won
         reward = materialize(outcome.terms.total())
         learned, learned_so_far = reward, state.tally.learned_reward
@@ -201,8 +224,12 @@ class HackMatrix(Environment):
         mask = legal_actions(self.config, game)
         shown = self._see(game), mask
         last, at = select(done, last, shown), after.position
-        timestep = self._timestep(shown, last, at, outcome, learned, terminated, truncated, tally)
-        return HackMatrixState(game, mask, select(done, Tally.start(self.reward), tally)), timestep
+        without_undo = state.without_undo
+        timestep = self._timestep(
+            shown, last, at, outcome, learned, terminated, truncated, tally, without_undo
+        )
+        tally = select(done, Tally.start(self.reward), tally)
+        return HackMatrixState(game, mask, tally, without_undo), timestep
 
     def _go_on(
         self, game: State, completed: Bool[Array, ""], done: Bool[Array, ""], *, chance: Chance
@@ -254,6 +281,7 @@ class HackMatrix(Environment):
         terminated: Bool[Array, ""],
         truncated: Bool[Array, ""],
         tally: Tally,
+        without_undo: Bool[Array, ""] | None,
     ) -> Timestep:
         extra: dict[str, Array] = {
             "stage": at.stage,
@@ -277,6 +305,9 @@ class HackMatrix(Environment):
             last_mask=last[1],
             terms=outcome.terms.as_dict(),
             episode=EpisodeStatistics(
+                counts=None
+                if without_undo is None or self.without_undo_share == 1
+                else ~without_undo,
                 total_reward=tally.total_reward,
                 length=tally.length,
                 extra={name: value.astype(jnp.float32) for name, value in extra.items()},

@@ -52,7 +52,6 @@ def play_episodes(
     *,
     max_steps: int,
     record: bool,
-    avoid: tuple[int, ...] = (),
     on_progress: Callable[[np.ndarray], None],
 ) -> tuple[EpisodeStatistics, np.ndarray, np.ndarray | None]:
     """Plays each environment's first episode with each player.
@@ -69,7 +68,7 @@ def play_episodes(
     while True:
         began = time.perf_counter()
         play, actions = _advance(
-            players, environment, keys, play, jnp.asarray(until, jnp.int32), record, avoid
+            players, environment, keys, play, jnp.asarray(until, jnp.int32), record
         )
         before, step = step, int(play.step)
         done = np.asarray(play.done).reshape(shape)
@@ -120,7 +119,6 @@ def _advance(
     play: Play,
     until: Int32[Array, ""],
     record: bool,
-    avoid: tuple[int, ...],
 ) -> tuple[Play, Int32[Array, "most_steps all_envs"] | None]:
     """Plays on, up to a number of steps, or until all episodes have ended."""
     num_envs = keys.shape[0]
@@ -130,7 +128,7 @@ def _advance(
 
     def act(play: Play, keys: Key[Array, " all_envs"]) -> tuple[Array, tuple[PyTree, ...]]:
         """Each player acts in its own part of the batch."""
-        masks = _without(avoid, play.timestep.mask)
+        masks = play.timestep.mask
         # In an episode that has ended there is nothing to choose: a search has nothing to do.
         first = masks & (jnp.cumsum(masks, axis=1, dtype=jnp.int32) == 1)
         masks = jnp.where(play.done[:, None], first, masks)
@@ -168,14 +166,6 @@ def _advance(
         ), recorded
 
     return jax.lax.while_loop(unfinished, step, (play, recorded))
-
-
-def _without(
-    avoid: tuple[int, ...], masks: Bool[Array, "all_envs num_actions"]
-) -> Bool[Array, "all_envs num_actions"]:
-    """The masks without some actions, but for those that would be empty."""
-    others = masks & ~np.isin(np.arange(masks.shape[1]), avoid)[None, :]
-    return jnp.where(jnp.any(others, axis=1, keepdims=True), others, masks)
 
 
 def start_carries(player: Agent | ActorCritic, num_envs: int) -> PyTree[Array]:

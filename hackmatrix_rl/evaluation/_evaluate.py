@@ -1,6 +1,6 @@
 """How well a policy plays, over whole episodes and without a bias to short ones."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,7 +69,6 @@ def evaluate(
     greedy: bool = False,
     max_steps: int = 20_000,
     record: bool = False,
-    avoid: Sequence[int] = (),
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
     """Plays episodes and returns their results.
@@ -87,15 +86,13 @@ def evaluate(
         max_steps: step limit of an episode; see `Evaluation.unfinished`.
         record: whether to keep the actions; see `Evaluation.actions`. A game then needs some
             bytes of memory for each action.
-        avoid: numbers of actions that are taken only where no other one is legal, such as UNDO's.
         on_progress: told the number of finished episodes and of all episodes, those of all
             policies together: first with 0 when everything is compiled, then every second or
             so. An exception in it ends the evaluation.
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: a count is below 1, there is no such action to avoid, or policy and
-            environment do not fit together.
+        ValueError: a count is below 1, or policy and environment do not fit together.
     """
     together = evaluate_all(
         {"policy": policy},
@@ -106,7 +103,6 @@ def evaluate(
         greedy=greedy,
         max_steps=max_steps,
         record=record,
-        avoid=avoid,
         on_progress=on_progress,
     )
     return together["policy"]
@@ -122,7 +118,6 @@ def evaluate_all(
     greedy: bool = False,
     max_steps: int = 20_000,
     record: bool = False,
-    avoid: Sequence[int] = (),
     on_progress: OnProgress | None = None,
 ) -> dict[str, Evaluation]:
     """Evaluates several policies at once, on games with the same starts.
@@ -135,7 +130,6 @@ def evaluate_all(
         whole(name, value)
     check_key(key)
     check_environment_and_players(environment, policies.values())
-    avoided = _avoided(avoid, environment.spec.num_actions)
     players = tuple(_player(policy, greedy) for policy in policies.values())
     num_envs = min(num_envs, episodes)
     parts: list[tuple[EpisodeStatistics, np.ndarray]] = []
@@ -155,7 +149,6 @@ def evaluate_all(
             env_keys(key, num_envs, first=first),
             max_steps=max_steps,
             record=record,
-            avoid=avoided,
             on_progress=tell,
         )
         parts.append(jax.tree.map(lambda leaf, needed=needed: leaf[:, :needed], (totals, done)))
@@ -174,16 +167,6 @@ def evaluate_all(
         )
         for place, name in enumerate(policies)
     }
-
-
-def _avoided(avoid: Sequence[int], num_actions: int) -> tuple[int, ...]:
-    """The actions to avoid; raises a ValueError if one does not exist."""
-    unknown = [each for each in avoid if not 0 <= each < num_actions]
-    if unknown:
-        raise ValueError(
-            f"avoid has the action {unknown[0]}; expected numbers from 0 to {num_actions - 1}"
-        )
-    return tuple(int(each) for each in avoid)
 
 
 def _player(policy: ActorCritic | Agent, greedy: bool) -> Agent:

@@ -242,6 +242,10 @@ def test_minibatches_grow_in_number_with_the_batch():
         ({"num_envs": 2**31 - 1, "num_steps": 1, "num_minibatches": 2}, ["does not divide"]),
         ({"mesh": "data=2000000000"}, ["is less than one environment for each of 2000000000"]),
         ({"mesh": f"data={'9' * 450}"}, ["not understood"]),
+        (
+            {"without_undo_share": 0.5, "frontier_share": 0.5},
+            ["--without-undo-share 0.5: ", "--frontier-share 0.5 may have snapshots. Use one"],
+        ),
         ({"gamma": 10**400}, ["--gamma a number of 1329 bits: must be a finite number."]),
         ({"seed": list(range(1000))}, ["[0, 1, 2, 3"]),
     ],

@@ -12,14 +12,11 @@ from jaxtyping import Array, Int32, Key
 from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.env import (
-    Batched,
     CartPole,
     Environment,
     EnvSpec,
     EpisodeStatistics,
     HackMatrix,
-    Played,
-    SingleGame,
     Timestep,
     env_keys,
 )
@@ -248,48 +245,6 @@ def test_the_actions_of_an_unfinished_episode_end_at_the_limit():
         Always(1), Lengths(), episodes=10, key=jax.random.key(6), max_steps=10, record=True
     )
     assert {len(actions) for actions in found.actions} == {1, 10}
-
-
-class Doors(SingleGame):
-    """Three steps; the action 0 is illegal in the second."""
-
-    @property
-    def num_actions(self):
-        return 2
-
-    def start(self, *, key):
-        return jnp.int32(0)
-
-    def observe(self, state):
-        return state[None]
-
-    def legal(self, state):
-        return jnp.stack([state % 2 == 0, jnp.bool_(True)])
-
-    def play(self, state, action, *, key):
-        return Played(state + 1, jnp.float32(0), state == 2)
-
-
-class FirstLegal(Agent):
-    """Takes the first legal action."""
-
-    def act(self, observation, mask, carry, *, key):
-        return jnp.argmax(mask).astype(jnp.int32), carry
-
-
-@pytest.mark.parametrize(
-    ("avoid", "taken"), [((), [0, 1, 0]), ((0,), [1, 1, 1]), ((1,), [0, 1, 0])]
-)
-def test_an_action_to_avoid_is_taken_only_where_nothing_else_is_legal(avoid, taken):
-    found = evaluate(
-        FirstLegal(), Batched(Doors()), episodes=2, key=jax.random.key(0), avoid=avoid, record=True
-    )
-    assert [game.tolist() for game in found.actions] == [taken, taken]
-
-
-def test_an_action_to_avoid_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="avoid has the action 2; expected numbers from 0 to 1"):
-        evaluate(FirstLegal(), Batched(Doors()), episodes=1, key=jax.random.key(0), avoid=(2,))
 
 
 def test_a_network_as_an_agent_plays_as_the_network_does():

@@ -1,7 +1,7 @@
 """The settings of PPO: its fields are its flags."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack, final, no_type_check
 
 from jax.sharding import Mesh
@@ -82,6 +82,14 @@ class PPOConfig(config.ActorCriticConfig):
         minimum=0,
         maximum=0.9,
         env=config.HACKMATRIX,
+    )
+    without_undo_share: float = in_game(
+        0.0,
+        "Share of games in which UNDO is never legal, so that the agent learns to do without it.",
+        minimum=0,
+        maximum=0.9,
+        env=config.HACKMATRIX,
+        resume="each of its games keeps its kind",
     )
 
     # Learning
@@ -182,6 +190,12 @@ class PPOConfig(config.ActorCriticConfig):
                     f"{as_given(name, value)}: has no effect while --aux-coefficient is 0. Use "
                     f"--aux-coefficient 0.1, say, or leave {flag(name)} out."
                 )
+        if self.frontier_share > 0 and self.without_undo_share > 0:
+            raise ConfigError(
+                f"--without-undo-share {self.without_undo_share:g}: games that start at positions "
+                f"saved by --frontier-share {self.frontier_share:g} may have snapshots. Use one of "
+                "them."
+            )
         if self.teacher_kl != 0 and self.init is None:
             raise ConfigError(
                 f"--teacher-kl {self.teacher_kl}: the teacher is the policy that training starts "
@@ -264,6 +278,9 @@ class PPOConfig(config.ActorCriticConfig):
     def _train_environment(self, mesh: Mesh) -> Environment:
         """The environment, in which some games may begin at saved positions."""
         environment = self.environment()
+        if self.without_undo_share > 0:
+            assert isinstance(environment, HackMatrix), "the config is checked"
+            return replace(environment, without_undo_share=self.without_undo_share)
         if self.frontier_share == 0:
             return environment
         if self.num_envs % (BLOCK * mesh.size):
