@@ -1,39 +1,56 @@
 """`hackmatrix-rl report`."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from hackmatrix_rl import system
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import writing
-from hackmatrix_rl.cli._options import file_option
+from hackmatrix_rl.cli._options import file_option, json_option
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.runs import report_of
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import report_of, report_of_seeds
 
 
 @click.command("report", cls=Command)
-@click.argument("run", metavar="RUN")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN ...]")
 @file_option(
     "--output",
     metavar="FILE.html",
     dir_okay=False,
-    help="The page.  [default: report.html in the run's folder]",
+    help="The page.  [default: report.html in the run's folder; of several runs, in this one]",
 )
-def report_command(run: str, output: Path | None) -> None:
-    """Write one HTML page about a run: curves, evaluation, replays, warnings, settings, versions.
+@json_option
+def report_command(runs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
+    """Write one HTML page about a run, or about several side by side.
 
-    The run is its folder, its name under runs/, or its wandb id. It may still be going. The page
-    works from the disk and fetches nothing.
+    Of one run: curves, evaluation, replays, warnings, settings, versions. The run is its folder,
+    its name under runs/, or its wandb id. It may still be going.
+
+    Of several runs: their evaluations, interquartile means with bootstrap intervals, performance
+    profiles, curves. Runs whose settings differ only in the seed are seeds of one way to train.
+    With --json, the returns by way to train, one row a run, as rliable reads them.
+
+    The page works from the disk and fetches nothing.
     """
     if output is not None:
         system.check_output_file(output, "--output")
+    if as_json and len(runs) == 1:
+        raise ConfigError("--json: tells the returns of several runs. Name more runs.")
     # One game is no work for a GPU, which may be busy with this run.
     system.select_device("cpu")
     system.enable_compilation_cache()
-    with Working(f"reading {run}, playing its newest replay"):
-        page, folder = report_of(run)
+    returns: dict[str, Any] = {}
+    with Working(f"reading {', '.join(runs)}"):
+        if len(runs) == 1:
+            page, folder = report_of(runs[0])
+        else:
+            page, returns = report_of_seeds(runs)
+            folder = Path()
         place = folder / "report.html" if output is None else output
         with writing(f"--output {place}"):
             system.write_whole(place, page)
-    click.echo(place)
+    click.echo(json.dumps({"page": str(place), "returns": returns}) if as_json else place)

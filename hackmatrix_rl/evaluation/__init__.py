@@ -7,10 +7,13 @@ from ._episodes import start_key as start_key
 from ._episodes import step_keys as step_keys
 from ._estimate import Estimate as Estimate
 from ._estimate import Judgement as Judgement
+from ._estimate import Profile as Profile
 from ._estimate import Verdict as Verdict
 from ._estimate import interquartile_mean as interquartile_mean
 from ._estimate import judge as judge
 from ._estimate import mean_of as mean_of
+from ._estimate import mean_over_seeds as mean_over_seeds
+from ._estimate import performance_profile as performance_profile
 from ._estimate import rate_of as rate_of
 from ._evaluate import Evaluation as Evaluation
 from ._evaluate import OnProgress as OnProgress

@@ -71,17 +71,64 @@ def interquartile_mean(scores: ArrayLike, *, resamples: int = 2000) -> Estimate:
     Source: Agarwal et al. 2021, "Deep reinforcement learning at the edge of the statistical
     precipice".
     """
+    table = _runs_and_tasks(scores)
+    mean = float(_middle_half(table.reshape(1, -1))[0])
+    if len(table) < 2:
+        return Estimate(mean, math.nan, math.nan)
+    drawn = _middle_half(_resampled(table, resamples).reshape(resamples, -1))
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return Estimate(mean, float(low), float(high))
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A performance profile: a value for each threshold."""
+
+    mean: np.ndarray  #: The share of runs above each threshold.
+    low: np.ndarray  #: Lower ends of the pointwise 95% interval.
+    high: np.ndarray  #: Upper ends.
+
+
+def performance_profile(
+    scores: ArrayLike, thresholds: ArrayLike, *, resamples: int = 2000
+) -> Profile:
+    """The share of scores above each threshold, with a stratified bootstrap interval.
+
+    Of two ways to train, the one whose profile lies above the other's everywhere is better,
+    whatever mean is chosen.
+
+    Args:
+        scores: as for `interquartile_mean`.
+        thresholds: the scores to ask for.
+        resamples: draws of the bootstrap; they are the same in every call.
+
+    Raises:
+        ValueError: there is no score, or `scores` is no table.
+
+    Source: Agarwal et al. 2021, "Deep reinforcement learning at the edge of the statistical
+    precipice".
+    """
+    table, asked = _runs_and_tasks(scores), np.asarray(thresholds, np.float64)
+    drawn = _resampled(table, resamples).reshape(resamples, -1)
+    above = np.stack([(drawn > each).mean(axis=1) for each in asked], axis=1)
+    low, high = np.percentile(above, [2.5, 97.5], axis=0)
+    mean = np.array([(table > each).mean() for each in asked])
+    return Profile(mean, low, high)
+
+
+def _runs_and_tasks(scores: ArrayLike) -> np.ndarray:
     table = np.asarray(scores, np.float64)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"scores must be a table of runs and tasks, not of shape {table.shape}")
+    return table
+
+
+def _resampled(table: np.ndarray, resamples: int) -> np.ndarray:
+    """Tables with runs drawn with replacement, for each task apart; the same in every call."""
     runs, tasks = table.shape
     rows = np.random.default_rng(0).integers(runs, size=(resamples, runs, tasks))
-    mean = float(_middle_half(table.reshape(1, -1))[0])
-    if runs < 2:
-        return Estimate(mean, math.nan, math.nan)
-    drawn = _middle_half(table[rows, np.arange(tasks)].reshape(resamples, -1))
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return Estimate(mean, float(low), float(high))
+    drawn: np.ndarray = table[rows, np.arange(tasks)]
+    return drawn
 
 
 def _middle_half(rows: np.ndarray) -> np.ndarray:

@@ -2,8 +2,9 @@
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,18 +91,26 @@ def panels_as_svg(
 
     Each colour of `INKS` becomes what `inks` has for it: `var(--text)`.
     """
+
+    def draw(axes: "Axes", name: str, label: str) -> None:
+        draw_panel(axes, rows, name, label, levels.get(name, {}))
+
+    return [
+        (label, as_svg(partial(draw, name=name, label=label), name, inks))
+        for name, label in panels_of(rows)
+    ]
+
+
+def as_svg(draw: "Callable[[Axes], None]", salt: str, inks: Mapping[str, str]) -> str:
+    """What `draw` draws as an SVG element, with the colours of `INKS` as in `panels_as_svg`."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    found = []
-    for name, label in panels_of(rows):
-        # Text stays text, and the same numbers give the same file.
-        with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-            figure = Figure(figsize=(5.6, 3.6), layout="constrained")
-            if not draw_panel(figure.subplots(), rows, name, label, levels.get(name, {})):
-                continue
-            found.append((label, _svg(figure, inks)))
-    return found
+    # Text stays text, and the same numbers give the same file.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+        draw(figure.subplots())
+        return _svg(figure, inks)
 
 
 def baselines(summary: Path | None) -> dict[str, dict[str, float]]:
@@ -125,13 +134,11 @@ def draw_panel(
     name: str,
     label: str,
     levels: Mapping[str, float],
-) -> bool:
+) -> None:
     """Draws one number over the environment steps: as it is, smoothed, and as it was evaluated.
 
-    `levels` are what players without training reach. Returns whether there is anything to draw.
+    `levels` are what players without training reach.
     """
-    from matplotlib.ticker import MaxNLocator
-
     steps, values = _known(rows, name)
     tested = _known(rows, f"eval/{name}", f"eval/{name}_low", f"eval/{name}_high")
     furthest = max([0.0, *steps, *tested[0]])
@@ -139,13 +146,28 @@ def draw_panel(
     _draw_training(axes, steps / unit, values)
     if len(tested[0]):
         _draw_evaluations(axes, tested[0] / unit, tested[1:])
-    drawn = bool(len(steps) or len(tested[0]))
-    if drawn:
-        for player, level in levels.items():
-            ink = INKS.random if player == "random" else INKS.runner
-            axes.axhline(level, color=ink, linestyle="--", linewidth=1.2, label=player)
-    axes.set_xlabel(f"environment steps{word}", color=INKS.text)
-    axes.set_ylabel(label, color=INKS.text)
+    for player, level in levels.items():
+        ink = INKS.random if player == "random" else INKS.runner
+        axes.axhline(level, color=ink, linestyle="--", linewidth=1.2, label=player)
+    style(axes, f"environment steps{word}", label)
+
+
+def draw_smoothed(
+    axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str, colour: str, label: str
+) -> None:
+    """Draws one number over millions of environment steps, smoothed; an empty label is none."""
+    steps, values = _known(rows, name)
+    if len(values) >= _FEWEST:
+        values = smoothed(values)
+    axes.plot(steps / 1e6, values, color=colour, linewidth=1.6, label=label or "_")
+
+
+def style(axes: "Axes", x: str, y: str) -> None:
+    """Labels, grid and legend, as all curves have them."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel(x, color=INKS.text)
+    axes.set_ylabel(y, color=INKS.text)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.tick_params(colors=INKS.text)
     axes.grid(color=INKS.grid, linewidth=0.8)
@@ -163,7 +185,6 @@ def draw_panel(
             frameon=False,
             labelcolor=INKS.text,
         )
-    return drawn
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:

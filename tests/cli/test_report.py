@@ -1,3 +1,6 @@
+import json
+import shutil
+
 import pytest
 
 from .commands import assert_refused, done, invoke
@@ -19,3 +22,17 @@ def test_a_folder_that_is_no_run_and_a_place_that_cannot_be_written_are_refused(
     assert_refused(invoke("report", tmp_path), f"{tmp_path}: holds no run")
     place = tmp_path / "nowhere" / "page.html"
     assert_refused(invoke("report", tmp_path, "--output", place), "--output", "there is no folder")
+
+
+@pytest.mark.slow
+def test_several_runs_have_a_page_and_their_returns_as_json(trained, tmp_path):
+    folder, _ = trained
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    page = tmp_path / "page.html"
+    told = json.loads(done("report", folder, other, "--output", page, "--json").stdout)
+    assert told["page"] == str(page)
+    (returns,) = told["returns"].values()
+    assert returns[0] == returns[1]
+    assert "Performance profiles" in page.read_text()
+    assert_refused(invoke("report", folder, "--json"), "--json: tells the returns of several runs")

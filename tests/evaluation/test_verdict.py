@@ -5,8 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from hackmatrix_rl.evaluation import Verdict, interquartile_mean, judge
-from hackmatrix_rl.evaluation._estimate import mean_over_seeds
+from hackmatrix_rl.evaluation import (
+    Verdict,
+    interquartile_mean,
+    judge,
+    mean_over_seeds,
+    performance_profile,
+)
 
 
 def seeds(*means, spread=0.0, episodes=4):
@@ -39,6 +44,14 @@ def test_the_interquartile_mean_leaves_out_a_quarter_at_each_end():
     assert math.isnan(interquartile_mean([[1.0]]).low)
     with pytest.raises(ValueError, match="a table of runs and tasks"):
         interquartile_mean([1.0, 2.0])
+
+
+def test_a_performance_profile_is_the_share_of_scores_above_each_threshold():
+    found = performance_profile([[0.0, 2.0], [1.0, 3.0]], [-1.0, 0.0, 1.5, 2.0, 3.0])
+    assert found.mean.tolist() == [1.0, 0.75, 0.5, 0.25, 0.0]
+    # Tasks are drawn apart: one task's scores are all above 1.5, the other's all below.
+    assert (found.low[2], found.high[2]) == (0.5, 0.5)
+    assert (found.low[1], found.high[1]) == (0.5, 1.0)
 
 
 def test_a_small_loss_or_more_is_within_a_large_one_is_not_and_overlap_shows_nothing():

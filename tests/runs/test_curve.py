@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from hackmatrix_rl.runs._curve import baselines, draw_curve, draw_panel, panels_as_svg, smoothed
+from hackmatrix_rl.runs._curve import (
+    baselines,
+    draw_curve,
+    draw_panel,
+    panels_as_svg,
+    panels_of,
+    smoothed,
+)
 
 LEVELS = {"random": -0.9, "runner": 1.7}
 
@@ -20,8 +27,8 @@ def rows(count, most=1000.0, **numbers):
 
 def panel(found, levels=LEVELS, name="return"):
     axes = Figure().subplots()
-    drawn = draw_panel(axes, found, name, name, levels)
-    return axes, drawn
+    draw_panel(axes, found, name, name, levels)
+    return axes
 
 
 def labels(axes):
@@ -38,7 +45,7 @@ def labels(axes):
     ],
 )
 def test_steps_are_in_units_that_fit(most, word, last):
-    axes, _ = panel(rows(30, most))
+    axes = panel(rows(30, most))
     assert axes.get_xlabel() == word
     assert axes.lines[0].get_xdata()[-1] == pytest.approx(last)
     # Labels of a handful of digits do not print over each other.
@@ -47,10 +54,10 @@ def test_steps_are_in_units_that_fit(most, word, last):
 
 
 def test_random_and_runner_are_lines_and_few_rows_are_not_smoothed():
-    axes, _ = panel(rows(30))
+    axes = panel(rows(30))
     assert labels(axes) == {"training", "smoothed", "random", "runner"}
     assert axes.lines[-1].get_ydata() == [1.7, 1.7]
-    axes, _ = panel(rows(5), {})
+    axes = panel(rows(5), {})
     assert labels(axes) == {"training"}
     assert axes.get_legend() is None
 
@@ -58,7 +65,7 @@ def test_random_and_runner_are_lines_and_few_rows_are_not_smoothed():
 def test_evaluations_are_points_with_intervals():
     found = rows(30)
     found[9] |= {"eval/return": 0.5, "eval/return_low": 0.25, "eval/return_high": 1.0}
-    axes, _ = panel(found)
+    axes = panel(found)
     assert "evaluated (95%)" in labels(axes)
     (bars,) = axes.collections
     ((low, high),) = (path[:, 1] for path in bars.get_segments())
@@ -69,14 +76,12 @@ def test_evaluations_are_points_with_intervals():
 def test_what_cannot_be_drawn_is_left_out(odd):
     found = rows(3)
     found[1]["return"] = odd
-    axes, drawn = panel(found)
-    assert drawn
+    axes = panel(found)
     assert len(axes.lines[0].get_xdata()) == 2
 
 
 def test_nothing_to_draw_is_told_and_the_smoothed_line_is_the_mean_around_each_point():
-    assert not panel([])[1]
-    assert not panel([{"env_steps": 5.0}])[1]
+    assert panels_of([]) == panels_of([{"env_steps": 5.0}]) == ()
     np.testing.assert_allclose(smoothed(np.full(100, 3.0)), 3.0)
     values = np.arange(40.0)
     np.testing.assert_allclose(smoothed(values)[1:-1], values[1:-1])
