@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from hackmatrix_rl.evaluation import AFTERMATH, NEAR_EXIT, Calibration, Estimate, Findings
 from hackmatrix_rl.game import Program
 from hackmatrix_rl.view._actions import program_name
@@ -71,19 +73,22 @@ def _stages(findings: Findings) -> str:
 
 
 def _points_of(findings: Findings) -> str:
-    bars = [(str(each.stage), max(each.gained, 0.0)) for each in findings.points]
+    gained = [(str(each.stage), max(each.gained, 0.0)) for each in findings.points]
+    missed = [(str(each.stage), np.nan_to_num(each.left)) for each in findings.points]
+    best = f"points of the best cross within {NEAR_EXIT} steps of the exit"
     columns: _Columns = {
         "stage": lambda each: str(each.stage),
         "points gained": lambda each: f"{each.gained:.2f}",
         "data siphons left over": lambda each: _mean(each.siphons_held),
-        f"points of the best cross within {NEAR_EXIT} steps of the exit": lambda each: _mean(
-            each.left
-        ),
+        best: lambda each: _mean(each.left),
     }
-    picture = _figure("Points that the games gained in each stage", _bars(bars, _mean))
+    pictures = [
+        _figure("Points that the games gained in each stage", _bars(gained, _mean)),
+        _figure(f"Left behind: {best}", _bars(missed, _mean)),
+    ]
     caption = "The last two are means over the games that completed the stage, as they left it."
     found = _table(columns, findings.points, caption=caption)
-    return f'<div class="curves">{picture}</div>{found}'
+    return f'<div class="curves">{"".join(pictures)}</div>{found}'
 
 
 def _deaths(findings: Findings) -> str:
