@@ -83,6 +83,30 @@ def test_what_is_started_and_waited_for_counts_once_and_by_what_comes_out():
     assert found.sent_bytes == 8
 
 
+BETWEEN_SLICES = """ENTRY %main (a: f32[8]) -> f32[8] {
+  %part = f32[2]{0} reduce-scatter(%a), replica_groups={{0,1,2,3},{4,5,6,7}}, dimensions={0}
+  %send.1 = (f32[2]{0:T(128)}, u32[], token[]) send(%part, %t), channel_id=4, \
+is_host_transfer=true, frontend_attributes={_xla_megascale_target="{1,2}x{0:3}",\
+_xla_megascale_transfer_type="ALL_REDUCE"}
+  %recv.1 = (f32[2]{0:T(128)}, u32[], token[]) recv(%t), channel_id=3, is_host_transfer=true, \
+frontend_attributes={_xla_megascale_transfer_type="ALL_REDUCE"}
+  %sent = token[] send-done(%send.1), channel_id=4, is_host_transfer=true
+  %whole = (f32[2]{0:T(128)}, token[]) recv-done(%recv.1), channel_id=3
+  ROOT %b = f32[8]{0} all-gather(%w), replica_groups={{0,1,2,3},{4,5,6,7}}, dimensions={0}
+}
+"""
+"""As the TPU's compiler writes a sum over two slices."""
+
+
+def test_what_goes_across_slices_is_told_from_what_stays_in_one():
+    found = collectives(BETWEEN_SLICES, 8, slices=2)
+    kinds = [("reduce-scatter", False), ("all-reduce", True), ("all-gather", False)]
+    assert [(each.kind, each.across) for each in found] == kinds
+    (across,) = [each for each in found if each.across]
+    assert (across.devices, across.arrays) == (2, (("f32", (2,)),))
+    assert across.sent_bytes == 2 * 1 / 2 * 8
+
+
 TPU = """HloModule jit_program, is_scheduled=true
 
 %counts (param: (s32[], f32[8])) -> pred[] {

@@ -18,6 +18,10 @@ _KINDS = (
 )
 # `f32[8]{0} all-reduce(`; an asynchronous one is `-start(`, and later `-done(`.
 _COLLECTIVE = re.compile(rf"= (?P<result>.*?) (?P<kind>{'|'.join(_KINDS)})(?P<start>-start)?\(")
+# What slices of TPUs send each other is sent by their hosts; each device gives its part of it.
+_ACROSS = re.compile(
+    r"= \((?P<result>.*?), u32\[\].* send\(.*_xla_megascale_transfer_type=\"(?P<kind>\w+)\""
+)
 _HEADER = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
 _CALLED = re.compile(
     r"\b(?:calls|to_apply|body|condition|branch_computations|called_computations|"
@@ -37,15 +41,17 @@ class Collective:
     Attributes:
         kind: `all-reduce`, `all-gather` ...
         arrays: dtype and shape of each result on a device.
-        devices: number of devices in a group.
+        devices: number of devices in a group; of slices, if it goes across them.
         times: how often the program runs it. A loop counts all its rounds if their number stands
             in the program, otherwise one (the updates of a dispatch).
+        across: whether it goes across slices of TPUs, over the network of the data centre.
     """
 
     kind: str
     arrays: tuple[tuple[str, tuple[int, ...]], ...]
     devices: int
     times: int
+    across: bool = False
 
     @property
     def result_bytes(self) -> int:
@@ -70,21 +76,22 @@ class Collective:
         return factor * self.result_bytes * self.times
 
 
-def collectives(program: str, devices: int) -> list[Collective]:
+def collectives(program: str, devices: int, slices: int = 1) -> list[Collective]:
     """The collective operations of the text of a compiled program (`Compiled.as_text`).
 
-    A program that is only lowered has no collectives yet. `devices` is the number that run it.
+    A program that is only lowered has no collectives yet. `devices` is the number that run it, on
+    so many `slices` of TPUs.
     """
-    return [
-        Collective(
-            kind=match["kind"],
-            arrays=_results(match["result"], match["kind"], bool(match["start"])),
-            devices=_group_size(line, devices),
-            times=times,
-        )
-        for line, times in _instructions(program)
-        if (match := _COLLECTIVE.search(line)) is not None
-    ]
+    found = []
+    for line, times in _instructions(program):
+        if (match := _COLLECTIVE.search(line)) is not None:
+            arrays = _results(match["result"], match["kind"], bool(match["start"]))
+            found.append(Collective(match["kind"], arrays, _group_size(line, devices), times))
+        elif (match := _ACROSS.search(line)) is not None:
+            kind = match["kind"].lower().replace("_", "-")
+            arrays = _results(match["result"], kind, False)
+            found.append(Collective(kind, arrays, slices, times, across=True))
+    return found
 
 
 def estimated_cycles(program: str) -> int | None:
