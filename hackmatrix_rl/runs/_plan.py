@@ -99,8 +99,7 @@ class Plan:
         )
 
     def _across_slices(self) -> str:
-        told = _told([each for each in self.sent if each.across])
-        return f"over the network between slices {told}"
+        return f"{_told([each for each in self.sent if each.across])}, between the slices"
 
 
 class _TooLargeError(Exception):

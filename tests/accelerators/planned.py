@@ -10,6 +10,7 @@ from unittest import mock
 
 import jax
 
+from hackmatrix_rl.config import algorithms
 from hackmatrix_rl.runs import config_here
 from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.runs._plan import make_plan
@@ -33,7 +34,10 @@ def copies_of(program: str, shape: tuple[int, ...]) -> int:
 def facts(slice_name: str, settings: dict[str, object]) -> dict[str, object]:
     chosen = target(slice_name)
     algorithm = str(settings.pop("algorithm"))
-    config = config_here(None, settings, algorithm=algorithm, target=chosen)
+    if (kind := algorithms()[algorithm]).command == "train":
+        config = config_here(None, settings, algorithm=algorithm, target=chosen)
+    else:
+        config = kind(**settings)
     trainer = compose(config, key=run_keys(0)[0], target=chosen)
     made, compile_it = [], jax.stages.Lowered.compile
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,12 +70,11 @@ PROGRAMS = {
 ONE, *OTHERS = PROGRAMS
 
 
-def planned(name):
-    """What `planned.py` tells of a program."""
-    slice_name, settings, *_ = PROGRAMS[name]
+def python(*arguments):
+    """What Python prints, in a process as a user's is."""
     users = {key: value for key, value in os.environ.items() if key not in OF_TESTS}
     done = subprocess.run(
-        [sys.executable, SCRIPT, slice_name, json.dumps(settings)],
+        [sys.executable, *arguments],
         env=users | {"JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
@@ -82,7 +82,13 @@ def planned(name):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done.stdout
+
+
+def planned(name):
+    """What `planned.py` tells of a program."""
+    slice_name, settings, *_ = PROGRAMS[name]
+    return json.loads(python(SCRIPT, slice_name, json.dumps(settings)))
 
 
 @pytest.mark.parametrize(
@@ -101,3 +107,12 @@ def test_a_training_fits_sends_nothing_while_it_plays_and_is_updated_in_place(na
     assert found["in_place"] == found["arrays"]
     # A step moves the history into fast memory to write one position, and back: no copy more.
     assert found["copies_of_history"] <= 2 * STEPS
+
+
+@pytest.mark.nightly
+def test_a_composed_trainer_is_planned_as_the_page_says():
+    page = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    plan = python("-c", block)
+    assert "data=4: 4 x TPU v4\n" in plan
+    assert " of 32 GiB on each device" in plan
