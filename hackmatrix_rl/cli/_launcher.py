@@ -29,7 +29,7 @@ _SCRIPT = """\
 #!/usr/bin/env bash
 # Trains on {hosts} of a {name}, with a process on each.
 #   PACKAGE=git+https://... {needed}ZONE=... bash {file}
-# After a preemption: the same with RESUME=1 before it. At the end: gcloud compute tpus tpu-vm delete.
+# After a preemption: the same with RESUME=1 before it. The slice costs until it is deleted.
 set -euo pipefail
 : "${{PACKAGE:?what pip installs, such as git+https://HOST/hackmatrix-rl}}"
 : "${{ZONE:?the zone of Google Cloud, such as us-central2-b}}"
@@ -64,8 +64,8 @@ def check_launcher(file: Path, target: Target) -> None:
     check_output_file(file, "--launcher")
     if target.name.partition("-")[0] not in _CLOUD:
         raise ConfigError(
-            f"{said}starts one slice of {', '.join(_CLOUD)}; a {target.name} is started by "
-            "Kubernetes. Leave --launcher out, and use xpk."
+            f"{said}starts one slice of {', '.join(_CLOUD)}, not {target.name}. Leave --launcher "
+            "out."
         )
 
 

@@ -140,8 +140,9 @@ run_options = all_of(
     click.option(
         "--target",
         metavar="SLICE",
-        help="With --dry-run: the plan for a slice of TPUs that is not here, such as v4-64, or for "
-        "several, such as 2xv4-64; list prints all. Needs the extra tpu-plan.",
+        help="With --dry-run: the plan for a slice of TPUs that is not here, such as v4-64, for "
+        "several, such as 2xv4-64, or for a GPU, h100; list prints all. Needs the extra tpu-plan, "
+        "or gpu-plan.",
     ),
     file_option(
         "--launcher",

@@ -15,7 +15,14 @@ from hackmatrix_rl.errors import ConfigError, flag, instance
 from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.system import Target, format_bytes, memory_limit
 from hackmatrix_rl.training import Trainer, compiler_options
-from hackmatrix_rl.training.compiled import Collective, collectives, estimated_cycles, program_bytes
+from hackmatrix_rl.training.compiled import (
+    Collective,
+    Launches,
+    collectives,
+    estimated_cycles,
+    launches,
+    program_bytes,
+)
 from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh, slices_of
 
 
@@ -40,6 +47,7 @@ class Plan:
         sent: the collectives of one update.
         cycles: cycles of a device for one update, as a TPU's compiler estimates them; other
             compilers do not (`None`).
+        launches: the kernels and loops of a GPU's program; `None` on other devices.
         compile_seconds: how long compiling took.
     """
 
@@ -57,6 +65,7 @@ class Plan:
     program_bytes: int | None
     sent: tuple[Collective, ...]
     cycles: int | None
+    launches: Launches | None
     compile_seconds: float
 
     def __str__(self) -> str:
@@ -73,6 +82,7 @@ class Plan:
             "communication": _told([each for each in self.sent if not each.across]),
             **({} if self.slices == 1 else {"across slices": self._across_slices()}),
             **({} if self.cycles is None else {"estimate": self._estimate()}),
+            **({} if self.launches is None else {"launches": _launched(self.launches)}),
             "compiled": f"in {self.compile_seconds:.1f} s",
         }
         return [f"{name:>13}  {text}" for name, text in rows.items()]
@@ -149,7 +159,7 @@ def make_plan(
     except _TooLargeError as error:
         smaller = " or ".join(map(flag, config.memory))
         where = "this run" if target is None else f"--target {target.name}:"
-        more = "more devices" if target is None else "a larger slice"
+        more = "more devices" if target is None else "a larger --target"
         raise ConfigError(
             f"{where} does not fit: a device needs {error}. Use a smaller {smaller}, --grad-accum, "
             f"--remat full, a --mesh with fsdp, or {more}."
@@ -217,6 +227,7 @@ def _read(
         program_bytes=needed,
         sent=tuple(collectives(program, mesh.size, slices)),
         cycles=estimated_cycles(program),
+        launches=launches(program) if device.platform == "gpu" else None,
         compile_seconds=seconds,
     )
 
@@ -231,6 +242,14 @@ def _told(sent: Sequence[Collective]) -> str:
     return (
         f"each device sends {format_bytes(round(total))} an update, in {times:,} operations "
         f"({', '.join(kinds)})"
+    )
+
+
+def _launched(found: Launches) -> str:
+    """What a GPU's program asks of the machine, in words."""
+    return (
+        f"at least {found.kernels:,} kernels an update: a loop without a fixed number of rounds "
+        f"counts once; {found.asking_loops} such loops ask the host after each round"
     )
 
 

@@ -1,4 +1,4 @@
-"""Prints what the TPU's compiler makes of a training, as JSON: `python planned.py SLICE SETTINGS`.
+"""Prints what a compiler makes of a training, as JSON: `python planned.py TARGET SETTINGS`.
 
 A process of its own, with a user's flags: libtpu ends a process whose XLA_FLAGS name a CPU's.
 """
@@ -60,7 +60,7 @@ def facts(slice_name: str, settings: dict[str, object]) -> dict[str, object]:
         "bytes": plan.program_bytes,
         "memory": plan.memory_limit,
         "kinds": sorted({each.kind for each in plan.sent}),
-        "times": max(each.times for each in plan.sent),
+        "times": max((each.times for each in plan.sent), default=0),
         "float64": re.findall(r"\S*\bf64\b\S*", lowered + program),
         "host": re.findall(r"callback|infeed|outfeed|SendToHost|RecvFromHost", lowered),
         "arrays": len(state),

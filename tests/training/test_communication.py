@@ -7,7 +7,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.training.compiled import collectives, estimated_cycles
+from hackmatrix_rl.training.compiled import collectives, estimated_cycles, launches
 
 
 def compiled(function, mesh, spec, shape):
@@ -105,6 +105,43 @@ def test_what_goes_across_slices_is_told_from_what_stays_in_one():
     (across,) = [each for each in found if each.across]
     assert (across.devices, across.arrays) == (2, (("f32", (2,)),))
     assert across.sent_bytes == 2 * 1 / 2 * 8
+
+
+GPU = """HloModule jit_program, is_scheduled=true
+
+%fused (p: f32[8]) -> f32[8] {
+  %inside = f32[8]{0} copy(%p)
+  ROOT %root = f32[8]{0} add(%inside, %inside)
+}
+
+%step (s: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %loop_add_fusion = f32[8]{0} fusion(%part), kind=kLoop, calls=%fused
+  %gemm = (f32[8]{0}, s8[4]{0}) custom-call(%loop_add_fusion), custom_call_target="__cublas$gemm"
+  %part = f32[8]{0} get-tuple-element(%s), index=1
+}
+
+%goes_on (s: (s32[], f32[8])) -> pred[] {
+  ROOT %found = pred[] get-tuple-element(%s), index=0
+}
+
+%search (s: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %wrapped = f32[8]{0} fusion(%part), kind=kLoop, calls=%fused
+}
+
+ENTRY %main (given: f32[8]) -> f32[8] {
+  %steps = (s32[], f32[8]) while(%a), condition=%goes_on, body=%step, \
+backend_config={"known_trip_count":{"n":"16"}}
+  %finds = (s32[], f32[8]) while(%b), condition=%goes_on, body=%search
+  ROOT %out = f32[8]{0} copy(%x)
+}
+"""
+"""As the GPU's compiler writes: each fusion is a kernel, and so is what calls a library."""
+
+
+def test_a_gpus_kernels_count_as_often_as_loops_start_them():
+    found = launches(GPU)
+    assert found.kernels == 16 * 2 + 1 + 1
+    assert found.asking_loops == 1
 
 
 TPU = """HloModule jit_program, is_scheduled=true

@@ -1,4 +1,4 @@
-"""Facts about a compiled program: its collectives, its estimated cycles and its memory."""
+"""Facts about a compiled program: its collectives, its cost on an accelerator and its memory."""
 
 import math
 import re
@@ -30,6 +30,10 @@ _CALLED = re.compile(
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _CONDITION = re.compile(r"\bcondition=%?([\w.\-]+)")
 _BELOW = re.compile(r"ROOT .* compare\(%[\w.\-]+, %([\w.\-]+)\), direction=LT")
+_FUSION = re.compile(r" fusion\(")
+_KERNEL = re.compile(
+    r"[\]})] (?:fusion|custom-call|copy|copy-start|sort|scatter|dot|convolution)\("
+)
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _ARRAY = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\]")
 
@@ -111,13 +115,46 @@ def estimated_cycles(program: str) -> int | None:
     return sum(found) if found else None
 
 
-def _instructions(program: str) -> Iterator[tuple[str, int]]:
+@dataclass(frozen=True)
+class Launches:
+    """What a GPU's program asks of the machine.
+
+    Attributes:
+        kernels: how often it starts a kernel, or a library's; loops count as for
+            `Collective.times`.
+        asking_loops: loops without a fixed number of rounds. After each of their rounds the host
+            reads whether to go on.
+    """
+
+    kernels: int
+    asking_loops: int
+
+
+def launches(program: str) -> Launches:
+    """The launches of a program that a GPU's compiler made.
+
+    Args:
+        program: text of the compiled program (`jax.stages.Compiled.as_text`).
+    """
+    lines, _ = _computations(program)
+    kernels = sum(
+        times
+        for line, times in _instructions(program, into_fusions=False)
+        if _KERNEL.search(line) is not None
+    )
+    loops = [line for each in lines.values() for line in each if " while(" in line]
+    return Launches(kernels, sum(_TRIPS.search(line) is None for line in loops))
+
+
+def _instructions(program: str, *, into_fusions: bool = True) -> Iterator[tuple[str, int]]:
     """The line of each instruction, and how often the program runs it."""
     lines, entry = _computations(program)
 
     def walk(name: str, times: int) -> Iterator[tuple[str, int]]:
         for line in lines[name]:
             yield line, times
+            if not into_fusions and _FUSION.search(line) is not None:
+                continue
             rounds = times * _rounds(line, lines)
             for called in _called(line):
                 yield from walk(called, rounds)

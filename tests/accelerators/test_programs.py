@@ -1,15 +1,14 @@
-"""What the TPU's compiler makes of a training: it fits, and sends nothing while it plays."""
+"""What the compilers of TPUs and GPUs make of a training: it fits, and plays without sending."""
 
 import json
 import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("libtpu")
 
 SCRIPT = Path(__file__).with_name("planned.py")
 OF_TESTS = ("XLA_FLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS", "JAX_COMPILATION_CACHE_DIR")
@@ -66,8 +65,20 @@ PROGRAMS = {
     "lstm": ("v5e-4", {**BY_PPO, "network": "lstm"}, V5E, SUM, 8),
     "resnet": ("v6e-8", {**BY_PPO, "network": "resnet"}, V6E, SUM, 8),
     "transformer": ("v5e-4", {**BY_PPO, "network": "transformer"}, V5E, SUM, 8),
+    "h100": ("h100", BY_PPO, "data=1: 1 x NVIDIA H100 80GB HBM3", [], 8),
+    "eight h100": (
+        "8xh100",
+        {**BY_PPO, "num_envs": 2048},
+        *("data=8: 8 x NVIDIA H100 80GB HBM3", SUM, 8),
+    ),
 }
 ONE, *OTHERS = PROGRAMS
+
+
+def needs_compiler(module):
+    """Skips where a compiler is not installed."""
+    if find_spec(module) is None:
+        pytest.skip(f"{module} is not here: nox -s accelerators")
 
 
 def python(*arguments):
@@ -95,13 +106,16 @@ def planned(name):
     "name", [ONE, *(pytest.param(name, marks=pytest.mark.nightly) for name in OTHERS)]
 )
 def test_a_training_fits_sends_nothing_while_it_plays_and_is_updated_in_place(name):
-    _, _, mesh, kinds, gradient_steps = PROGRAMS[name]
+    slice_name, _, mesh, kinds, gradient_steps = PROGRAMS[name]
+    on_gpu = slice_name.endswith("h100")
+    needs_compiler("jax_cuda13_plugin" if on_gpu else "libtpu")
     found = planned(name)
     assert found["lines"][0].endswith(f"  {mesh}")
     assert 0 < found["bytes"] < found["memory"]
     assert found["kinds"] == kinds
-    assert found["times"] == gradient_steps < STEPS
-    assert any("cycles of a device an update" in line for line in found["lines"])
+    assert found["times"] == (gradient_steps if kinds else 0) < STEPS
+    cost = "kernels an update" if on_gpu else "cycles of a device an update"
+    assert any(cost in line for line in found["lines"])
     assert found["float64"] == []
     assert found["host"] == []
     assert found["in_place"] == found["arrays"]
@@ -111,6 +125,7 @@ def test_a_training_fits_sends_nothing_while_it_plays_and_is_updated_in_place(na
 
 @pytest.mark.nightly
 def test_a_composed_trainer_is_planned_as_the_page_says():
+    needs_compiler("libtpu")
     page = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
     (block,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
     plan = python("-c", block)
