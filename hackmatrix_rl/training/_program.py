@@ -98,7 +98,7 @@ def without_policy(algorithm: A) -> A:
     return eqx.tree_at(lambda each: each.initial_policy, algorithm, None)
 
 
-def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool | int]:
+def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]:
     """The options to compile programs for these devices with.
 
     A CPU gets the options that suit this version of jaxlib (`system/_compatibility.py`). Other
@@ -108,7 +108,7 @@ def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool 
     """
     device = mesh.devices.flat[0]
     if device.platform == "gpu" and not is_here(device):
-        return {"xla_gpu_autotune_level": 0}
+        return {"xla_gpu_autotune_level": "0"}
     less = jax.config.read("jax_disable_most_optimizations")
     return {} if less or device.platform != "cpu" else cpu_options(once=once)
 
