@@ -130,9 +130,10 @@ def devices(session: nox.Session) -> None:
 
 @nox.session
 def accelerators(session: nox.Session) -> None:
-    """What the TPU's own compiler makes of trainings; no TPU is needed."""
+    """What the compilers of TPUs and, at night, of GPUs make of trainings; neither is needed."""
     install(session, "test")
-    session.install(*CONSTRAINTS, ".[tpu-plan]")
+    nightly = "--nightly" in session.posargs
+    session.install(*CONSTRAINTS, ".[tpu-plan,gpu-plan]" if nightly else ".[tpu-plan]")
     session.run("pytest", "tests/accelerators", *session.posargs, env={"JAX_PLATFORMS": "cpu"})
 
 

@@ -58,6 +58,7 @@ from .memory_tasks import NBack as NBack
 from .memory_tasks import PerceptualDecision as PerceptualDecision
 from .memory_tasks import TMaze as TMaze
 from .runs import SaveRun as SaveRun
+from .runs import plan as plan
 from .runtime_types import check_types as check_types
 from .search import Searcher as Searcher
 from .system import target as target

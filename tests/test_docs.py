@@ -27,6 +27,7 @@ FOREIGN_FLAGS = {
     "gcloud": {"--zone", "--accelerator-type", "--version", "--worker", "--command"},
     "SLURM": {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--signal", "--requeue"},
     "pip": {"--group", "--quiet"},
+    "uv": {"--python", "--with"},
     "xprof": {"--logdir"},
     "XLA": {"--xla_force_host_platform_device_count", "--xla_gpu_deterministic_ops"},
     "fuzz": {"--seconds", "--seed", "--only"},

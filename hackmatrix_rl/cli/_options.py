@@ -118,6 +118,12 @@ _process: dict[str, Any] = {"cls": GroupedOption, "group": "Several processes"}
 _process_number: Callable[..., Any] = partial(whole_number, metavar="N", **_process)
 _seconds: Callable[..., Any] = partial(whole_number, metavar="SECONDS", **_process)
 
+PROCESSES = (
+    *("coordinator", "num_processes", "process_id"),
+    *("connect_timeout", "heartbeat_timeout"),
+)
+"""The names of the options for several processes."""
+
 run_options = all_of(
     click.option(
         "--resume-run",
@@ -134,8 +140,15 @@ run_options = all_of(
     click.option(
         "--target",
         metavar="SLICE",
-        help="With --dry-run: the plan for a slice of TPUs that is not here, such as v4-64; list "
-        "prints all. Needs the extra tpu-plan.",
+        help="With --dry-run: the plan for a slice of TPUs that is not here, such as v4-64, for "
+        "several, such as 2xv4-64, or for a GPU, h100; list prints all. Needs the extra tpu-plan, "
+        "or gpu-plan.",
+    ),
+    file_option(
+        "--launcher",
+        help="With --target: also write a shell script that starts this training on all hosts of "
+        "the slice in Google Cloud.",
+        metavar="FILE.sh",
     ),
     click.option(
         "--coordinator",

@@ -234,7 +234,7 @@ def given_settings(
     Raises:
         ConfigError: if the file cannot be read, or a setting is given under two names.
     """
-    given = _typed(context)
+    given = typed_options(context)
     old = [name for name in given if name in config.RENAMED]
     config.check_one_name(old, given, is_flag=True)
     for name in old:
@@ -247,11 +247,13 @@ def typed_settings(context: click.Context) -> dict[str, Any]:
     """The settings on the command line, under today's names."""
     known = {"algorithm", *_names_of(config.algorithms().values())}
     return {
-        name: value for name, value in config.rename(_typed(context))[0].items() if name in known
+        name: value
+        for name, value in config.rename(typed_options(context))[0].items()
+        if name in known
     }
 
 
-def _typed(context: click.Context) -> dict[str, Any]:
+def typed_options(context: click.Context) -> dict[str, Any]:
     """All options on the command line."""
     source = context.get_parameter_source
     return {n: v for n, v in context.params.items() if source(n) is ParameterSource.COMMANDLINE}

@@ -11,11 +11,13 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl import system
+from hackmatrix_rl.cli._launcher import check_launcher, write_launcher
+from hackmatrix_rl.cli._options import PROCESSES
 from hackmatrix_rl.cli._output import spare_output
-from hackmatrix_rl.cli._settings import given_settings
+from hackmatrix_rl.cli._settings import given_settings, typed_options
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.runs import RunFolder, RunResult, launch, plan_for
 from hackmatrix_rl.runs.sinks import Length, terminal
 
@@ -55,6 +57,7 @@ def run_task(
     trust_code: bool,
     dry_run: bool,
     target: str | None,
+    launcher: Path | None,
     coordinator: str | None,
     num_processes: int | None,
     process_id: int | None,
@@ -65,8 +68,17 @@ def run_task(
     """Trains a run, as the options of `config_options` and `run_options` say; the exit status."""
     if target is not None:
         return plan_elsewhere(
-            task, target, config, resume_run=resume_run, dry_run=dry_run, trust_code=trust_code
+            context,
+            task,
+            target,
+            config,
+            launcher=launcher,
+            resume_run=resume_run,
+            dry_run=dry_run,
+            trust_code=trust_code,
         )
+    if launcher is not None:
+        raise ConfigError(f"--launcher {launcher}: needs --target, the slice that it is for.")
     if not dry_run:
         spare_output()
     system.connect(
@@ -113,10 +125,12 @@ def run_task(
 
 
 def plan_elsewhere(
+    context: click.Context,
     task: Task[C],
     name: str,
     config: Path | None,
     *,
+    launcher: Path | None,
     resume_run: str | None,
     dry_run: bool,
     trust_code: bool,
@@ -131,7 +145,16 @@ def plan_elsewhere(
         raise ConfigError(
             f"--target {name}: plans a new run. Leave --resume-run out, and give its settings."
         )
+    given = typed_options(context)
+    for each in PROCESSES:
+        if each in given:
+            raise ConfigError(
+                f"{as_given(each, given[each])}: one process plans for all hosts of --target "
+                f"{name}. Leave {flag(each)} out."
+            )
     target = system.target(name)
+    if launcher is not None:
+        check_launcher(launcher, target)
     settings = task.choose(config, target)
     task.check(settings)
     lines = task.explain(settings)
@@ -140,6 +163,9 @@ def plan_elsewhere(
         with Working(f"compiling {stage.algorithm}", lines=False):
             plan = plan_for(stage, target, trust_code=trust_code)
         lines += [f"Stage {number}: {stage.algorithm}"] * several + plan.lines()
+    if launcher is not None:
+        write_launcher(launcher, target, context)
+        lines.append(f"Wrote {launcher}, which starts this training there")
     click.echo("\n".join(lines))
     return int(system.ExitCode.DONE)
 

@@ -18,7 +18,9 @@ from ._launch import Launch as Launch
 from ._launch import launch as launch
 from ._lock import RunLock as RunLock
 from ._open_sinks import send_summary as send_summary
+from ._plan import Plan as Plan
 from ._plan import make_plan as make_plan
+from ._plan import plan as plan
 from ._plan import plan_for as plan_for
 from ._players import find_hackmatrix_player as find_hackmatrix_player
 from ._players import find_player as find_player

@@ -2,8 +2,8 @@
 
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -11,56 +11,85 @@ from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import ConfigError, flag
+from hackmatrix_rl.errors import ConfigError, flag, instance
 from hackmatrix_rl.runs._compose import compose, run_keys
-from hackmatrix_rl.system import Target, format_bytes
+from hackmatrix_rl.system import Target, format_bytes, memory_limit
 from hackmatrix_rl.training import Trainer, compiler_options
-from hackmatrix_rl.training.compiled import Collective, collectives, estimated_cycles, program_bytes
-from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh
+from hackmatrix_rl.training.compiled import (
+    Collective,
+    Launches,
+    collectives,
+    estimated_cycles,
+    launches,
+    program_bytes,
+)
+from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh, slices_of
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a run. Bytes are those of one device.
+    """What a training would do and need on its devices. `print` shows it as `--dry-run` does.
 
-    `learner_bytes` are those of policy, optimizer state and the rest of the learner, `actors_bytes`
-    those of environments, and `program_bytes` those of the compiled program with both; `None` if
-    the compiler has no figure. `sent` are the collectives of one update, and `cycles` what a TPU's
-    compiler estimates for it.
+    Attributes:
+        training: games, steps and learning in words, by topic.
+        network: the network in words, with its number of parameters.
+        observation: each array of one observation.
+        mesh: the mesh, as `hm.mesh` takes it.
+        device: the kind of the devices.
+        devices: number of devices.
+        hosts: number of machines; each runs one process.
+        slices: number of TPU slices.
+        memory_limit: bytes of memory of one device; `None` if unknown.
+        learner_bytes: bytes of policy, optimizer state and the rest of the learner on a device.
+        actors_bytes: bytes of the environments' states on a device.
+        program_bytes: bytes that the program needs on a device, with both; `None` if the compiler
+            has no figure.
+        sent: the collectives of one update.
+        cycles: cycles of a device for one update, as a TPU's compiler estimates them; other
+            compilers do not (`None`).
+        launches: the kernels and loops of a GPU's program; `None` on other devices.
+        compile_seconds: how long compiling took.
     """
 
-    config: RunConfig
+    training: Mapping[str, str]
+    network: str
+    observation: tuple[str, ...]
     mesh: str
     device: str
     devices: int
     hosts: int
+    slices: int
     memory_limit: int | None
-    parameters: int
-    observation: tuple[str, ...]
     learner_bytes: int
     actors_bytes: int
     program_bytes: int | None
     sent: tuple[Collective, ...]
     cycles: int | None
+    launches: Launches | None
     compile_seconds: float
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
         """The plan in words, a line for each part."""
         rows = {
             "mesh": f"{self.mesh}: {self.devices} x {self.device}{self._on_hosts()}",
-            **self.config.plan(self.devices),
-            "network": f"{self.config.named_network}, {self.parameters:,} parameters, "
-            f"{self.config.precision}",
+            **self.training,
+            "network": self.network,
             "observation": ", ".join(self.observation),
             "memory": self._memory(),
-            "communication": self._communication(),
+            "communication": _told([each for each in self.sent if not each.across]),
+            **({} if self.slices == 1 else {"across slices": self._across_slices()}),
             **({} if self.cycles is None else {"estimate": self._estimate()}),
+            **({} if self.launches is None else {"launches": _launched(self.launches)}),
             "compiled": f"in {self.compile_seconds:.1f} s",
         }
         return [f"{name:>13}  {text}" for name, text in rows.items()]
 
     def _on_hosts(self) -> str:
-        return f" on {self.hosts} hosts, a process on each" if self.hosts > 1 else ""
+        slices = f" of {self.slices} slices" if self.slices > 1 else ""
+        return f" on {self.hosts} hosts{slices}, a process on each" if self.hosts > 1 else ""
 
     def _memory(self) -> str:
         if self.program_bytes is None:
@@ -79,16 +108,36 @@ class Plan:
             "without a fixed number of rounds counts once, and what is sent does not count"
         )
 
-    def _communication(self) -> str:
-        if not self.sent:
-            return "none"
-        total = sum(each.sent_bytes for each in self.sent)
-        times = sum(each.times for each in self.sent)
-        kinds = sorted({each.kind for each in self.sent})
-        return (
-            f"each device sends {format_bytes(round(total))} an update, in {times:,} operations "
-            f"({', '.join(kinds)})"
-        )
+    def _across_slices(self) -> str:
+        return f"{_told([each for each in self.sent if each.across])}, between the slices"
+
+
+class _TooLargeError(Exception):
+    """A program does not fit; the message says how much a device needs, of how much."""
+
+
+def plan(trainer: Trainer[Any]) -> Plan:
+    """Compiles the program of a trainer, and says what it would do and need. Nothing starts.
+
+        there = hm.mesh("data=4", hm.target("v4-8").devices)
+        print(hm.plan(hm.Trainer(hm.PPO(environment, policy, mesh=there))))
+
+    Args:
+        trainer: a trainer on devices that are here, or on those of `hm.target`.
+
+    Raises:
+        TypeError: it is no trainer.
+        ConfigError: the program does not fit into the memory of a device.
+    """
+    instance("trainer", trainer, Trainer, "hm.Trainer(hm.PPO(environment, policy))")
+    training = {"steps": f"{trainer.batch_size:,} in an update"}
+    try:
+        return _read(trainer, training, type(trainer.policy).__name__)
+    except _TooLargeError as error:
+        raise ConfigError(
+            f"this training does not fit: a device needs {error}. Use fewer environments, a larger "
+            "grad_accum, a mesh with fsdp, or more devices."
+        ) from error
 
 
 def make_plan(
@@ -98,51 +147,24 @@ def make_plan(
     *,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
-    """Compiles a run's program and reads its plan. No environment starts.
-
-    A `target` is where the trainer's mesh is, if it is not here.
+    """The plan of a run's trainer; a `target` is where its mesh is, if it is not here.
 
     Raises:
-        ConfigError: the program does not fit into the memory of the target's devices.
+        ConfigError: the program does not fit into the memory of the devices.
     """
-    began = clock()
-    lowered = trainer.lower()
+    training = config.plan(trainer.mesh.size)
+    limit = None if target is None else target.memory
     try:
-        compiled = lowered.compile(compiler_options(trainer.mesh))
-    except jax.errors.JaxRuntimeError as error:
-        told = re.search(r"\(([\d.]+[KMGT])\) exceeds[^(]*\(([\d.]+[KMGT])\)", str(error))
-        if target is None or told is None:
-            raise
-        needs = f"{told[1]}B beside its state, of {told[2]}B"
-        raise _too_large(config, target, needs) from error
-    seconds = clock() - began
-    state = trainer.abstract_state()
-    device = trainer.mesh.devices.flat[0]
-    # Some backends have no figure for their memory, and some compilers none for a program.
-    memory = {"bytes_limit": target.memory} if target else device.memory_stats()
-    limit = (memory or {}).get("bytes_limit")
-    program = compiled.as_text() or ""
-    needed = program_bytes(compiled)
-    if target is not None and needed is not None and needed > target.memory:
-        needs = f"{format_bytes(needed)} of {format_bytes(target.memory)}"
-        raise _too_large(config, target, needs)
-    games = [getattr(state, name) for name in trainer.algorithm.resettable if "." not in name]
-    return Plan(
-        config=config,
-        mesh=describe_mesh(trainer.mesh.shape),
-        device=device.device_kind,
-        devices=trainer.mesh.size,
-        hosts=len({each.process_index for each in trainer.mesh.devices.flat}),
-        memory_limit=limit,
-        parameters=sum(leaf.size for leaf in jax.tree.leaves(parameters_of(trainer.policy))),
-        observation=tuple(_described(trainer.environment.spec.observation)),
-        learner_bytes=bytes_per_device(state) - bytes_per_device(games),
-        actors_bytes=bytes_per_device(games),
-        program_bytes=needed,
-        sent=tuple(collectives(program, trainer.mesh.size)),
-        cycles=estimated_cycles(program),
-        compile_seconds=seconds,
-    )
+        made = _read(trainer, training, config.named_network, limit=limit, clock=clock)
+    except _TooLargeError as error:
+        smaller = " or ".join(map(flag, config.memory))
+        where = "this run" if target is None else f"--target {target.name}:"
+        more = "more devices" if target is None else "a larger --target"
+        raise ConfigError(
+            f"{where} does not fit: a device needs {error}. Use a smaller {smaller}, --grad-accum, "
+            f"--remat full, a --mesh with fsdp, or {more}."
+        ) from error
+    return replace(made, network=f"{made.network}, {config.precision}")
 
 
 def plan_for(config: RunConfig, target: Target, *, trust_code: bool = False) -> Plan:
@@ -155,11 +177,79 @@ def plan_for(config: RunConfig, target: Target, *, trust_code: bool = False) -> 
     return make_plan(config, compose(config, key=key, trust_code=trust_code, target=target), target)
 
 
-def _too_large(config: RunConfig, target: Target, needs: str) -> ConfigError:
-    smaller = " or ".join(map(flag, config.memory))
-    return ConfigError(
-        f"--target {target.name}: does not fit: a device needs {needs}. Use a smaller {smaller}, "
-        "--grad-accum, --remat full, a --mesh with fsdp, or a larger slice."
+def _read(
+    trainer: Trainer[Any],
+    training: Mapping[str, str],
+    network: str,
+    *,
+    limit: int | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Plan:
+    """Compiles the program of a trainer and reads its plan; `limit` is known of some devices.
+
+    Raises:
+        _TooLargeError: it does not fit.
+    """
+    mesh = trainer.mesh
+    device = mesh.devices.flat[0]
+    limit = memory_limit(device) if limit is None else limit
+    began = clock()
+    lowered = trainer.lower()
+    try:
+        compiled = lowered.compile(compiler_options(mesh))
+    except jax.errors.JaxRuntimeError as error:
+        # A TPU's compiler counts what the program needs beside its arguments, and refuses too much.
+        told = re.search(r"\(([\d.]+[KMGT])\) exceeds[^(]*\(([\d.]+[KMGT])\)", str(error))
+        if told is None:
+            raise
+        raise _TooLargeError(f"{told[1]}B beside its state, of {told[2]}B") from error
+    seconds = clock() - began
+    needed = program_bytes(compiled)
+    if limit is not None and needed is not None and needed > limit:
+        raise _TooLargeError(f"{format_bytes(needed)} of {format_bytes(limit)}")
+    program = compiled.as_text() or ""
+    state = trainer.abstract_state()
+    games = [getattr(state, name) for name in trainer.algorithm.resettable if "." not in name]
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(parameters_of(trainer.policy)))
+    slices = slices_of(mesh.devices.flat)
+    return Plan(
+        training=training,
+        network=f"{network}, {parameters:,} parameters",
+        observation=tuple(_described(trainer.environment.spec.observation)),
+        mesh=describe_mesh(mesh.shape),
+        device=device.device_kind,
+        devices=mesh.size,
+        hosts=len({each.process_index for each in mesh.devices.flat}),
+        slices=slices,
+        memory_limit=limit,
+        learner_bytes=bytes_per_device(state) - bytes_per_device(games),
+        actors_bytes=bytes_per_device(games),
+        program_bytes=needed,
+        sent=tuple(collectives(program, mesh.size, slices)),
+        cycles=estimated_cycles(program),
+        launches=launches(program) if device.platform == "gpu" else None,
+        compile_seconds=seconds,
+    )
+
+
+def _told(sent: Sequence[Collective]) -> str:
+    """What each device sends in an update, in words."""
+    if not sent:
+        return "none"
+    total = sum(each.sent_bytes for each in sent)
+    times = sum(each.times for each in sent)
+    kinds = sorted({each.kind for each in sent})
+    return (
+        f"each device sends {format_bytes(round(total))} an update, in {times:,} operations "
+        f"({', '.join(kinds)})"
+    )
+
+
+def _launched(found: Launches) -> str:
+    """What a GPU's program asks of the machine, in words."""
+    return (
+        f"at least {found.kernels:,} kernels an update: a loop without a fixed number of rounds "
+        f"counts once; {found.asking_loops} such loops ask the host after each round"
     )
 
 

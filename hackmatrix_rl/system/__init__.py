@@ -39,6 +39,8 @@ from ._hosts import leave as leave
 from ._hosts import on_process_zero as on_process_zero
 from ._hosts import process_index as process_index
 from ._targets import Target as Target
+from ._targets import is_here as is_here
+from ._targets import memory_limit as memory_limit
 from ._targets import target as target
 from ._targets import target_names as target_names
 from ._timing import compiling as compiling

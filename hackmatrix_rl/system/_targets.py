@@ -1,27 +1,32 @@
-"""Slices of TPUs that are not here: their compiler needs only a description of them.
+"""TPUs and GPUs that are not here: their compilers need only a description of them.
 
-Sources: Google Cloud, "TPU versions" (names and memory); JAX, `jax.experimental.topologies`.
+Sources: Google Cloud, "TPU versions" (names and memory); JAX, `jax.experimental.topologies`; XLA,
+`stream_executor/device_description.proto`.
 """
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jaxlib.version
 
 from hackmatrix_rl.errors import ConfigError, shortened
 
 _GIB = 2**30
+H100 = "h100"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A slice to compile for; nothing runs on its devices.
+    """Devices to compile for; nothing runs on them.
 
     Attributes:
-        name: one of `target_names()`.
+        name: one of `target_names()`, with a number before it if there are several slices or GPUs:
+            `2xv4-64`, `8xh100`.
         devices: descriptions of its devices, in the order of a mesh.
         memory: bytes of one device.
     """
@@ -44,11 +49,12 @@ class Target:
 class _Generation(NamedTuple):
     """The slices of one generation.
 
-    `named` is how much each chip adds to the number in a slice's name, `memory` the GiB of one
-    device, and `shapes` the chips along each axis.
+    `kind` is what JAX calls its devices, `named` how much each chip adds to the number in a slice's
+    name, `memory` the GiB of one device, and `shapes` the chips along each axis.
     """
 
     topology: str
+    kind: str
     named: int
     memory: int
     shapes: tuple[str, ...]
@@ -58,15 +64,50 @@ class _Generation(NamedTuple):
 _CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
 _SQUARES = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _GENERATIONS = {
-    "v4": _Generation("v4", 2, 32, _CUBES, "megacore"),
-    "v5e": _Generation("v5e", 1, 16, _SQUARES),
-    "v5p": _Generation("v5", 2, 95, _CUBES, "megacore"),
-    "v6e": _Generation("v6e", 1, 32, _SQUARES),
-    "tpu7x": _Generation("tpu7x", 2, 96, _CUBES),
+    "v4": _Generation("v4", "TPU v4", 2, 32, _CUBES, "megacore"),
+    "v5e": _Generation("v5e", "TPU v5 lite", 1, 16, _SQUARES),
+    "v5p": _Generation("v5", "TPU v5", 2, 95, _CUBES, "megacore"),
+    "v6e": _Generation("v6e", "TPU v6 lite", 1, 32, _SQUARES),
+    "tpu7x": _Generation("tpu7x", "TPU7x", 2, 96, _CUBES),
 }
 
-# libtpu would ask the machine's metadata server, which only a TPU's host has.
+# One with 80 GB.
+_H100 = """
+gpu_device_info {
+  threads_per_block_limit: 1024
+  threads_per_warp: 32
+  shared_memory_per_block: 49152
+  shared_memory_per_core: 233472
+  threads_per_core_limit: 2048
+  core_count: 132
+  fpus_per_core: 128
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+  memory_bandwidth: 3352320000000
+  l2_cache_size: 52428800
+  clock_rate_ghz: 1.98
+  device_memory_size: 84978434048
+  shared_memory_per_block_optin: 232448
+  cuda_compute_capability { major: 9 minor: 0 }
+  registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+}
+platform_name: "CUDA"
+dnn_version_info { major: 9 minor: 10 patch: 1 }
+device_description_str: "NVIDIA H100 80GB HBM3"
+"""
+_H100_KIND = "NVIDIA H100 80GB HBM3"
+_H100_MEMORY = 84_978_434_048
+_GPUS_OF_A_HOST = 8
+
+# The plugin only compiles, so it needs neither a driver nor CUDA's libraries.
+_WITHOUT_CUDA = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1"}
+
+# libtpu would ask the machine's metadata server, which only a TPU's host has, and lets only one
+# process of a machine have its TPU.
 _ALONE = {
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_ACCELERATOR_TYPE": "v4-8",
     "TPU_WORKER_HOSTNAMES": "localhost",
@@ -74,8 +115,8 @@ _ALONE = {
 
 
 def target_names() -> tuple[str, ...]:
-    """The slices that there are: `v4-8` to `v4-1024`, and those of the other generations."""
-    return tuple(_slices())
+    """The slices that there are, such as `v4-8` to `v4-1024`, and `h100`."""
+    return (*_slices(), H100)
 
 
 def _slices() -> dict[str, tuple[_Generation, str]]:
@@ -94,28 +135,37 @@ def _chips(shape: str) -> int:
 
 
 def target(name: str) -> Target:
-    """A slice of TPUs by its name in Google Cloud, such as `v4-64`.
+    """TPUs or GPUs to compile for, by name.
+
+    `v4-64` is a slice of TPUs by its name in Google Cloud, and `2xv4-64` are two of them. `h100` is
+    an NVIDIA H100, and `8xh100` a machine with eight.
 
     Use it as `hm.mesh("data=32", devices=hm.target("v4-64").devices)`, to lower and compile a
     program there. Call it before JAX starts a backend, or with JAX_PLATFORMS=cpu.
 
     Raises:
-        ConfigError: there is no such slice, or libtpu, which has the compiler, is not installed.
+        ConfigError: there is no such slice, or its compiler is not installed: libtpu for TPUs, and
+            JAX's CUDA plugin for GPUs.
     """
-    slices = _slices()
-    if name not in slices:
+    several = re.fullmatch(r"([2-9]|[1-9]\d{1,2})x(.+)", name, re.ASCII)
+    count, one = (int(several[1]), several[2]) if several else (1, name)
+    if one == H100 and count <= _GPUS_OF_A_HOST:
+        return _gpus(name, count)
+    if one not in _slices():
         raise ConfigError(f"--target {shortened(name)}: unknown. Use {_in_short()}.")
-    generation, shape = slices[name]
-    for variable, value in _ALONE.items():
-        os.environ.setdefault(variable, value)
-    # Imported late: it imports the compilers of all platforms.
-    from jax.experimental import topologies
+    return _tpus(name, one, count)
 
-    given = {} if generation.chip_config is None else {"chip_config_name": generation.chip_config}
+
+def _tpus(name: str, one: str, count: int) -> Target:
+    """So many slices of a name."""
+    generation, shape = _slices()[one]
+    given: dict[str, Any] = {"topology_name": f"{generation.topology}:{shape}"}
+    if generation.chip_config is not None:
+        given["chip_config_name"] = generation.chip_config
+    if shape == "2x4":  # a machine with eight chips; larger slices have four on each
+        given["chips_per_host_bounds"] = (2, 4, 1)
     try:
-        found = topologies.get_topology_desc(
-            platform="tpu", topology_name=f"{generation.topology}:{shape}", **given
-        )
+        devices = _described("tpu", _ALONE, num_slices=count, **given)
     except RuntimeError as error:
         if "not installed" in str(error):
             raise ConfigError(
@@ -124,7 +174,53 @@ def target(name: str) -> Target:
             ) from error
         said = re.split(r"\n| For ", str(error))[0]
         raise ConfigError(f"--target {name}: this libtpu has no such slice: {said}") from error
-    return Target(name, tuple(found.devices), generation.memory * _GIB)
+    return Target(name, devices, generation.memory * _GIB)
+
+
+def _gpus(name: str, count: int) -> Target:
+    """So many H100 of one machine."""
+    shape = f"1x1x{count}"
+    try:
+        devices = _described(
+            "cuda", _WITHOUT_CUDA, topology_name=H100, target_config=_H100, topology=shape
+        )
+    except NotImplementedError as error:
+        plugin = f"jax-cuda13-plugin=={jaxlib.version.__version__}"
+        raise ConfigError(
+            f"--target {name}: the GPU's compiler is not installed ({plugin}, for Linux). Use pip "
+            f"install '.[gpu-plan]' '{plugin}'."
+        ) from error
+    return Target(name, devices, _H100_MEMORY)
+
+
+def _described(
+    platform: str, variables: Mapping[str, str], **description: Any
+) -> tuple[jax.Device, ...]:
+    """The devices of a description; the compiler reads the variables when it is loaded."""
+    for variable, value in variables.items():
+        os.environ.setdefault(variable, value)
+    # Imported late: it imports the compilers of all platforms.
+    from jax.experimental import topologies
+
+    return tuple(topologies.get_topology_desc(platform=platform, **description).devices)
+
+
+def is_here(device: jax.Device) -> bool:
+    """Whether a device is one, in this process or another, and not the description of one."""
+    return bool(device.client.runtime_type != "compile_only_runtime")
+
+
+def memory_limit(device: jax.Device) -> int | None:
+    """Bytes that programs may have on a device; `None` if nothing is known.
+
+    The device may be of another process, or the description of one that is not here.
+    """
+    try:
+        stats = device.memory_stats()
+    except jax.errors.JaxRuntimeError:
+        kinds = {each.kind: each.memory * _GIB for each in _GENERATIONS.values()}
+        return (kinds | {_H100_KIND: _H100_MEMORY}).get(device.device_kind)
+    return None if stats is None else stats.get("bytes_limit")
 
 
 def _in_short() -> str:
@@ -134,4 +230,4 @@ def _in_short() -> str:
     for each in _GENERATIONS:
         mine = [name for name in names if name.startswith(f"{each}-")]
         ranges.append(f"{mine[0]} to {mine[-1]}")
-    return f"{', '.join(ranges)}; list prints them all"
+    return f"{', '.join(ranges)} or {H100}, or several (2xv4-64, 8xh100); list prints them all"

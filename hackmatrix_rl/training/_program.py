@@ -12,7 +12,7 @@ from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, EnvSpec, Timestep
-from hackmatrix_rl.system import cpu_options
+from hackmatrix_rl.system import cpu_options, is_here
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, State
 from hackmatrix_rl.training.sharding import REPLICATED, constrain, place, replicated_shardings
 
@@ -102,12 +102,15 @@ def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]
     """The options to compile programs for these devices with.
 
     A CPU gets the options that suit this version of jaxlib (`system/_compatibility.py`). Other
-    devices get XLA's own, and so does a JAX with `jax_disable_most_optimizations`. `once` is for a
-    program that runs a single time: compiling is then its whole cost.
+    devices get XLA's own, and so does a JAX with `jax_disable_most_optimizations`. A GPU that is
+    not here can try out no kernels. `once` is for a program that runs a single time: compiling is
+    then its whole cost.
     """
+    device = mesh.devices.flat[0]
+    if device.platform == "gpu" and not is_here(device):
+        return {"xla_gpu_autotune_level": "0"}
     less = jax.config.read("jax_disable_most_optimizations")
-    on_cpu = mesh.devices.flat[0].platform == "cpu"
-    return {} if less or not on_cpu else cpu_options(once=once)
+    return {} if less or device.platform != "cpu" else cpu_options(once=once)
 
 
 def is_shape(leaf: Any) -> bool:

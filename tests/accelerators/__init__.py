@@ -1,1 +1,1 @@
-"""Programs that the TPU's own compiler makes; nothing runs. Needs libtpu."""
+"""Programs that the compilers of TPUs and GPUs make; nothing runs."""

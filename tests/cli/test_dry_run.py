@@ -105,6 +105,7 @@ def test_a_target_is_a_slice_that_there_is_and_only_planned(tmp_path, monkeypatc
     assert_refused(invoke("train", "--target", "v4-64"), "--target v4-64: only plans", "--dry-run")
     unknown = invoke("train", "--dry-run", "--target", "v4-65")
     assert_refused(unknown, "--target v4-65: unknown", "v4-8 to v4-1024", "v5e-1 to v5e-256")
+    assert_refused(invoke("train", "--dry-run", "--target", "9xh100"), "--target 9xh100: unknown")
     resumed = ("--dry-run", "--resume-run", "x", "--target", "v4-8")
     assert_refused(invoke("train", *resumed), "--target v4-8: plans a new run")
     assert {"v4-64", "v5e-4", "v5p-8", "v6e-8", "tpu7x-8"} <= set(
@@ -113,12 +114,18 @@ def test_a_target_is_a_slice_that_there_is_and_only_planned(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(find_spec("libtpu") is not None, reason="the compiler is installed")
-def test_a_target_needs_the_compiler(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "name", "said"),
+    [
+        ("libtpu", "2xv4-16", ("TPU's compiler is not installed", "tpu-plan")),
+        ("jax_cuda13_plugin", "8xh100", ("GPU's compiler is not installed", "gpu-plan")),
+    ],
+)
+def test_a_target_needs_the_compiler(tmp_path, monkeypatch, module, name, said):
+    if find_spec(module) is not None:
+        pytest.skip("the compiler is installed")
     monkeypatch.chdir(tmp_path)
-    assert_refused(
-        invoke(*SLICE), "--target v4-16: the TPU's compiler is not installed", "tpu-plan"
-    )
+    assert_refused(invoke(*SLICE[:-1], name), f"--target {name}", *said)
 
 
 @pytest.fixture

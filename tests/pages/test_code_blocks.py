@@ -56,14 +56,18 @@ VERDICTS = (0, 10, 11)
 ELSEWHERE = {
     "gcloud ": "needs Google Cloud",
     "#SBATCH": "needs SLURM",
+    "--target ": "needs the TPU's compiler, which tests/accelerators has",
     "nox -s": "is what runs this test",
     "hackmatrix-rl play": "waits for a person",
     "hackmatrix-rl ui": "waits for a person",
     "python benchmarks/": "takes minutes, and is no part of the package",
     "python examples/": "is what tests/examples runs",
 }
-EXTRAS = ("gymnasium", "gymnax", "neurogym", "sb3_contrib")
-"""What a block of Python may need and only some sessions have (`nox -s adapters sb3 neurogym`)."""
+EXTRAS = {
+    **{name: name for name in ("gymnasium", "gymnax", "neurogym", "sb3_contrib")},
+    "hm.target": "libtpu",
+}
+"""What a block of Python with a word may need; only some sessions have it."""
 
 
 class Block(NamedTuple):
@@ -214,9 +218,9 @@ def test_commands_for_other_machines_are_known_to_the_command_line(block):
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_python_runs_as_printed(block, environment, tmp_path):
-    missing = [name for name in EXTRAS if name in block.code and find_spec(name) is None]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} is not here: nox -s adapters sb3 neurogym")
+    needed = [module for word, module in EXTRAS.items() if word in block.code]
+    if missing := [module for module in needed if find_spec(module) is None]:
+        pytest.skip(f"{', '.join(missing)} is not here: nox -s adapters sb3 neurogym accelerators")
     script = tmp_path / "block.py"
     script.write_text(block.code, encoding="utf-8")
     shell(f"{shlex.quote(sys.executable)} block.py", environment | {"XLA_FLAGS": ""}, tmp_path)

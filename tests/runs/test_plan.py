@@ -8,7 +8,9 @@ import pytest
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.runs import make_plan
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import _plan, make_plan
+from hackmatrix_rl.system import memory_limit
 from hackmatrix_rl.training import Trainer
 
 SIZES = {"num_envs": 32, "num_steps": 16, "num_minibatches": 2, "update_epochs": 3}
@@ -59,3 +61,38 @@ def test_it_tells_what_is_sent_in_an_update_and_nothing_was_started(plan, traine
     assert sent == pytest.approx(expected, rel=0.01)
     with pytest.raises(ValueError, match="training has not started"):
         _ = trainer.state
+
+
+def test_a_trainer_without_settings_has_the_same_plan(plan, trainer):
+    composed = hm.plan(trainer)
+    assert f"{composed}".splitlines() == composed.lines()
+    ours, theirs = ({line.split()[0]: line for line in each.lines()} for each in (composed, plan))
+    for topic in ("mesh", "observation", "memory", "communication"):
+        assert ours[topic] == theirs[topic]
+    assert ours["steps"].endswith("  512 in an update")
+    assert ours["network"].endswith(f"  MLPActorCritic, {WEIGHTS:,} parameters")
+
+
+def test_a_trainer_that_does_not_fit_is_refused(trainer, monkeypatch):
+    monkeypatch.setattr(_plan, "memory_limit", lambda device: 1000)
+    with pytest.raises(ConfigError, match=r"does not fit: a device needs .* of 1000 bytes. Use fe"):
+        hm.plan(trainer)
+    with pytest.raises(TypeError, match="trainer"):
+        hm.plan(trainer.algorithm)
+
+
+class Elsewhere:
+    """A device of another process, or the description of one."""
+
+    def __init__(self, kind):
+        self.device_kind = kind
+
+    def memory_stats(self):
+        raise jax.errors.JaxRuntimeError("INVALID_ARGUMENT: only for addressable devices")
+
+
+def test_the_memory_of_a_device_that_is_not_here_is_known_by_its_kind():
+    assert memory_limit(Elsewhere("TPU v4")) == 32 * 2**30
+    assert memory_limit(Elsewhere("TPU v5 lite")) == 16 * 2**30
+    assert memory_limit(Elsewhere("something else")) is None
+    assert memory_limit(jax.devices("cpu")[0]) is None

@@ -7,7 +7,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.training.compiled import collectives, estimated_cycles
+from hackmatrix_rl.training.compiled import collectives, estimated_cycles, launches
 
 
 def compiled(function, mesh, spec, shape):
@@ -81,6 +81,67 @@ def test_what_is_started_and_waited_for_counts_once_and_by_what_comes_out():
     (found,) = collectives(program, 2)
     assert found.arrays == (("bf16", (8,)),)
     assert found.sent_bytes == 8
+
+
+BETWEEN_SLICES = """ENTRY %main (a: f32[8]) -> f32[8] {
+  %part = f32[2]{0} reduce-scatter(%a), replica_groups={{0,1,2,3},{4,5,6,7}}, dimensions={0}
+  %send.1 = (f32[2]{0:T(128)}, u32[], token[]) send(%part, %t), channel_id=4, \
+is_host_transfer=true, frontend_attributes={_xla_megascale_target="{1,2}x{0:3}",\
+_xla_megascale_transfer_type="ALL_REDUCE"}
+  %recv.1 = (f32[2]{0:T(128)}, u32[], token[]) recv(%t), channel_id=3, is_host_transfer=true, \
+frontend_attributes={_xla_megascale_transfer_type="ALL_REDUCE"}
+  %sent = token[] send-done(%send.1), channel_id=4, is_host_transfer=true
+  %whole = (f32[2]{0:T(128)}, token[]) recv-done(%recv.1), channel_id=3
+  ROOT %b = f32[8]{0} all-gather(%w), replica_groups={{0,1,2,3},{4,5,6,7}}, dimensions={0}
+}
+"""
+"""As the TPU's compiler writes a sum over two slices."""
+
+
+def test_what_goes_across_slices_is_told_from_what_stays_in_one():
+    found = collectives(BETWEEN_SLICES, 8, slices=2)
+    kinds = [("reduce-scatter", False), ("all-reduce", True), ("all-gather", False)]
+    assert [(each.kind, each.across) for each in found] == kinds
+    (across,) = [each for each in found if each.across]
+    assert (across.devices, across.arrays) == (2, (("f32", (2,)),))
+    assert across.sent_bytes == 2 * 1 / 2 * 8
+
+
+GPU = """HloModule jit_program, is_scheduled=true
+
+%fused (p: f32[8]) -> f32[8] {
+  %inside = f32[8]{0} copy(%p)
+  ROOT %root = f32[8]{0} add(%inside, %inside)
+}
+
+%step (s: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %loop_add_fusion = f32[8]{0} fusion(%part), kind=kLoop, calls=%fused
+  %gemm = (f32[8]{0}, s8[4]{0}) custom-call(%loop_add_fusion), custom_call_target="__cublas$gemm"
+  %part = f32[8]{0} get-tuple-element(%s), index=1
+}
+
+%goes_on (s: (s32[], f32[8])) -> pred[] {
+  ROOT %found = pred[] get-tuple-element(%s), index=0
+}
+
+%search (s: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %wrapped = f32[8]{0} fusion(%part), kind=kLoop, calls=%fused
+}
+
+ENTRY %main (given: f32[8]) -> f32[8] {
+  %steps = (s32[], f32[8]) while(%a), condition=%goes_on, body=%step, \
+backend_config={"known_trip_count":{"n":"16"}}
+  %finds = (s32[], f32[8]) while(%b), condition=%goes_on, body=%search
+  ROOT %out = f32[8]{0} copy(%x)
+}
+"""
+"""As the GPU's compiler writes: each fusion is a kernel, and so is what calls a library."""
+
+
+def test_a_gpus_kernels_count_as_often_as_loops_start_them():
+    found = launches(GPU)
+    assert found.kernels == 16 * 2 + 1 + 1
+    assert found.asking_loops == 1
 
 
 TPU = """HloModule jit_program, is_scheduled=true

@@ -1,4 +1,4 @@
-"""Facts about a compiled program: its collectives, its estimated cycles and its memory."""
+"""Facts about a compiled program: its collectives, its cost on an accelerator and its memory."""
 
 import math
 import re
@@ -18,6 +18,10 @@ _KINDS = (
 )
 # `f32[8]{0} all-reduce(`; an asynchronous one is `-start(`, and later `-done(`.
 _COLLECTIVE = re.compile(rf"= (?P<result>.*?) (?P<kind>{'|'.join(_KINDS)})(?P<start>-start)?\(")
+# What slices of TPUs send each other is sent by their hosts; each device gives its part of it.
+_ACROSS = re.compile(
+    r"= \((?P<result>.*?), u32\[\].* send\(.*_xla_megascale_transfer_type=\"(?P<kind>\w+)\""
+)
 _HEADER = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
 _CALLED = re.compile(
     r"\b(?:calls|to_apply|body|condition|branch_computations|called_computations|"
@@ -26,6 +30,10 @@ _CALLED = re.compile(
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _CONDITION = re.compile(r"\bcondition=%?([\w.\-]+)")
 _BELOW = re.compile(r"ROOT .* compare\(%[\w.\-]+, %([\w.\-]+)\), direction=LT")
+_FUSION = re.compile(r" fusion\(")
+_KERNEL = re.compile(
+    r"[\]})] (?:fusion|custom-call|copy|copy-start|sort|scatter|dot|convolution)\("
+)
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _ARRAY = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\]")
 
@@ -37,15 +45,17 @@ class Collective:
     Attributes:
         kind: `all-reduce`, `all-gather` ...
         arrays: dtype and shape of each result on a device.
-        devices: number of devices in a group.
+        devices: number of devices in a group; of slices, if it goes across them.
         times: how often the program runs it. A loop counts all its rounds if their number stands
             in the program, otherwise one (the updates of a dispatch).
+        across: whether it goes across slices of TPUs, over the network of the data centre.
     """
 
     kind: str
     arrays: tuple[tuple[str, tuple[int, ...]], ...]
     devices: int
     times: int
+    across: bool = False
 
     @property
     def result_bytes(self) -> int:
@@ -70,21 +80,22 @@ class Collective:
         return factor * self.result_bytes * self.times
 
 
-def collectives(program: str, devices: int) -> list[Collective]:
+def collectives(program: str, devices: int, slices: int = 1) -> list[Collective]:
     """The collective operations of the text of a compiled program (`Compiled.as_text`).
 
-    A program that is only lowered has no collectives yet. `devices` is the number that run it.
+    A program that is only lowered has no collectives yet. `devices` is the number that run it, on
+    so many `slices` of TPUs.
     """
-    return [
-        Collective(
-            kind=match["kind"],
-            arrays=_results(match["result"], match["kind"], bool(match["start"])),
-            devices=_group_size(line, devices),
-            times=times,
-        )
-        for line, times in _instructions(program)
-        if (match := _COLLECTIVE.search(line)) is not None
-    ]
+    found = []
+    for line, times in _instructions(program):
+        if (match := _COLLECTIVE.search(line)) is not None:
+            arrays = _results(match["result"], match["kind"], bool(match["start"]))
+            found.append(Collective(match["kind"], arrays, _group_size(line, devices), times))
+        elif (match := _ACROSS.search(line)) is not None:
+            kind = match["kind"].lower().replace("_", "-")
+            arrays = _results(match["result"], kind, False)
+            found.append(Collective(kind, arrays, slices, times, across=True))
+    return found
 
 
 def estimated_cycles(program: str) -> int | None:
@@ -104,13 +115,46 @@ def estimated_cycles(program: str) -> int | None:
     return sum(found) if found else None
 
 
-def _instructions(program: str) -> Iterator[tuple[str, int]]:
+@dataclass(frozen=True)
+class Launches:
+    """What a GPU's program asks of the machine.
+
+    Attributes:
+        kernels: how often it starts a kernel, or a library's; loops count as for
+            `Collective.times`.
+        asking_loops: loops without a fixed number of rounds. After each of their rounds the host
+            reads whether to go on.
+    """
+
+    kernels: int
+    asking_loops: int
+
+
+def launches(program: str) -> Launches:
+    """The launches of a program that a GPU's compiler made.
+
+    Args:
+        program: text of the compiled program (`jax.stages.Compiled.as_text`).
+    """
+    lines, _ = _computations(program)
+    kernels = sum(
+        times
+        for line, times in _instructions(program, into_fusions=False)
+        if _KERNEL.search(line) is not None
+    )
+    loops = [line for each in lines.values() for line in each if " while(" in line]
+    return Launches(kernels, sum(_TRIPS.search(line) is None for line in loops))
+
+
+def _instructions(program: str, *, into_fusions: bool = True) -> Iterator[tuple[str, int]]:
     """The line of each instruction, and how often the program runs it."""
     lines, entry = _computations(program)
 
     def walk(name: str, times: int) -> Iterator[tuple[str, int]]:
         for line in lines[name]:
             yield line, times
+            if not into_fusions and _FUSION.search(line) is not None:
+                continue
             rounds = times * _rounds(line, lines)
             for called in _called(line):
                 yield from walk(called, rounds)

@@ -17,6 +17,7 @@ from ._mesh import most_devices as most_devices
 from ._mesh import on_each_device as on_each_device
 from ._mesh import parse_mesh as parse_mesh
 from ._mesh import single_device as single_device
+from ._mesh import slices_of as slices_of
 from ._mesh import specs_of as specs_of
 from ._placement import bytes_per_device as bytes_per_device
 from ._placement import check_offload as check_offload

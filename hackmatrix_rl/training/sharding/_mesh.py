@@ -10,12 +10,14 @@ parameter models".
 
 import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
+from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
 from hackmatrix_rl.errors import ArgumentError, instance
@@ -107,12 +109,43 @@ def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
             f"auto.{more}",
             mesh=text,
         )
-    return jax.make_mesh(
-        tuple(lengths.values()),
-        tuple(lengths),
-        axis_types=(AxisType.Auto,) * len(AXES),
-        devices=devices[:wanted],
-    )
+    placed = _placed(lengths, devices[:wanted], text)
+    return Mesh(placed, tuple(lengths), axis_types=(AxisType.Auto,) * len(AXES))
+
+
+def _placed(lengths: Mapping[str, int], devices: Sequence[jax.Device], text: str) -> np.ndarray:
+    """The devices in the shape of a mesh; neighbours in the network of TPUs stay neighbours.
+
+    The network between slices is slow, so slices lie along `data`, which sends least.
+    """
+    slices = slices_of(devices)
+    data, fsdp = lengths[DATA], lengths[FSDP]
+    if data % slices:
+        raise ArgumentError(
+            f"{{mesh}}: there are {slices} slices, over which only data can go. Use a multiple of "
+            f"{slices} for data.",
+            mesh=text,
+        )
+    try:
+        if slices == 1:
+            return mesh_utils.create_device_mesh(
+                (data, fsdp), devices, allow_split_physical_axes=True
+            )
+        return mesh_utils.create_hybrid_device_mesh(
+            (data // slices, fsdp), (slices, 1), devices, allow_split_physical_axes=True
+        )
+    except (AssertionError, ValueError) as error:  # a part of a slice that is no block
+        raise ArgumentError(
+            f"{{mesh}}: no {len(devices)} of these TPUs form a block of the network between them. "
+            "Use auto, or half or a quarter of the devices.",
+            mesh=text,
+        ) from error
+
+
+def slices_of(devices: Iterable[jax.Device]) -> int:
+    """The number of TPU slices that devices are on; 1 for devices of other kinds."""
+    # GPUs have the attribute, too, but for the hosts that a fast network connects.
+    return len({getattr(each, "slice_index", 0) for each in devices if each.platform == "tpu"}) or 1
 
 
 def mesh_of(given: Mesh | str | None) -> Mesh:

@@ -1,0 +1,135 @@
+"""`train --dry-run --target SLICE --launcher FILE`: the script for all hosts of a slice."""
+
+import os
+import subprocess
+from types import SimpleNamespace
+
+import jax
+import pytest
+
+from hackmatrix_rl.system import Target
+
+from .commands import assert_refused, done, invoke
+
+GCLOUD = """#!/bin/sh
+for each in "$@"; do printf '%s|' "$each" >> calls; done; echo >> calls
+case "$*" in *describe*) exit 1 ;; esac
+"""
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    """`hackmatrix-rl train --dry-run` with a plan that is not compiled; hosts by slice's name."""
+    monkeypatch.chdir(tmp_path)
+    hosts = {"v4-8": 1, "v4-64": 8, "v5e-16": 4, "tpu7x-8": 1, "2xv4-8": 2}
+
+    def target(name):
+        found = Target(name, tuple(jax.devices()), 2**40)
+        object.__setattr__(found, "hosts", hosts[name])
+        return found
+
+    monkeypatch.setattr("hackmatrix_rl.system.target", target)
+    told = SimpleNamespace(lines=lambda: ["the plan"])
+    monkeypatch.setattr("hackmatrix_rl.cli._task.plan_for", lambda *_, **__: told)
+    return lambda *arguments: ("train", "--preset", "debug", "--dry-run", *arguments)
+
+
+def called(tmp_path, script, **variables):
+    """What a script asks of gcloud, a list of arguments for each call, and how it ended."""
+    programs = tmp_path / "bin"
+    programs.mkdir(exist_ok=True)
+    (programs / "gcloud").write_text(GCLOUD)
+    (programs / "gcloud").chmod(0o755)
+    (tmp_path / "calls").write_text("")
+    path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["bash", script],
+        cwd=tmp_path,
+        env=path | variables,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    calls = [line.split("|")[3:-1] for line in (tmp_path / "calls").read_text().splitlines()]
+    return calls, ended
+
+
+WHERE = {"PACKAGE": "git+https://x/y", "ZONE": "us-central2-b"}
+
+
+def test_the_script_makes_the_slice_and_trains_on_every_host(plan, tmp_path):
+    (tmp_path / "mine.toml").write_text("num_envs = 16\n")
+    flags = ("--config", "mine.toml", "--mesh", "data=8", "--no-wandb", "--width", "none")
+    result = done(*plan("--target", "v4-64", "--launcher", "go.sh", *flags))
+    assert result.stdout.endswith("the plan\nWrote go.sh, which starts this training there\n")
+    calls, ended = called(tmp_path, "go.sh", **WHERE, CHECKPOINTS="gs://b/x")
+    assert ended.returncode == 0, ended.stderr
+    described, created, copied, installed, trained = calls
+    assert described == ["describe", "hackmatrix-rl-v4-64", "--zone", "us-central2-b"]
+    assert created[:2] == ["create", "hackmatrix-rl-v4-64"]
+    assert created[2:6] == ["--accelerator-type", "v4-64", "--version", "tpu-ubuntu2204-base"]
+    assert copied[:3] == ["scp", "mine.toml", "hackmatrix-rl-v4-64:"]
+    assert "'hackmatrix-rl[tpu] @ git+https://x/y'" in installed[4]
+    assert trained[:4] == ["ssh", "hackmatrix-rl-v4-64", "--worker=all", "--command"]
+    program, command, *options = trained[4].split()
+    assert (program, command) == ("~/.local/bin/hackmatrix-rl", "train")
+    options.remove("--no-wandb")
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    assert given == {
+        **{"--preset": "debug", "--config": "mine.toml", "--mesh": "data=8", "--width": "none"},
+        **{"--run-dir": "'runs/hackmatrix-rl-v4-64'", "--checkpoint-dir": "'gs://b/x'"},
+    }
+
+
+def test_after_a_preemption_it_resumes(plan, tmp_path):
+    done(*plan("--target", "v5e-16", "--launcher", "go.sh", "--run-dir", "runs/a b", "--seed", 3))
+    resumed, _ = called(tmp_path, "go.sh", **WHERE, CHECKPOINTS="gs://b/x", RESUME="1", NAME="n")
+    assert resumed[1][2:6] == [
+        *("--accelerator-type", "v5litepod-16", "--version", "v2-alpha-tpuv5-lite")
+    ]
+    command = resumed[-1][4].partition(" ")[2]
+    assert command == "train --resume-run 'runs/a b' --checkpoint-dir 'gs://b/x'"
+
+
+def test_several_hosts_ask_for_checkpoints_that_all_see(plan, tmp_path):
+    done(*plan("--target", "v4-64", "--launcher", "many.sh"))
+    calls, ended = called(tmp_path, "many.sh", **WHERE)
+    assert (calls, ended.returncode != 0) == ([], True)
+    assert "CHECKPOINTS: a folder that all hosts see" in ended.stderr
+    done(*plan("--target", "v4-8", "--launcher", "one.sh"))
+    calls, ended = called(tmp_path, "one.sh", **WHERE)
+    assert "--checkpoint-dir" not in calls[-1][4]
+    done(*plan("--target", "v4-64", "--launcher", "given.sh", "--checkpoint-dir", "gs://b/y"))
+    calls, ended = called(tmp_path, "given.sh", **WHERE)
+    assert calls[-1][4].endswith(" --checkpoint-dir 'gs://b/y'")
+
+
+def test_a_launcher_that_cannot_be_is_refused_before_anything_compiles(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.cli._task.plan_for", None)
+    (tmp_path / "there.sh").write_text("mine")
+    go = ("--launcher", "go.sh")
+    for arguments, said in [
+        ((*go,), "--launcher go.sh: needs --target"),
+        (("--target", "v4-8", "--launcher", "go.yaml"), "go.yaml: it is a shell script"),
+        (("--target", "v4-8", "--launcher", "there.sh"), "there.sh: exists already"),
+        (("--target", "v4-8", "--launcher", "no/go.sh"), "no/go.sh: there is no folder no"),
+        (("--target", "tpu7x-8", *go), "go.sh: starts one slice of v4, v5e, v5p, v6e"),
+        (("--target", "2xv4-8", *go), "go.sh: starts one slice"),
+    ]:
+        assert_refused(invoke(*plan(*arguments)), said)
+    assert (tmp_path / "there.sh").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--coordinator", "host:1"),
+        ("--num-processes", "2"),
+        ("--process-id", "0"),
+        ("--connect-timeout", "9"),
+    ],
+)
+def test_one_process_plans_for_all_hosts(plan, option, value):
+    said = f"{option} {value}: one process plans for all hosts of --target v4-64"
+    assert_refused(invoke(*plan("--target", "v4-64", option, value)), said, f"Leave {option} out")
