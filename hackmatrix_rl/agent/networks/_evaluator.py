@@ -21,6 +21,7 @@ from hackmatrix_rl.agent.networks._actor_critic import (
 )
 from hackmatrix_rl.agent.networks._added_heads import AuxiliaryHead
 from hackmatrix_rl.agent.precision import accumulate_in_float32
+from hackmatrix_rl.batching import is_dense
 
 Step = tuple[
     Float32[Array, "batch num_actions"], Float32[Array, " batch"], PyTree[Array], PyTree[Array]
@@ -166,8 +167,15 @@ def unroll_steps(
     if not recompute and not jax.tree.leaves(carry):
         # The steps are independent: one flat batch makes each layer one matrix product.
         # Environments come first in it, so that it stays cut over devices as they are.
-        flat = flat_rows(observations)
+        # Within one device of a TPU, nothing needs to be turned.
+        turned = not is_dense()
+        if turned:
+            flat = flat_rows(observations)
+        else:
+            flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
         output, _ = jax.vmap(call, in_axes=(0, None))(flat, carry)
+        if not turned:
+            return jax.tree.map(lambda leaf: leaf.reshape(num_steps, batch, *leaf.shape[1:]), output)
         return jax.tree.map(
             lambda leaf: jnp.swapaxes(leaf.reshape(batch, num_steps, *leaf.shape[1:]), 0, 1), output
         )
