@@ -106,16 +106,24 @@ def estimated_cycles(program: str) -> int | None:
 
 def _instructions(program: str) -> Iterator[tuple[str, int]]:
     """The line of each instruction, and how often the program runs it."""
+    return ((line, math.prod(loops)) for line, loops in instructions(program))
+
+
+def instructions(program: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The line of each instruction of a program, and the rounds of the loops around it.
+
+    The outermost loop is first. Rounds whose number is not known are 1.
+    """
     lines, entry = _computations(program)
 
-    def walk(name: str, times: int) -> Iterator[tuple[str, int]]:
+    def walk(name: str, loops: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
         for line in lines[name]:
-            yield line, times
-            rounds = times * _rounds(line, lines)
+            yield line, loops
+            inside = (*loops, _rounds(line, lines)) if " while(" in line else loops
             for called in _called(line):
-                yield from walk(called, rounds)
+                yield from walk(called, inside)
 
-    return walk(entry, 1)
+    return walk(entry, ())
 
 
 def _rounds(line: str, lines: dict[str, list[str]]) -> int:
