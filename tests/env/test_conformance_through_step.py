@@ -14,6 +14,7 @@ from game.sampling import draw_answers, position_names, recorded_answers
 from game.setup_checker import setup_problems
 from game.statistics import compare_labels, deviations
 
+from batching.devices import traced_as_on
 from env.stepping import MAX_STEPS, Stepper, Transitions, step_all
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, TERM_NAMES, Program, from_arrays, to_arrays
 
@@ -21,9 +22,11 @@ from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, TERM_NAMES, Program, from_
 pytestmark = pytest.mark.usefixtures("optimized")
 
 
-@pytest.fixture(scope="module")
-def stepper():
-    return Stepper()
+@pytest.fixture(scope="module", params=["cpu", pytest.param("tpu", marks=pytest.mark.nightly)])
+def stepper(request):
+    """`HackMatrix.step` as it is computed on a CPU, and as on a TPU."""
+    with traced_as_on(request.param):
+        yield Stepper()
 
 
 @pytest.fixture(scope="module")
