@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--target", default="v4-8", help="the slice; default: v4-8")
     parser.add_argument("--games", type=int, default=GAMES, help=f"a device; default: {GAMES}")
     parser.add_argument(
-        "--set", default={}, type=json.loads, metavar="JSON", help='settings: \'{"network": "gru"}\''
+        "--set", default={}, type=json.loads, metavar="JSON", help='such as {"network": "gru"}'
     )
     parser.add_argument("--top", type=int, default=20, help="instructions of each step to print")
     parser.add_argument("--save", type=Path, help="write the text of the program here")
@@ -64,18 +64,17 @@ def main() -> None:
     found = estimates(program, within="hackmatrix_rl/")
     if not found:
         parser.error("this program has no estimates: it is not of a TPU's compiler")
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("jax", "libtpu"))
+    packages = "jax", "libtpu"
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     print(
-        f"estimated cycles of {config.named_network} in {config.precision}, {options.games:,} games "
-        f"on each device of {options.target}; {versions}"
+        f"estimated cycles of {config.named_network} in {config.precision}, "
+        f"{options.games:,} games on each device of {options.target}; {versions}"
     )
     for name, rounds in steps.items():
         _print_step(name, rounds, found, _without_estimate(program, rounds), options.top)
 
 
-def _print_step(
-    name: str, rounds: int, found: Sequence[Estimate], unknown: int, top: int
-) -> None:
+def _print_step(name: str, rounds: int, found: Sequence[Estimate], unknown: int, top: int) -> None:
     """A table of one step, which is a round of the loop with so many rounds in an update."""
     inside = [each for each in found if _is_in(each.loops, rounds)]
     cycles = sum(each.total for each in inside) // rounds

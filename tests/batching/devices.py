@@ -12,6 +12,6 @@ from hackmatrix_rl.batching import _device
 def traced_as_on(platform):
     """Traces programs as they are for this kind of device; they still run on what is here."""
     jax.clear_caches()  # traced programs are kept, and the mock is no part of their keys
-    with mock.patch.object(_device, "_platform", lambda: platform):
+    with mock.patch.object(_device, "_platform", return_value=platform):
         yield
     jax.clear_caches()

@@ -6,6 +6,7 @@ All transitions go through it in one shuffled order, so that in every batch game
 
 import numpy as np
 import pytest
+from batching.devices import traced_as_on
 from game.new_game_features import features
 from game.outcomes import Labels, compare_outcomes, questions
 from game.recordings import CONFIG, Arrays, canonical, differences, load, report, rows
@@ -14,7 +15,6 @@ from game.sampling import draw_answers, position_names, recorded_answers
 from game.setup_checker import setup_problems
 from game.statistics import compare_labels, deviations
 
-from batching.devices import traced_as_on
 from env.stepping import MAX_STEPS, Stepper, Transitions, step_all
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, TERM_NAMES, Program, from_arrays, to_arrays
 

@@ -24,6 +24,7 @@ from hackmatrix_rl.agent.networks._layers import (
     plus_bias,
     rectified,
 )
+from hackmatrix_rl.batching import is_dense
 from hackmatrix_rl.env import EnvSpec, Features
 
 KERNEL = 3
@@ -170,13 +171,13 @@ class ConvActorCritic(TrunkActorCritic):
         features = self.encode(observation)
         assert features.grid is not None  # checked at construction
         board = self.cell(features.grid)
-        if self.convolutions:
+        if is_dense() and not self.convolutions:
+            cells = rectified(board)
+        else:
             board = jax.nn.relu(board)
             for convolution in self.convolutions:
                 board = board + convolution(board).astype(board.dtype)
             cells = board.ravel()
-        else:
-            cells = rectified(board)
         hidden = jnp.concatenate([cells, features.flat.astype(board.dtype)])
         for layer in self.dense:
             hidden = jax.nn.relu(layer(hidden))

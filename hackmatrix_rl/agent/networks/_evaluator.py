@@ -166,16 +166,15 @@ def unroll_steps(
     num_steps, batch = done.shape
     if not recompute and not jax.tree.leaves(carry):
         # The steps are independent: one flat batch makes each layer one matrix product.
-        # Environments come first in it, so that it stays cut over devices as they are.
-        # Within one device of a TPU, nothing needs to be turned.
-        turned = not is_dense()
-        if turned:
-            flat = flat_rows(observations)
-        else:
+        if is_dense():
+            # Within one device, and turning arrays costs a TPU as much as a layer.
             flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
-        output, _ = jax.vmap(call, in_axes=(0, None))(flat, carry)
-        if not turned:
-            return jax.tree.map(lambda leaf: leaf.reshape(num_steps, batch, *leaf.shape[1:]), output)
+            output, _ = jax.vmap(call, in_axes=(0, None))(flat, carry)
+            return jax.tree.map(
+                lambda leaf: leaf.reshape(num_steps, batch, *leaf.shape[1:]), output
+            )
+        # Environments come first in it, so that it stays cut over devices as they are.
+        output, _ = jax.vmap(call, in_axes=(0, None))(flat_rows(observations), carry)
         return jax.tree.map(
             lambda leaf: jnp.swapaxes(leaf.reshape(batch, num_steps, *leaf.shape[1:]), 0, 1), output
         )

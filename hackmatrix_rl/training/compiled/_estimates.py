@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from hackmatrix_rl.training.compiled._collectives import instructions
 
-_ESTIMATE = re.compile(r'%(?P<name>\S+) = (?P<result>.*?) [\w\-]+\(.*"estimated_cycles":"(?P<n>\d+)"')
+_ESTIMATE = re.compile(
+    r'%(?P<name>\S+) = (?P<result>.*?) [\w\-]+\(.*"estimated_cycles":"(?P<cycles>\d+)"'
+)
 _FRAME = re.compile(r"\bstack_frame_id=(\d+)")
 _OPERATION = re.compile(r'\bop_name="([^"]*)"')
 
@@ -57,7 +59,7 @@ def estimates(program: str, *, within: str = "") -> list[Estimate]:
             Estimate(
                 name=match["name"],
                 result=match["result"],
-                cycles=int(match["n"]),
+                cycles=int(match["cycles"]),
                 loops=loops,
                 operation="" if operation is None else operation[1],
                 source=() if frame is None else source(int(frame[1])),
