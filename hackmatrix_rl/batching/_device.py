@@ -29,7 +29,11 @@ def _platform() -> str:
 
 
 def games_innermost(batch: Tree) -> Tree:
-    """The arrays `[games, n]` of a batch, in memory `[n, games]` where that is faster."""
+    """The arrays `[games, n]` of a batch, in memory `[n, games]` where that is faster.
+
+    They must not be results of a program as they are: the next program that JAX hands such an array
+    reads it in the usual order.
+    """
     if not is_dense():
         return batch
 

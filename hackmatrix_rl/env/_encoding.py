@@ -1,5 +1,6 @@
 """Float encodings of an observation: the classic one (rules, section 10) and the default one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -110,7 +111,7 @@ def encode_cells(
         channels = (*channels, Channel())
         table, need, last = [*table, BitField(0, 0)], [*need, [(BitField(0, 1), 1)]], [*last, True]
 
-    def row(values: list[float], dtype: DTypeLike) -> np.ndarray:
+    def row(values: Sequence[float], dtype: DTypeLike) -> np.ndarray:
         return np.array([values], dtype)
 
     mask = row([sum(field.mask for field, _ in each) for each in need], np.uint32)

@@ -157,7 +157,7 @@ class HackMatrix(Environment):
         By the rules, an illegal action ends the episode. So does a number that is not an action.
         """
         check_actions(actions, keys)
-        return games_innermost(jax.vmap(self._step)(games_innermost(state), actions, keys))
+        return jax.vmap(self._step)(games_innermost(state), actions, keys)
 
     @eqx.filter_jit  # traced once, however many programs contain it
     def _begin(self, game: State) -> tuple[HackMatrixState, Timestep]:
