@@ -20,6 +20,7 @@ from hackmatrix_rl.agent._collector_state import (
 from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of, reset_carry
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.batching import is_dense, sparse_cond
 from hackmatrix_rl.env import Environment, Timestep
 
 Fields = dict[str, PyTree[Array]]
@@ -281,6 +282,22 @@ def _bootstrap_value(
     nothing = jnp.zeros_like(timestep.reward)
     if not environment.truncates:
         return nothing
+    arrays, code = eqx.partition(policy, eqx.is_array)
+    seen = timestep.last_observation, timestep.last_mask, carry
+
+    def value_of(_: Array, given: Any) -> Float32[Array, ""]:
+        (observation, mask, carry), arrays = given
+        logits, value, _ = eqx.combine(arrays, code)(observation, carry)
+        return choice.state_value(logits, value, mask)
+
+    if is_dense():  # all other computations are so fast that the network's on all games would count
+
+        def one(truncated: Bool[Array, ""], seen: Any, arrays: Any) -> Float32[Array, ""]:
+            return sparse_cond(
+                truncated, value_of, jnp.float32(0), (seen, arrays), share=32, gather=True
+            )
+
+        return jax.vmap(one, in_axes=(0, 0, None))(timestep.truncated, seen, arrays)
 
     def evaluate() -> Float32[Array, " num_envs"]:
         logits, value, _ = jax.vmap(policy)(timestep.last_observation, carry)

@@ -15,6 +15,8 @@ from ._bits import right as right
 from ._bits import select as select
 from ._bits import size_of as size_of
 from ._bits import union as union
+from ._device import games_innermost as games_innermost
+from ._device import is_dense as is_dense
 from ._hashed_random import Chance as Chance
 from ._hashed_random import below as below
 from ._hashed_random import random_bit as random_bit
@@ -23,6 +25,8 @@ from ._packed import Flag as Flag
 from ._packed import Number as Number
 from ._packed import Packed as Packed
 from ._packed import fields as fields
+from ._rows import read_row as read_row
+from ._rows import write_row as write_row
 from ._sparse import Chunk as Chunk
 from ._sparse import first_indices as first_indices
 from ._sparse import first_success as first_success

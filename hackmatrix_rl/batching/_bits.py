@@ -35,7 +35,10 @@ def only_first(flags: Bool[Array, " n"]) -> Bool[Array, " n"]:
 
 def ranks(flags: Bool[Array, " n"]) -> Int32[Array, " n"]:
     """How many flags are set before each place."""
-    places = np.arange(flags.shape[-1])
+    count = flags.shape[-1]
+    if count <= 32:
+        return size_of(union(jnp.where(flags, ONE_BIT[:count], 0)) & (ONE_BIT[:count] - 1))
+    places = np.arange(count)
     earlier = places[None, :] < places[:, None]
     return jnp.sum(flags[None, :] & earlier, axis=1, dtype=jnp.int32)
 

@@ -18,6 +18,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int32, PyTree
 
 from hackmatrix_rl.batching._bits import ONE_BIT, materialize, nth_bit, size_of, words_of_flags
+from hackmatrix_rl.batching._device import games_innermost, is_dense
 
 _MOST_PAIRED = 4096  # words to compare in pairs: 16 MB of pairs, 131,072 games
 
@@ -111,7 +112,7 @@ def sparse_while_loop(
     """
 
     def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
-        widths = [max(1, size // share) for share in shares]
+        widths = [size] if is_dense() else [max(1, size // share) for share in shares]
         for width, next_width in zip(widths, [*widths[1:], 0], strict=True):
             carry = _work_off(keep_going, body, carry, operands, size, width, next_width)
         return carry
@@ -126,11 +127,12 @@ def sparse_cond(
     operands: Operands,
     *,
     share: int,
+    gather: bool | None = None,
 ) -> Carry:
     """`function(value, operands)` if `condition` holds, else `value`.
 
     Under `jax.vmap` the function runs only on the games whose condition holds, in buffers
-    of the batch size divided by `share`.
+    of the batch size divided by `share`; `gather` as in `one_round_loop`.
     """
     _, result = one_round_loop(
         lambda carry, _: carry[0],
@@ -138,6 +140,7 @@ def sparse_cond(
         (condition, value),
         operands,
         share=share,
+        gather=gather,
     )
     return result
 
@@ -150,15 +153,18 @@ def one_round_loop(
     *,
     share: int,
     least: int = 1,
+    gather: bool | None = None,
 ) -> Carry:
     """`sparse_while_loop` for a loop that few games enter and that most leave after one round.
 
     In a batch, each bufferful of games goes through one round and is written back. `share` is the
     buffer's width as a divisor of the batch, `least` the width below which a round takes hardly
-    less time.
+    less time. `gather` is whether there are buffers; `None`: unless the device `is_dense`.
     """
 
     def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
+        if is_dense() if gather is None else not gather:
+            return _work_off(keep_going, body, carry, operands, size, size, 0)
         width = min(size, max(least, size // share))
         return _in_buffers(
             jax.vmap(keep_going), carry, operands, size, width, 0,
@@ -266,7 +272,7 @@ def _work_off(
 
         def one_round(state: tuple[Bool[Array, " width"], Carry]) -> PyTree:
             going, part = state
-            changed = jax.vmap(body)(part, given)
+            changed = games_innermost(jax.vmap(body)(games_innermost(part), given))
             part = jax.tree.map(lambda new, old: _where(going, new, old), changed, part)
             return wants(part), part
 

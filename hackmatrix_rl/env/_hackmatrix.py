@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.batching import Chance, materialize, one_round_loop, select
+from hackmatrix_rl.batching import Chance, games_innermost, materialize, one_round_loop, select
 from hackmatrix_rl.env._encoding import observe
 from hackmatrix_rl.env._environment import (
     LEARNED_RETURN,
@@ -172,7 +172,7 @@ class HackMatrix(Environment):
         By the rules, an illegal action ends the episode. So does a number that is not an action.
         """
         check_actions(actions, keys)
-        return jax.vmap(self._step)(state, actions, keys)
+        return jax.vmap(self._step)(games_innermost(state), actions, keys)
 
     @eqx.filter_jit  # traced once, however many programs contain it
     def _begin(

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import fields, sparse_cond
+from hackmatrix_rl.batching import fields, is_dense, masked, sparse_cond
 from hackmatrix_rl.game import (
     NUM_CELLS,
     Board,
@@ -152,7 +152,7 @@ def _things(position: Position, *, is_rare: bool) -> UInt32[Array, "36"]:
             Transmissions(transmissions.words[:some]), show
         )
 
-    if is_rare:
+    if is_rare or is_dense():
         return look(None, given)
     crowded = enemies.present[_FEW:].any() | transmissions.present[_FEW:].any()
     return sparse_cond(
@@ -165,45 +165,48 @@ def _enemies(
 ) -> UInt32[Array, "36"]:
     """The fields of the visible enemies, and of the last-known cells of hidden cryptogs."""
     row, column = row_and_column(player_cell)
-    in_sight = (row | column).has(enemies.cell) | show
-    hidden = (enemies.type == EnemyType.CRYPTOG) & ~in_sight
+    in_sight = row | column
+    first = Enemies(_first_by_cell(enemies))
+    hidden = first.present & (first.type == EnemyType.CRYPTOG) & ~(in_sight.to_array() | show)
     look = (
-        CELL["enemy"].placed(enemies.type + 1)
-        | CELL["enemy_hp"].placed(enemies.hp)
-        | CELL["enemy_stunned"].placed(enemies.stunned)
-        | CELL["enemy_from_siphon"].placed(enemies.spawned_from_siphon)
+        CELL["enemy"].placed(first.type + 1)
+        | CELL["enemy_hp"].placed(first.hp)
+        | CELL["enemy_stunned"].placed(first.stunned)
+        | CELL["enemy_from_siphon"].placed(first.spawned_from_siphon)
     )
-    shown = _first_by_cell(enemies, jnp.where(hidden, jnp.uint32(0), look))
-
-    hints = CellSet.of_cells(enemies.last_known, _leads(enemies) & hidden)
+    hints = CellSet.of_cells(first.last_known, hidden)
+    shown = jnp.where(first.present & ~hidden, look, jnp.uint32(0))
     return shown | CELL["last_known"].placed(hints.to_array())
 
 
 def _transmissions(transmissions: Transmissions, show: Bool[Array, ""]) -> UInt32[Array, "36"]:
     """The fields of the transmissions; with their types while SHOW is active."""
     turns = jnp.minimum(transmissions.turns_remaining, CELL["transmission"].largest)
-    kind = jnp.where(show, transmissions.type + 1, 0)
-    look = CELL["transmission"].placed(turns) | CELL["transmission_type"].placed(kind)
-    return _first_by_cell(transmissions, look)
+    first = Transmissions(_first_by_cell(transmissions.replace(turns_remaining=turns)))
+    kind = jnp.where(show, first.type + 1, 0)
+    look = CELL["transmission"].placed(first.turns_remaining)
+    look = look | CELL["transmission_type"].placed(kind)
+    return jnp.where(first.present, look, jnp.uint32(0))
 
 
-def _first_by_cell(slots: Slots, look: UInt32[Array, " n"]) -> UInt32[Array, "36"]:
-    """The fields of the first present slot of each cell; 0 for a cell without one."""
+_RECORD = 24
+"""The bits that the word of an enemy, or of a transmission that is soon due, takes at most."""
+
+
+def _first_by_cell(slots: Slots) -> UInt32[Array, "36"]:
+    """The word of the first present slot of each cell; 0 for a cell without one."""
     cells = np.arange(NUM_CELLS, dtype=np.int32)
-    if slots.size > _FEW:
-        here = (cells[:, None] == slots.cell[None, :]) & _leads(slots)[None, :]
-        return jnp.max(jnp.where(here, look[None, :], jnp.uint32(0)), axis=1)
-    # A few slots are faster one by one: their axis is too short for vector instructions.
-    cell = jnp.where(slots.present, slots.cell, -1)
-    shown = jnp.zeros(NUM_CELLS, jnp.uint32)
-    for slot in reversed(range(slots.size)):  # the first one writes last
-        shown = jnp.where(cells == cell[slot], look[slot], shown)
-    return shown
-
-
-def _leads(slots: Slots) -> Bool[Array, " n"]:
-    """The present slots that come first on their cells."""
-    number = np.arange(slots.size)
-    earlier = (number[None, :] < number[:, None]) & slots.present[None, :]
-    behind = ((slots.cell[None, :] == slots.cell[:, None]) & earlier).any(axis=1)
-    return slots.present & ~behind
+    words = jnp.where(slots.present, slots.words, jnp.uint32(0))
+    if slots.size <= _FEW and not is_dense():
+        # A few slots are faster one by one: their axis is too short for vector instructions.
+        cell = jnp.where(slots.present, slots.cell, -1)
+        found = jnp.zeros(NUM_CELLS, jnp.uint32)
+        for slot in reversed(range(slots.size)):  # the first one writes last
+            found = jnp.where(cells == cell[slot], words[slot], found)
+        return found
+    # The first slot has the largest number above its word.
+    numbers = np.arange(slots.size, 0, -1, dtype=np.uint32) << _RECORD
+    words = jnp.where(slots.present, words | numbers, jnp.uint32(0))
+    here = cells[:, None] == slots.cell[None, :]
+    found = jnp.max(jnp.where(here, words[None, :], jnp.uint32(0)), axis=1)
+    return masked(found, (1 << _RECORD) - 1)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
-from hackmatrix_rl.batching import fields, masked
+from hackmatrix_rl.batching import fields, masked, read_row, write_row
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._state import (
     ALL_PROGRAMS,
@@ -86,7 +86,7 @@ def newest(history: History) -> UInt32[Array, " snapshot_words"]:
     """The newest snapshot; its words mean nothing if there is none."""
     size = history.ring.shape[0]
     slot = jnp.where(history.next_slot == 0, size - 1, history.next_slot - 1)
-    return jax.lax.dynamic_index_in_dim(history.ring, slot, keepdims=False)
+    return read_row(history.ring, slot)
 
 
 class Past(eqx.Module):
@@ -117,7 +117,7 @@ def remember(
     size = history.ring.shape[0]
     # One write for each game, in place. A write to a row beyond the ring is dropped.
     slot = jnp.where(push, history.next_slot, size)
-    ring = history.ring.at[slot].set(pack(position), mode="drop")
+    ring = write_row(history.ring, slot, pack(position))
     step = push.astype(jnp.int32) - pop.astype(jnp.int32)
     return History(
         ring=ring,

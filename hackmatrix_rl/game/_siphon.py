@@ -115,16 +115,21 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
 
 def crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
     """The values of each cell's cross: its own and its four neighbours' (0 off the board)."""
-    grid = jnp.pad(values.reshape(SIZE, SIZE), 1)
-    middle = slice(1, SIZE + 1)
+    padded = jnp.pad(values, SIZE)
+    column = np.arange(NUM_CELLS) % SIZE
+
+    def beside(step: int) -> Shaped[Array, "36"]:
+        return padded[SIZE + step : SIZE + step + NUM_CELLS]
+
+    nothing = jnp.zeros_like(values)
     cross = [
-        grid[middle, middle],
-        grid[2:, middle],
-        grid[:SIZE, middle],
-        grid[middle, :SIZE],
-        grid[middle, 2:],
+        values,
+        beside(SIZE),
+        beside(-SIZE),
+        jnp.where(column > 0, beside(-1), nothing),
+        jnp.where(column < SIZE - 1, beside(1), nothing),
     ]
-    return jnp.stack(cross).reshape(len(cross), NUM_CELLS)
+    return jnp.stack(cross)
 
 
 def program_bit(board: Board) -> UInt32[Array, "36"]:

@@ -12,6 +12,7 @@ from hackmatrix_rl.batching import (
     Chance,
     below,
     first_success,
+    is_dense,
     random_bit,
     size_of,
     sparse_cond,
@@ -46,9 +47,9 @@ from hackmatrix_rl.game._state import (
 FIRST_INTERVAL = 12
 """Turns between scheduled tasks in stage 1; one less in each further stage."""
 BLOCKS = (5, 11)
-MAX_LAYOUTS = 100
+MAX_LAYOUTS = 104
 AT_ONCE = 8
-"""Number of layouts drawn side by side; the first acceptable one counts."""
+"""Number of layouts drawn side by side, a divisor of the most; the first acceptable one counts."""
 
 
 @eqx.filter_jit  # traced once, however many programs contain it
@@ -149,6 +150,8 @@ def draw_layout(
     number = BLOCKS[0] + below(chance.bits(), BLOCKS[1] - BLOCKS[0] + 1)
     number = jnp.minimum(number, allowed.size())
 
+    # Nearly half of all layouts are acceptable. Where all games draw, one attempt is a round.
+    at_once = 1 if is_dense() else AT_ONCE
     Carry = tuple[Int32[Array, ""], Bool[Array, ""], CellSet]
     Given = tuple[CellSet, Int32[Array, ""], Int32[Array, ""], Int32[Array, ""], Chance]
 
@@ -159,8 +162,8 @@ def draw_layout(
 
     def draw_some(carry: Carry, given: Given) -> Carry:
         tries, _, _ = carry
-        accepted, blocks = first_success(draw, tries + 1, given, count=AT_ONCE)
-        return tries + AT_ONCE, accepted, blocks
+        accepted, blocks = first_success(draw, tries + 1, given, count=at_once)
+        return tries + at_once, accepted, blocks
 
     _, accepted, blocks = sparse_while_loop(
         lambda carry, _: ~carry[1] & (carry[0] < MAX_LAYOUTS),

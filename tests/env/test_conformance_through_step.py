@@ -6,6 +6,7 @@ All transitions go through it in one shuffled order, so that in every batch game
 
 import numpy as np
 import pytest
+from batching.devices import traced_as_on
 from game.new_game_features import features
 from game.outcomes import Labels, compare_outcomes, questions
 from game.recordings import CONFIG, Arrays, canonical, differences, load, report, rows
@@ -21,9 +22,11 @@ from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, TERM_NAMES, Program, from_
 pytestmark = pytest.mark.usefixtures("optimized")
 
 
-@pytest.fixture(scope="module")
-def stepper():
-    return Stepper()
+@pytest.fixture(scope="module", params=["cpu", pytest.param("tpu", marks=pytest.mark.nightly)])
+def stepper(request):
+    """`HackMatrix.step` as it is computed on a CPU, and as on a TPU."""
+    with traced_as_on(request.param):
+        yield Stepper()
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,9 @@ from hackmatrix_rl.agent.networks._layers import (
     LayerNorm,
     hidden_layers,
     plus_bias,
+    rectified,
 )
+from hackmatrix_rl.batching import is_dense
 from hackmatrix_rl.env import EnvSpec, Features
 
 KERNEL = 3
@@ -168,10 +170,15 @@ class ConvActorCritic(TrunkActorCritic):
     def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
         features = self.encode(observation)
         assert features.grid is not None  # checked at construction
-        board = jax.nn.relu(self.cell(features.grid))
-        for convolution in self.convolutions:
-            board = board + convolution(board).astype(board.dtype)
-        hidden = jnp.concatenate([board.ravel(), features.flat.astype(board.dtype)])
+        board = self.cell(features.grid)
+        if is_dense() and not self.convolutions:
+            cells = rectified(board)
+        else:
+            board = jax.nn.relu(board)
+            for convolution in self.convolutions:
+                board = board + convolution(board).astype(board.dtype)
+            cells = board.ravel()
+        hidden = jnp.concatenate([cells, features.flat.astype(board.dtype)])
         for layer in self.dense:
             hidden = jax.nn.relu(layer(hidden))
         return hidden, carry

@@ -21,6 +21,7 @@ from hackmatrix_rl.agent.networks._actor_critic import (
 )
 from hackmatrix_rl.agent.networks._added_heads import AuxiliaryHead
 from hackmatrix_rl.agent.precision import accumulate_in_float32
+from hackmatrix_rl.batching import is_dense
 
 Step = tuple[
     Float32[Array, "batch num_actions"], Float32[Array, " batch"], PyTree[Array], PyTree[Array]
@@ -165,9 +166,15 @@ def unroll_steps(
     num_steps, batch = done.shape
     if not recompute and not jax.tree.leaves(carry):
         # The steps are independent: one flat batch makes each layer one matrix product.
+        if is_dense():
+            # Within one device, and turning arrays costs a TPU as much as a layer.
+            flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
+            output, _ = jax.vmap(call, in_axes=(0, None))(flat, carry)
+            return jax.tree.map(
+                lambda leaf: leaf.reshape(num_steps, batch, *leaf.shape[1:]), output
+            )
         # Environments come first in it, so that it stays cut over devices as they are.
-        flat = flat_rows(observations)
-        output, _ = jax.vmap(call, in_axes=(0, None))(flat, carry)
+        output, _ = jax.vmap(call, in_axes=(0, None))(flat_rows(observations), carry)
         return jax.tree.map(
             lambda leaf: jnp.swapaxes(leaf.reshape(batch, num_steps, *leaf.shape[1:]), 0, 1), output
         )

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterable
 from functools import partial
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -86,6 +86,28 @@ def plus_bias(
     """
     full = _broadcastable(bias, product)
     return (product.astype(jnp.float32) + full).astype(product.dtype)
+
+
+@jax.custom_vjp
+def rectified(x: Float[Array, "*shape"]) -> Float[Array, " size"]:
+    """`jax.nn.relu(x).ravel()`, whose gradient is computed once and stored.
+
+    XLA repeats the gradient of `relu` in each sum and product that reads it.
+    """
+    return jax.nn.relu(x).ravel()
+
+
+def _rectified(x: Float[Array, "*shape"]) -> tuple[Array, tuple[Array, tuple[int, ...]]]:
+    positive = rectified(x)
+    return positive, (positive, x.shape)
+
+
+def _rectified_gradient(kept: Any, grads: Float[Array, " size"]) -> tuple[Array]:
+    positive, shape = kept
+    return (jax.lax.optimization_barrier(jnp.where(positive > 0, grads, 0)).reshape(shape),)
+
+
+rectified.defvjp(_rectified, _rectified_gradient)
 
 
 def _broadcastable(

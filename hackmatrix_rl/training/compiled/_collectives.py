@@ -148,18 +148,30 @@ def launches(program: str) -> Launches:
 
 def _instructions(program: str, *, into_fusions: bool = True) -> Iterator[tuple[str, int]]:
     """The line of each instruction, and how often the program runs it."""
+    found = instructions(program, into_fusions=into_fusions)
+    return ((line, math.prod(loops)) for line, loops in found)
+
+
+def instructions(
+    program: str, *, into_fusions: bool = True
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The line of each instruction of a program, and the rounds of the loops around it.
+
+    The outermost loop is first. Rounds whose number is not known are 1. Without `into_fusions`,
+    those within a fusion are left out.
+    """
     lines, entry = _computations(program)
 
-    def walk(name: str, times: int) -> Iterator[tuple[str, int]]:
+    def walk(name: str, loops: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
         for line in lines[name]:
-            yield line, times
+            yield line, loops
             if not into_fusions and _FUSION.search(line) is not None:
                 continue
-            rounds = times * _rounds(line, lines)
+            inside = (*loops, _rounds(line, lines)) if " while(" in line else loops
             for called in _called(line):
-                yield from walk(called, rounds)
+                yield from walk(called, inside)
 
-    return walk(entry, 1)
+    return walk(entry, ())
 
 
 def _rounds(line: str, lines: dict[str, list[str]]) -> int:

@@ -1,0 +1,96 @@
+"""What a TPU's compiler estimates for each instruction, and the line that it is from."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hackmatrix_rl.training.compiled._collectives import instructions
+
+_ESTIMATE = re.compile(
+    r'%(?P<name>\S+) = (?P<result>.*?) [\w\-]+\(.*"estimated_cycles":"(?P<cycles>\d+)"'
+)
+_FRAME = re.compile(r"\bstack_frame_id=(\d+)")
+_OPERATION = re.compile(r'\bop_name="([^"]*)"')
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An instruction of a program for a TPU.
+
+    Attributes:
+        name: of the instruction.
+        result: dtype, shape and layout of its result.
+        cycles: the compiler's estimate for running it once.
+        loops: rounds of the loops around it, the outermost first; 1 if their number is not known.
+        operation: the JAX operation, with the functions around it.
+        source: file and line that it is from, the innermost first.
+    """
+
+    name: str
+    result: str
+    cycles: int
+    loops: tuple[int, ...]
+    operation: str
+    source: tuple[str, ...]
+
+    @property
+    def total(self) -> int:
+        """The cycles of all its runs."""
+        return self.cycles * math.prod(self.loops)
+
+
+def estimates(program: str, *, within: str = "") -> list[Estimate]:
+    """All instructions with an estimate, the most expensive first.
+
+    Gathers, scatters, collectives and asynchronous copies have none.
+
+    Args:
+        program: text of the compiled program (`jax.stages.Compiled.as_text`).
+        within: a part of the names of the files that `Estimate.source` names.
+    """
+    source = _sources(program, within)
+    found = []
+    for line, loops in instructions(program):
+        if (match := _ESTIMATE.search(line)) is None:
+            continue
+        operation, frame = _OPERATION.search(line), _FRAME.search(line)
+        found.append(
+            Estimate(
+                name=match["name"],
+                result=match["result"],
+                cycles=int(match["cycles"]),
+                loops=loops,
+                operation="" if operation is None else operation[1],
+                source=() if frame is None else source(int(frame[1])),
+            )
+        )
+    return sorted(found, key=lambda each: -each.total)
+
+
+def _sources(program: str, within: str) -> Callable[[int], tuple[str, ...]]:
+    """From the number of a stack frame to its files and lines, by the tables of a program."""
+
+    def table(title: str) -> dict[int, str]:
+        rows = re.search(rf"^{title}\n((?:\d+ .*\n)*)", program, re.MULTILINE)
+        pairs = (row.split(" ", 1) for row in (rows[1].splitlines() if rows else ()))
+        return {int(number): row for number, row in pairs}
+
+    def number(row: str, name: str) -> int:
+        match = re.search(rf"\b{name}=(\d+)", row)
+        return 0 if match is None else int(match[1])
+
+    names, places, frames = table("FileNames"), table("FileLocations"), table("StackFrames")
+
+    def source(frame: int) -> tuple[str, ...]:
+        found = []
+        while frame in frames:
+            place = places[number(frames[frame], "file_location_id")]
+            file = names[number(place, "file_name_id")].strip('"')
+            if within in file:
+                found.append(f"{file.rpartition('/')[2]}:{number(place, 'line')}")
+            parent = number(frames[frame], "parent_frame_id")
+            frame = 0 if parent == frame else parent  # the outermost is its own parent
+        return tuple(found)
+
+    return source

@@ -1,0 +1,85 @@
+"""Where all games are computed, the results are the same, and nothing is gathered."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AbstractMesh, use_abstract_mesh
+
+from batching.devices import traced_as_on
+from hackmatrix_rl.batching import (
+    is_dense,
+    one_round_loop,
+    read_row,
+    sparse_cond,
+    sparse_while_loop,
+    write_row,
+)
+
+
+def halve(loop, **how):
+    return lambda number: loop(lambda n, _: n > 1, lambda n, _: n // 2, number, (), **how)
+
+
+LOOPS = {
+    "while": halve(sparse_while_loop, shares=(1, 8)),
+    "one round": halve(one_round_loop, share=8),
+    "cond": lambda number: sparse_cond(number > 3, lambda n, _: n * 2, number, (), share=8),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_over_all_games_gives_what_buffers_give(name):
+    numbers = jnp.arange(64, dtype=jnp.int32)
+    run, programs = jax.vmap(LOOPS[name]), {}
+    expected = np.array([LOOPS[name](number) for number in numbers])
+    for platform in ("cpu", "tpu"):
+        with traced_as_on(platform):
+            programs[platform] = str(jax.make_jaxpr(run)(numbers))
+            np.testing.assert_array_equal(jax.jit(run)(numbers), expected)
+    assert re.search(r"\bgather\b", programs["cpu"])
+    assert "scatter" in programs["cpu"]
+    assert not re.search(r"\bgather\b|scatter", programs["tpu"])
+
+
+def test_a_loop_can_ask_for_buffers_everywhere():
+    def double(number):
+        return sparse_cond(number > 3, lambda n, _: n * 2, number, (), share=8, gather=True)
+
+    numbers = jnp.arange(64, dtype=jnp.int32)
+    with traced_as_on("tpu"):
+        assert "scatter" in str(jax.make_jaxpr(jax.vmap(double))(numbers))
+        np.testing.assert_array_equal(
+            jax.vmap(double)(numbers), np.where(numbers > 3, 2 * numbers, numbers)
+        )
+
+
+def test_a_program_is_traced_for_the_devices_of_its_mesh_each_time():
+    @jax.jit
+    def zeros():
+        return jnp.zeros(1 if is_dense() else 2)
+
+    tpu = jax.sharding.AbstractDevice("TPU v4", 2, "tpu")
+    assert zeros().shape == (2,)
+    with use_abstract_mesh(AbstractMesh((1,), ("data",), abstract_device=tpu)):
+        assert jax.eval_shape(zeros).shape == (1,)
+    assert zeros().shape == (2,)
+
+
+def test_rows_of_all_games_are_read_and_written_as_those_of_each():
+    tables = jnp.arange(5 * 3 * 2, dtype=jnp.uint32).reshape(5, 3, 2)
+    numbers = jnp.array([0, 2, 1, 3, 2], jnp.int32)  # 3 is one too many: nothing is written
+    rows = jnp.arange(100, 110, dtype=jnp.uint32).reshape(5, 2)
+    written = jax.vmap(write_row)(tables, numbers, rows)
+    expected = np.array(tables)
+    for game, number in enumerate(numbers):
+        if number < 3:
+            expected[game, number] = rows[game]
+    np.testing.assert_array_equal(written, expected)
+    np.testing.assert_array_equal(
+        np.stack([write_row(*each) for each in zip(tables, numbers, rows, strict=True)]), expected
+    )
+    read = jax.vmap(read_row)(written, jnp.minimum(numbers, 2))
+    np.testing.assert_array_equal(read, expected[np.arange(5), np.minimum(numbers, 2)])
