@@ -61,6 +61,7 @@ from ._state import ENEMY_HP as ENEMY_HP
 from ._state import ENEMY_SPEED as ENEMY_SPEED
 from ._state import LAST_STAGE as LAST_STAGE
 from ._state import MAX_HP as MAX_HP
+from ._state import MAX_POINTS as MAX_POINTS
 from ._state import NUM_ENEMY_TYPES as NUM_ENEMY_TYPES
 from ._state import NUM_PROGRAMS as NUM_PROGRAMS
 from ._state import Board as Board

@@ -13,17 +13,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import HackMatrix, env_keys
+from hackmatrix_rl.env import HackMatrix, env_keys, start_key, step_keys
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import (
-    Agent,
-    PolicyAgent,
-    Thought,
-    read_by,
-    start_key,
-    step_keys,
-    thinking,
-)
+from hackmatrix_rl.evaluation import Agent, PolicyAgent, Thought, read_by, thinking
 from hackmatrix_rl.game import (
     NUM_ACTIONS,
     TERM_NAMES,

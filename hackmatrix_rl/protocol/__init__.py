@@ -1,0 +1,8 @@
+"""The line protocol of the original game: a server that speaks it, a client, a tracker."""
+
+from ._engine import Engine as Engine
+from ._screen import observation_of as observation_of
+from ._screen import seen_of as seen_of
+from ._serve import serve as serve
+from ._server import BREAKDOWN as BREAKDOWN
+from ._server import Server as Server
