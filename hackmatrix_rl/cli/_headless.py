@@ -1,4 +1,4 @@
-"""`hackmatrix-headless`: the game behind the line protocol, with the flags of the original's binary.
+"""`hackmatrix-headless`: the game behind the line protocol, with the flags of the binary.
 
 It starts in a second, so it imports nothing of the other commands.
 """

@@ -21,7 +21,6 @@ from hackmatrix_rl.env import (
 )
 from hackmatrix_rl.evaluation._player import Agent, acting, read_by
 
-
 MOST_STEPS = 256
 """Most steps in one call of the compiled loop."""
 

@@ -73,7 +73,7 @@ _RANGES = {
     "from_scheduled_task": _FLAG, "spawned_from_siphon": _FLAG, "show_activated": _FLAG,
     "scheduled_tasks_disabled": _FLAG, "step_active": _FLAG, "siphoned": _FLAG,
     "siphon_center": _FLAG, "content": (0, len(Content) - 1),
-    "value": (0, Board.FIELDS["value"].largest), 
+    "value": (0, Board.FIELDS["value"].largest),
     "spawn_count": (0, Board.FIELDS["spawn_count"].largest),
     "cell credits": (0, 3), "cell energy": (0, 3),
 }  # fmt: skip

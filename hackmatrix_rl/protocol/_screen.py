@@ -51,8 +51,7 @@ _BLOCK = (
     "transmissionSpawnCount",
 )  # fmt: skip
 _TRANSMISSION = ("turnsUntilSpawn", "enemyType")
-_BLOCKS = ("data", "program", "question")  # in the order of `Sight`, from `Sight.DATA` on
-assert _BLOCKS == tuple(each.name.lower() for each in (Sight.DATA, Sight.PROGRAM, Sight.QUESTION))
+_BLOCKS = tuple(each.name.lower() for each in (Sight.DATA, Sight.PROGRAM, Sight.QUESTION))
 
 
 def observation_of(told: Told) -> Json:

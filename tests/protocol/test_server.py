@@ -1,5 +1,6 @@
 """The answers of the protocol's server, request by request, in this process."""
 
+import itertools
 import json
 
 import jax
@@ -122,7 +123,7 @@ def assert_shown(observation, match):
     np.testing.assert_array_equal(shown.grid, expected.grid)
     frame = match.now.frame.seen()
     assert (observation["playerHP"], observation["score"]) == (frame.hp, frame.score)
-    for cell, seen in enumerate(sum(observation["cells"], [])):
+    for cell, seen in enumerate(itertools.chain(*observation["cells"])):
         coming = [each for each in frame.transmissions if each.cell == cell and each.visible]
         told = [each.turns_remaining for each in coming]
         assert told == [each["turnsUntilSpawn"] for each in [seen.get("transmission")] if each]
