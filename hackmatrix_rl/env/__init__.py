@@ -59,6 +59,7 @@ from ._symmetries import Symmetry as Symmetry
 from ._symmetries import turn as turn
 from ._tactical_encoding import TACTICAL_PLANES as TACTICAL_PLANES
 from ._tactical_encoding import features_from_tactical as features_from_tactical
+from ._tactical_observation import MOST_SNAPSHOTS as MOST_SNAPSHOTS
 from ._tactical_observation import Memory as Memory
 from ._tactical_observation import TacticalObservation as TacticalObservation
 from ._tactical_observation import seen_position as seen_position

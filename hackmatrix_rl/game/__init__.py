@@ -45,6 +45,8 @@ from ._rewards import Event as Event
 from ._rewards import RewardConfig as RewardConfig
 from ._rewards import RewardTerms as RewardTerms
 from ._rewards import reward_terms as reward_terms
+from ._siphon import RESPITE as RESPITE
+from ._siphon import SHORTEST_INTERVAL as SHORTEST_INTERVAL
 from ._siphon import Yields as Yields
 from ._siphon import cell_yields as cell_yields
 from ._siphon import crosses as crosses

@@ -6,3 +6,6 @@ from ._screen import seen_of as seen_of
 from ._serve import serve as serve
 from ._server import BREAKDOWN as BREAKDOWN
 from ._server import Server as Server
+from ._tracker import Snapshot as Snapshot
+from ._tracker import Step as Step
+from ._tracker import Tracker as Tracker

@@ -47,6 +47,13 @@ class Record:
             self._refuse(name, value, "true or false")
         return bool(value)
 
+    def real(self, name: str) -> float:
+        """A number."""
+        value = self._of(name, None)
+        if type(value) not in (int, float):
+            self._refuse(name, value, "a number")
+        return float(value)
+
     def choice(self, name: str, choices: tuple[str, ...]) -> int:
         """The index of a word among some; capitals do not matter."""
         value = self._of(name, None)
