@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hackmatrix_rl.env import Number
 from hackmatrix_rl.errors import printable
 from hackmatrix_rl.game import NUM_ACTIONS, SIZE, TERM_NAMES, Enemies, GameConfig
 from hackmatrix_rl.protocol._engine import CLOCK, Engine, Result, Told
@@ -57,7 +58,7 @@ class Server:
             "getActionSpace": lambda request: {"actionSpaceSize": NUM_ACTIONS},
             "getObservationSpace": lambda request: dict(_SPACE),
             "setState": self._set_state,
-            "getInternalState": lambda request: _internal_state(self.engine.look()),
+            "getInternalState": lambda request: internal_state_of(self.engine.look()),
         }
 
     def answer_line(self, line: bytes) -> Json:
@@ -112,9 +113,10 @@ def info_of(result: Result) -> Json:
     }
 
 
-def _internal_state(told: Told) -> Json:
+def internal_state_of(told: Told) -> Json:
+    """The answer to `getInternalState`."""
     interval, task, pending = (int(told.clock[CLOCK.index(name)]) for name in CLOCK)
-    turn = observation_of(told)["turn"]
+    turn = int(told.seen.numbers[Number.TURN])
     words = np.asarray(told.enemies)
     read = {
         name: (words >> field.shift & field.largest).tolist()

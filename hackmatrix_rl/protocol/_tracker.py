@@ -31,6 +31,7 @@ from hackmatrix_rl.game import (
 )
 from hackmatrix_rl.protocol._records import Record
 from hackmatrix_rl.protocol._screen import field_of, seen_of
+from hackmatrix_rl.protocol._server import BREAKDOWN
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Step:
     legal: bool
     completed: bool  #: Whether a stage was completed.
     died: bool
+    terms: dict[str, float]  #: The terms of the reward that are not 0, by their names here.
 
     @staticmethod
     def of(answer: Any) -> "Step":
@@ -53,15 +55,23 @@ class Step:
         """
         given = Record(answer, "answer", ("observation", "reward", "done", "info"))
         told = ("invalid_action", "stage_complete", "death", "reward_breakdown")
-        info = given.record("info", told)
+        info, reward = given.record("info", told), given.real("reward")
         return Step(
             seen=seen_of(answer.get("observation")),
-            reward=given.real("reward"),
+            reward=reward,
             done=given.truth("done"),
             legal=not info.truth("invalid_action"),
             completed=info.truth("stage_complete"),
             died=info.truth("death"),
+            terms=_terms(info.record("reward_breakdown", BREAKDOWN), reward),
         )
+
+
+def _terms(given: Record, reward: float) -> dict[str, float]:
+    """The terms that an answer breaks down, and the step penalty, which it leaves out."""
+    terms = {term: given.real(name) for name, term in BREAKDOWN.items() if given.has(name)}
+    rest = {"step_penalty": round(reward - sum(terms.values()), 4)}
+    return {name: term for name, term in (rest | terms).items() if term}
 
 
 class Snapshot(NamedTuple):
