@@ -112,7 +112,7 @@ class Engine:
             pool.shutdown(wait=False)
 
     def _rehearse(self, state: State, say: Callable[[str], None]) -> None:
-        began, told = time.monotonic(), []
+        began, told = time.monotonic(), list[float]()
 
         def tick(seconds: float) -> None:
             if seconds >= PATIENCE and not told:

@@ -103,9 +103,9 @@ def arrays_of(state: Any) -> Arrays:
         ),
         "owned": owned,
         "enemies": _table("enemies", enemies),
-        "num_enemies": np.int32(len(enemies)),
+        "num_enemies": np.array(len(enemies)),
         "transmissions": _table("transmissions", transmissions),
-        "num_transmissions": np.int32(len(transmissions)),
+        "num_transmissions": np.array(len(transmissions)),
         "cells": cells,
     }
 

@@ -5,7 +5,9 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import ArrayLike
 
 from hackmatrix_rl.env import CELL, CompactObservation, Number, Sight
 from hackmatrix_rl.errors import ConfigError
@@ -79,7 +81,7 @@ def observation_of(told: Told) -> Json:
     }
 
 
-def field_of(grid: np.ndarray, name: str) -> list[int]:
+def field_of(grid: ArrayLike, name: str) -> list[int]:
     """One field of `CELL`, for every cell."""
     field = CELL[name]
     found: list[int] = (np.asarray(grid) >> field.shift & field.largest).tolist()
@@ -141,7 +143,7 @@ def _block_in_words(sight: Sight, seen: dict[str, int]) -> Json:
 
 
 def seen_of(observation: Any) -> CompactObservation:
-    """The compact observation of an `observation`, in NumPy.
+    """The compact observation of an `observation`.
 
     Raises:
         ConfigError: a field is missing, unknown, or of a value that no screen of the game shows.
@@ -163,9 +165,9 @@ def seen_of(observation: Any) -> CompactObservation:
     for hint in given.records("cryptogHints", ("row", "col")):
         grid[_place(hint)] |= 1 << CELL["last_known"].shift
     return CompactObservation(
-        numbers=numbers,
-        programs=np.uint32(sum(1 << (action - FIRST_PROGRAM) for action in set(owned))),
-        grid=np.array(grid, np.uint32),
+        numbers=jnp.asarray(numbers),
+        programs=jnp.uint32(sum(1 << (action - FIRST_PROGRAM) for action in set(owned))),
+        grid=jnp.asarray(grid, jnp.uint32),
     )
 
 

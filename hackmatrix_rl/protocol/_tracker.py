@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix_rl.env import (
@@ -105,6 +106,12 @@ class Tracker:
     """
 
     seen: CompactObservation
+    interval: int
+    next_task: int
+    pending: int
+    step_active: bool
+    attack_uses: int
+    reductions: int
 
     def __init__(self, *, history: int | None = None, rewind_across_stages: bool = True) -> None:
         self._rewind = rewind_across_stages
@@ -142,13 +149,13 @@ class Tracker:
             self._end_turn()
 
     def observation(self) -> TacticalObservation:
-        """The tactical observation of the present position, in NumPy."""
+        """The tactical observation of the present position."""
         memory = np.zeros(len(Memory), np.int32)
         for place, back in ((Memory.NEWEST_HP, 1), (Memory.SECOND_HP, 2)):
             if len(self.snapshots) >= back:
                 past = self.snapshots[-back].seen
-                memory[place] = past.numbers[Number.HP]
-                memory[place + 1] = past.numbers[Number.CREDITS]
+                memory[place] = _number(past, Number.HP)
+                memory[place + 1] = _number(past, Number.CREDITS)
                 memory[place + 2] = int(past.programs) >> Program.UNDO & 1
         memory[Memory.SNAPSHOTS] = min(len(self.snapshots), MOST_SNAPSHOTS)
         memory[Memory.TURNS_TO_TASK] = self.next_task - self._number(Number.TURN)
@@ -157,7 +164,7 @@ class Tracker:
         memory[Memory.STEP_ACTIVE] = self.step_active
         memory[Memory.ATK_PLUS_USES] = self.attack_uses
         seen = self.seen
-        return TacticalObservation(seen.numbers, seen.programs, seen.grid, memory)
+        return TacticalObservation(seen.numbers, seen.programs, seen.grid, jnp.asarray(memory))
 
     def _begin_stage(self) -> None:
         self.interval = self.next_task = FIRST_INTERVAL + 1 - self._number(Number.STAGE)
@@ -199,4 +206,8 @@ class Tracker:
         return called
 
     def _number(self, number: Number) -> int:
-        return int(self.seen.numbers[number])
+        return _number(self.seen, number)
+
+
+def _number(seen: CompactObservation, number: Number) -> int:
+    return int(np.asarray(seen.numbers)[number])

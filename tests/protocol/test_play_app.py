@@ -1,5 +1,6 @@
 """An agent plays another program's game: this package's server as a process, and broken ones."""
 
+import functools
 import json
 import sys
 
@@ -12,18 +13,28 @@ from hackmatrix_rl.env import HackMatrix, env_keys
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import RandomAgent, Runner
 from hackmatrix_rl.game import GameConfig, to_arrays
-from hackmatrix_rl.protocol import Server, observation_of
+from hackmatrix_rl.protocol import Server
 from hackmatrix_rl.protocol.client import App, AppError, SeenGame, play_app
 from hackmatrix_rl.search import Expert
 from hackmatrix_rl.view.replays import Match, Mind, play_on
 from protocol import apps
 from protocol.headless import headless_command
 
-SERVER = Server(6)
-BEGUN = {"observation": observation_of(SERVER.engine.begin())}
-LEGAL = SERVER.answer({"action": "getValidActions"})
-FIRST = LEGAL["validActions"][0]
-MOVED = SERVER.answer({"action": "step", "actionIndex": FIRST})
+
+@functools.cache
+def true_answers():
+    """What the first requests are answered with."""
+    server = Server(6)
+    begun = server.answer({"action": "reset"})
+    legal = server.answer({"action": "getValidActions"})
+    moved = server.answer({"action": "step", "actionIndex": legal["validActions"][0]})
+    return {
+        "BEGUN": begun,
+        "LEGAL": legal,
+        "MOVED": moved,
+        "MOODY": {"observation": begun["observation"] | {"mood": 1}},
+        "SILENT": moved | {"info": {}},
+    }
 
 
 @pytest.fixture
@@ -58,6 +69,7 @@ def test_the_runner_plays_the_game_that_it_plays_in_an_evaluation(program, tmp_p
 
 def scripted(*answers, patience=30.0):
     """An app that answers so."""
+    answers = [true_answers().get(answer, answer) for answer in answers]
     lines = [answer if isinstance(answer, str) else json.dumps(answer) for answer in answers]
     return App([sys.executable, apps.__file__, "--headless-cli", *lines], patience=patience)
 
@@ -66,13 +78,13 @@ def scripted(*answers, patience=30.0):
     ("answers", "said"),
     [
         (["die"], "ended at reset, with exit status 3"),
-        ([BEGUN, LEGAL, "die"], "ended at step, with exit status 3"),
-        ([BEGUN, "nonsense"], "answers getValidActions with 'nonsense', which is no JSON"),
-        ([BEGUN, {"error": "too\nbusy"}], "refuses getValidActions: "),
-        ([BEGUN, MOVED], "answers getValidActions without validActions: "),
-        ([{"observation": BEGUN["observation"] | {"mood": 1}}, LEGAL], "unknown field mood; "),
-        ([BEGUN, LEGAL, MOVED | {"info": {}}], "answer.info.invalid_action is missing"),
-        ([BEGUN, {"validActions": [99]}], "answer.validActions is 99; "),
+        (["BEGUN", "LEGAL", "die"], "ended at step, with exit status 3"),
+        (["BEGUN", "nonsense"], "answers getValidActions with 'nonsense', which is no JSON"),
+        (["BEGUN", '{"error": "too\\nbusy"}'], "refuses getValidActions: "),
+        (["BEGUN", "MOVED"], "answers getValidActions without validActions: "),
+        (["MOODY"], "unknown field mood; "),
+        (["BEGUN", "LEGAL", "SILENT"], "answer.info.invalid_action is missing"),
+        (["BEGUN", '{"validActions": [99]}'], "answer.validActions is 99; "),
     ],
 )
 def test_what_an_app_does_wrong_is_one_line(answers, said):
@@ -80,7 +92,7 @@ def test_what_an_app_does_wrong_is_one_line(answers, said):
     with pytest.raises(ValueError, match=said) as error, scripted(*answers) as app:
         play_app(app, RandomAgent(), HackMatrix(), game, key=jax.random.key(0))
     assert "\n" not in str(error.value)
-    assert len(game.moments) == (1 if LEGAL in answers and BEGUN in answers else 0)
+    assert len(game.moments) == int("BEGUN" in answers)
 
 
 def test_an_app_that_is_late_or_missing_is_named():
@@ -93,7 +105,8 @@ def test_an_app_that_is_late_or_missing_is_named():
 
 def test_a_game_is_kept_as_far_as_it_went(tmp_path, capsys):
     file = tmp_path / "app"
-    lines = [json.dumps(each) for each in (BEGUN, LEGAL, MOVED, "oops")]
+    begun, legal, moved = (true_answers()[name] for name in ("BEGUN", "LEGAL", "MOVED"))
+    lines = [json.dumps(each) for each in (begun, legal, moved, "oops")]
     file.write_text(
         f"#!{sys.executable}\nimport sys\nfor line in {lines!r}:\n"
         "    sys.stdin.readline()\n    print(line, flush=True)\n"
@@ -105,9 +118,9 @@ def test_a_game_is_kept_as_far_as_it_went(tmp_path, capsys):
             ["play-app", "random", "--app", str(file), "--save", str(record)], standalone_mode=False
         )
     content = json.loads(record.read_text())
-    assert content["start"] == BEGUN | LEGAL
+    assert content["start"] == begun | legal
     (move,) = content["moves"]
-    assert move["answer"] == MOVED
+    assert move["answer"] == moved
     page = tmp_path / "game.html"
     main(["replay", str(record), "--html", str(page)], standalone_mode=False)
     assert "As it was seen: random: 1 moves" in capsys.readouterr().out

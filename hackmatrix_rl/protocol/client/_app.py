@@ -15,6 +15,9 @@ from hackmatrix_rl.protocol._records import Record
 from hackmatrix_rl.protocol._screen import Json
 from hackmatrix_rl.protocol.client._seen_game import mask_of
 
+_LEAVE_SECONDS = 5.0
+"""How long an app may take to end after its input has."""
+
 
 class AppError(ConfigError):
     """An app that ended, is late, or answers something else than the protocol says."""
@@ -51,13 +54,11 @@ class App:
         assert self._process.stdout is not None
         with suppress(OSError):  # what it did not read is lost
             self._process.stdin.close()
-        for end in (lambda: None, self._process.terminate, self._process.kill):
-            end()
-            try:
-                self._process.wait(self._patience)
-                break
-            except subprocess.TimeoutExpired:
-                continue
+        try:
+            self._process.wait(_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._process.stdout.close()
 
     def reset(self) -> Json:

@@ -64,7 +64,7 @@ class Guesses:
         memory = np.zeros(len(Memory), np.int32)
         memory[Memory.ATK_PLUS_USES] = snapshot.attack_uses
         seen = snapshot.seen
-        then = TacticalObservation(seen.numbers, seen.programs, seen.grid, memory)
+        then = TacticalObservation(seen.numbers, seen.programs, seen.grid, jnp.asarray(memory))
         return snapshot, from_arrays(self._config, _arrays(then, snapshots=1)).history.ring[0]
 
 

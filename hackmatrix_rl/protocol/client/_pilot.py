@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.env import HackMatrix, classic_from_compact, step_keys
@@ -50,7 +51,7 @@ def play_app(
         now = game.moments[-1]
         observation = read_by(player, _observed(game, environment), lambda: game.state)
         act_key, _ = step_keys(key, now.number)
-        action, carry = _act(player, observation, now.mask, carry, act_key)
+        action, carry = _act(player, observation, jnp.asarray(now.mask), carry, act_key)
         game.follow(int(action), app.step(int(action)))
         on_move(now.number + 1)
 
