@@ -1,6 +1,5 @@
 """This package and others: environments of theirs in this package, and the game in theirs."""
 
-from importlib import import_module
 from typing import Any
 
 from ._extras import require as require
@@ -19,4 +18,6 @@ def __getattr__(name: str) -> Any:
     if name != "HackEnv":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     require("gymnasium", extra="gymnasium", caller="HackEnv")
-    return import_module("hackmatrix_rl.adapters._hack_env").HackEnv
+    from ._hack_env import HackEnv
+
+    return HackEnv
