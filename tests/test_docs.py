@@ -11,6 +11,7 @@ import pytest
 
 import hackmatrix_rl
 from hackmatrix_rl.cli import main
+from hackmatrix_rl.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -92,7 +93,11 @@ def resolve(dotted):
     found, name = importlib.import_module(first), first
     for part in rest:
         name = f"{name}.{part}"
-        if not hasattr(found, part):
+        try:
+            there = hasattr(found, part)
+        except ConfigError:
+            return None  # it is there, and needs an extra that is not installed
+        if not there:
             try:
                 importlib.import_module(name)
             except ModuleNotFoundError as error:

@@ -15,7 +15,7 @@ from hackmatrix_rl import env
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, League, State, play
 from hackmatrix_rl.view import draw, frame_of, image_of, text_of
 
-Form = Literal["dict", "flat"]
+Form = Literal["dict", "flat", "original"]
 Seen = dict[str, np.ndarray] | np.ndarray
 _PARTS = ("player", "programs", "grid")
 _MOST = 100.0
@@ -31,18 +31,22 @@ def space_of(observation: Form) -> spaces.Space[Any]:
     parts: dict[str, spaces.Space[Any]] = {
         name: spaces.Box(0.0, _MOST, getattr(spec, name).shape, np.float32) for name in _PARTS
     }
-    if observation == "dict":
+    if observation == "original":
+        parts["programs"] = spaces.Box(0, 1, parts["programs"].shape, np.int32)
+    if observation in ("dict", "original"):
         return spaces.Dict(parts)
     if observation == "flat":
         size = sum(int(np.prod(part.shape or ())) for part in parts.values())
         return spaces.Box(0.0, _MOST, (size,), np.float32)
-    raise ValueError(f"observation must be dict or flat, not {observation!r}")
+    raise ValueError(f"observation must be dict, flat or original, not {observation!r}")
 
 
 def look(observed: env.Observation, form: Form) -> Seen:
     """The classic observation of a game or a batch, as NumPy arrays, in one of its forms."""
     parts = {name: np.asarray(getattr(observed, name)) for name in _PARTS}
-    if form == "dict":
+    if form == "original":
+        parts["programs"] = parts["programs"].astype(np.int32)
+    if form != "flat":
         return parts
     batch = parts["player"].shape[:-1]
     return np.concatenate([part.reshape(*batch, -1) for part in parts.values()], axis=-1)
@@ -57,7 +61,8 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
     Args:
         render_mode: `"ansi"` (a text), `"rgb_array"` (a picture), or `None`.
         observation: `"dict"`: `player` (10), `programs` (23) and `grid` (6, 6, 42) of the classic
-            observation (rules, section 10), float32. `"flat"`: the same in one vector.
+            observation (rules, section 10), float32. `"original"`: the same with int32 programs, as
+            the original's environment has them. `"flat"`: all in one float32 vector.
         league: `"original"`, or `"no-rewind"`, where UNDO does not reach across stages.
 
     Raises:

@@ -40,6 +40,12 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "whether B is as good as A, and how fast",
     ),
     "play": ("._play:play_command", "", "play yourself, in the terminal"),
+    "serve": ("._serve:serve_command", "", "the game for another program, line by line"),
+    "play-app": (
+        "._play_app:play_app_command",
+        "AGENT --app PATH",
+        "an agent plays another program's game",
+    ),
     "doctor": ("._doctor:doctor_command", "", "whether this installation works, and what to do"),
     "verify-resume": (
         "._verify_resume:verify_resume_command",

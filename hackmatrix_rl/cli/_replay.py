@@ -1,5 +1,6 @@
 """`hackmatrix-rl replay`."""
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from hackmatrix_rl.cli._games import GameOutputs, league_to_play, output_options
 from hackmatrix_rl.cli._options import trust_option, whole_number
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing
+from hackmatrix_rl.protocol.client import FORMAT, SeenGame
 from hackmatrix_rl.runs import find_hackmatrix_player
-from hackmatrix_rl.system import compiling, enable_compilation_cache
+from hackmatrix_rl.system import compiling, enable_compilation_cache, read_json
 from hackmatrix_rl.view.replays import Mind, Replay
 
 
@@ -29,7 +32,8 @@ def replay_command(
     """Play a replay again exactly: in the terminal, as a page, as a film.
 
     FILE is a replay of watch, play, ui, train, or eval --save-replays. The end of the game is
-    compared with that in the file. Without an output, the game is shown in this terminal.
+    compared with that in the file. Without an output, the game is shown in this terminal. A record
+    of play-app is shown as its game was seen.
 
     \b
     hackmatrix-rl replay game.json
@@ -38,6 +42,9 @@ def replay_command(
     To go on from a move: hackmatrix-rl play --from FILE --move 57, or watch AGENT --from FILE.
     """
     shown = GameOutputs.of(**outputs)
+    if (record := _record_in(file)) is not None:
+        _show_record(file, record, move, agent, shown)
+        return
     replay = Replay.load(file)
     replay.check_move(move)
     with Working(f"loading {file}") as work:
@@ -67,3 +74,32 @@ def replay_command(
     said = "the same end as in the file" if move is None else f"{move} moves"
     summary = Replay.of(match, player=replay.player).summary()
     click.echo("\n".join([f"Played again, {said}: {summary}", *shown.lines()]))
+
+
+def _record_in(file: Path) -> dict[str, Any] | None:
+    """The record of `play-app` in a file; `None` if it is something else."""
+    with suppress(DamagedFileError):
+        content = read_json(file)
+        if content is not None and content.get("format") == FORMAT:
+            return content
+    return None
+
+
+def _show_record(
+    file: Path, record: dict[str, Any], move: int | None, agent: str | None, shown: GameOutputs
+) -> None:
+    """Shows a record: what was seen, without anything that an agent could think of."""
+    for flag, value in (("--move", move), ("--agent", agent), ("--save", shown.files.get("save"))):
+        if value is not None:
+            raise ConfigError(
+                f"{flag} {value}: {file} is a record of another program's game, whose seed nobody "
+                f"knows. Leave {flag} out."
+            )
+    with Working(f"reading {file}") as work:
+        enable_compilation_cache()
+        with refusing(f"{file}: ", of=ValueError):
+            game = SeenGame.of_record(record)
+        match, player = game.match(), printable(str(record.get("player", "")))
+        shown.show(match, None, player=player, agent=player, work=work, plays=False)
+    summary = Replay.of(match, player=player).summary()
+    click.echo("\n".join([f"As it was seen: {summary}", *shown.lines()]))

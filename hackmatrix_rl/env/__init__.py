@@ -25,6 +25,8 @@ from ._environment import Features as Features
 from ._environment import Timestep as Timestep
 from ._environment import env_keys as env_keys
 from ._environment import flat_features as flat_features
+from ._environment import start_key as start_key
+from ._environment import step_keys as step_keys
 from ._features import ActionFeatures as ActionFeatures
 from ._features import FeatureSplit as FeatureSplit
 from ._forms import KINDS as KINDS
@@ -57,6 +59,7 @@ from ._symmetries import Symmetry as Symmetry
 from ._symmetries import turn as turn
 from ._tactical_encoding import TACTICAL_PLANES as TACTICAL_PLANES
 from ._tactical_encoding import features_from_tactical as features_from_tactical
+from ._tactical_observation import MOST_SNAPSHOTS as MOST_SNAPSHOTS
 from ._tactical_observation import Memory as Memory
 from ._tactical_observation import TacticalObservation as TacticalObservation
 from ._tactical_observation import seen_position as seen_position

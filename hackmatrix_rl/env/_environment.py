@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
-from jaxtyping import Array, Bool, Float, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Key, PyTree
 
 from hackmatrix_rl.env._features import ActionFeatures, FeatureSplit
 from hackmatrix_rl.errors import shortened, whole
@@ -256,6 +256,19 @@ def env_keys(key: Key[Array, ""], num_envs: int, *, first: int = 0) -> Key[Array
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
 
 
+def start_key(key: Key[Array, ""]) -> Key[Array, ""]:
+    """The key of the first position of a game."""
+    return jax.random.fold_in(key, 0)
+
+
+def step_keys(
+    key: Key[Array, ""], step: Int[Array, ""] | int
+) -> tuple[Key[Array, ""], Key[Array, ""]]:
+    """The key of the player's choice, and the key of the environment, after so many steps."""
+    act, play = jax.random.split(jax.random.fold_in(key, step + 1))
+    return act, play
+
+
 __all__ = [
     "LEARNED_RETURN",
     "Encoder",
@@ -266,4 +279,6 @@ __all__ = [
     "Timestep",
     "env_keys",
     "flat_features",
+    "start_key",
+    "step_keys",
 ]

@@ -3,8 +3,6 @@
 from ._contract import check_player as check_player
 from ._episodes import Step as Step
 from ._episodes import play_steps as play_steps
-from ._episodes import start_key as start_key
-from ._episodes import step_keys as step_keys
 from ._estimate import Estimate as Estimate
 from ._estimate import Judgement as Judgement
 from ._estimate import Profile as Profile

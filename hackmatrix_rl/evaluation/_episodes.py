@@ -8,25 +8,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import Environment, EpisodeStatistics, Timestep, env_keys
+from hackmatrix_rl.env import (
+    Environment,
+    EpisodeStatistics,
+    Timestep,
+    env_keys,
+    start_key,
+    step_keys,
+)
 from hackmatrix_rl.evaluation._player import Agent, acting, read_by
-
-
-def start_key(key: Key[Array, ""]) -> Key[Array, ""]:
-    """The key of the first position of a game."""
-    return jax.random.fold_in(key, 0)
-
-
-def step_keys(
-    key: Key[Array, ""], step: Int[Array, ""] | int
-) -> tuple[Key[Array, ""], Key[Array, ""]]:
-    """The key of the player's choice, and the key of the environment, after so many steps."""
-    act, play = jax.random.split(jax.random.fold_in(key, step + 1))
-    return act, play
-
 
 MOST_STEPS = 256
 """Most steps in one call of the compiled loop."""

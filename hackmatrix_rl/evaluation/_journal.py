@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
-from hackmatrix_rl.env import HackMatrix, env_keys
+from hackmatrix_rl.env import HackMatrix, env_keys, start_key, step_keys
 from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
-from hackmatrix_rl.evaluation._episodes import start_carries, start_key, step_keys
+from hackmatrix_rl.evaluation._episodes import start_carries
 from hackmatrix_rl.evaluation._player import Agent, Thought, read_by, thinking
 from hackmatrix_rl.game import (
     KILL_REWARD,

@@ -45,6 +45,8 @@ from ._rewards import Event as Event
 from ._rewards import RewardConfig as RewardConfig
 from ._rewards import RewardTerms as RewardTerms
 from ._rewards import reward_terms as reward_terms
+from ._siphon import RESPITE as RESPITE
+from ._siphon import SHORTEST_INTERVAL as SHORTEST_INTERVAL
 from ._siphon import Yields as Yields
 from ._siphon import cell_yields as cell_yields
 from ._siphon import crosses as crosses
@@ -61,6 +63,7 @@ from ._state import ENEMY_HP as ENEMY_HP
 from ._state import ENEMY_SPEED as ENEMY_SPEED
 from ._state import LAST_STAGE as LAST_STAGE
 from ._state import MAX_HP as MAX_HP
+from ._state import MAX_POINTS as MAX_POINTS
 from ._state import NUM_ENEMY_TYPES as NUM_ENEMY_TYPES
 from ._state import NUM_PROGRAMS as NUM_PROGRAMS
 from ._state import Board as Board

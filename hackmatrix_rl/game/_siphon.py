@@ -80,8 +80,8 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
     center = CellSet.of(position.player.cell)
     at_hand = (data | program) & (center | center.neighbours()).to_array()
 
-    # A cross has at most five blocks: the multiset of points is nine counts of three bits.
-    count = jnp.uint32(1) << (3 * (board.value.astype(jnp.uint32) - 1))
+    # A cross has at most five blocks: the multiset of points, 0 to 9, is ten counts of three bits.
+    count = jnp.uint32(1) << (3 * board.value.astype(jnp.uint32))
     stake = (
         _AT_STAKE["credits"].placed(jnp.where(loose, board.credits, 0))
         | _AT_STAKE["energy"].placed(jnp.where(loose, board.energy, 0))

@@ -101,8 +101,11 @@ class Board(Packed):
     )
 
     content = Number()  #: A `Content`.
-    value = Number()  #: Points of a data block, `Program` of a program block, else 0.
-    #: Number of transmissions that siphoning the block calls; 0 without a block.
+    #: Points of a data block (0 only in a position that was given), `Program` of a program block,
+    #: else 0.
+    value = Number()
+    #: Number of transmissions that siphoning the block calls; 0 without a block. 10 and more are
+    #: only in a position that was given.
     spawn_count = Number()
     credits = Number()  #: 0..3; a cell with credits has no energy.
     energy = Number()  #: 0..3.

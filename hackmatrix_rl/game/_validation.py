@@ -58,9 +58,8 @@ LARGEST = 1_000_000_000
 """The largest accepted value of a number that the rules do not bound (credits, a turn).
 
 The numbers of a position are int32, which end at 2,147,483,647. The game adds at most two of them
-(credits and energy; a turn and an interval). A move adds at most 45 to a number (the points of a
-cross of five blocks, or the transmissions that they call). So no number wraps around within the
-next three million moves.
+(credits and energy; a turn and an interval). A move adds at most 75 to a number (the transmissions
+that a cross of five blocks calls). So no number wraps around within the next million moves.
 """
 
 _ENDS = _ON_BOARD = (0, SIZE - 1)
@@ -74,7 +73,8 @@ _RANGES = {
     "from_scheduled_task": _FLAG, "spawned_from_siphon": _FLAG, "show_activated": _FLAG,
     "scheduled_tasks_disabled": _FLAG, "step_active": _FLAG, "siphoned": _FLAG,
     "siphon_center": _FLAG, "content": (0, len(Content) - 1),
-    "value": (0, Board.FIELDS["value"].largest), "spawn_count": (0, MAX_POINTS),
+    "value": (0, Board.FIELDS["value"].largest),
+    "spawn_count": (0, Board.FIELDS["spawn_count"].largest),
     "cell credits": (0, 3), "cell energy": (0, 3),
 }  # fmt: skip
 
@@ -208,8 +208,7 @@ def _check_cells(name: str, cells: np.ndarray) -> None:
     content, value = columns["content"], columns["value"]
     data = np.isin(content, (Content.DATA, Content.HIDDEN_DATA))
     program = np.isin(content, (Content.PROGRAM, Content.HIDDEN_PROGRAM))
-    bad = data & ((value < 1) | (value > MAX_POINTS))
-    _refuse(bad, name, "points", value, f"not within 1..{MAX_POINTS}")
+    _refuse(data & (value > MAX_POINTS), name, "points", value, f"not within 0..{MAX_POINTS}")
     last = NUM_PROGRAMS - 1
     _refuse(program & (value > last), name, "program", value, f"not within 0..{last}")
     for column in ("value", "spawn_count"):

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Int32, UInt32
 from hackmatrix_rl.batching import Chance, below, only_first, pick, union
 from hackmatrix_rl.game import (
     ALL_PROGRAMS,
+    MAX_POINTS,
     NUM_CELLS,
     NUM_PROGRAMS,
     SPECS,
@@ -28,7 +29,6 @@ from hackmatrix_rl.game import (
     row_and_column,
 )
 
-_MAX_POINTS = 9
 _SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.int32)
 
 
@@ -59,7 +59,7 @@ def _questions(board: Board, *, chance: Chance) -> Board:
     content = board.content
     hidden = (content == Content.HIDDEN_DATA) | (content == Content.HIDDEN_PROGRAM)
     program = hidden & (chance.words(NUM_CELLS) >> 31 == 1)
-    points = 1 + below(chance.words(NUM_CELLS, first=NUM_CELLS), _MAX_POINTS)
+    points = 1 + below(chance.words(NUM_CELLS, first=NUM_CELLS), MAX_POINTS)
 
     seen_program, seen_data = content == Content.PROGRAM, content == Content.DATA
     bits = jnp.uint32(1) << board.value.astype(jnp.uint32)

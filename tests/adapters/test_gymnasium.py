@@ -136,7 +136,7 @@ def test_a_wrapper_of_gymnasium_reads_the_batch():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"observation": "grid"}, "observation must be dict or flat, not 'grid'"),
+        ({"observation": "grid"}, "observation must be dict, flat or original, not 'grid'"),
         ({"league": "hard"}, "league must be one of original, no-rewind, not 'hard'"),
     ],
 )

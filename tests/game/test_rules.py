@@ -194,3 +194,20 @@ def test_an_illegal_action_changes_nothing(act):
     assert not after.outcome["terms"].any()
     np.testing.assert_array_equal(after.arrays["player"], before["player"])
     np.testing.assert_array_equal(after.arrays["cells"], before["cells"])
+
+
+def test_a_data_block_without_points_is_a_block_that_a_better_cell_must_reach_too(act):
+    # No play reaches such a block, but a given position may hold it.
+    cells = {(3, 2): data(0), (0, 5): {"credits": 3}}
+    after = act(position((2, 2), cells=cells, data_siphons=1), SIPHON)
+    assert after.term("siphon_quality") == 0
+    assert after.cell(3, 2)["siphoned"] == 1
+    del cells[(3, 2)]
+    assert act(position((2, 2), cells=cells, data_siphons=1), SIPHON).term("siphon_quality") < 0
+
+
+def test_a_given_spawn_count_above_that_of_any_block_calls_as_many_transmissions(act):
+    cells = {(3, 2): data(9) | {"spawn_count": 15}}
+    after = act(position((2, 2), cells=cells, data_siphons=1), SIPHON)
+    assert after.arrays["num_transmissions"][0] == 15
+    assert after.cell(3, 2)["spawn_count"] == 0

@@ -103,6 +103,8 @@ COMMANDS = {
     "bench": [("--init", "sent")],
     "compare": [("a.toml", "b.toml"), ("a.toml", "--precision")],
     "play": [("--agent", "sent"), ("--agent", "sent", "--search", "2")],
+    "serve": [],
+    "play-app": [("sent", "--app", "app"), ("sent", "--app", "app", "--search", "2")],
     "doctor": [],
     "verify-resume": [],
 }

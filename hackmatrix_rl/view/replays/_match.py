@@ -1,8 +1,8 @@
 """A game, played move by move, and what an agent makes of its positions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,17 +13,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import HackMatrix, env_keys
+from hackmatrix_rl.env import HackMatrix, env_keys, start_key, step_keys
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import (
-    Agent,
-    PolicyAgent,
-    Thought,
-    read_by,
-    start_key,
-    step_keys,
-    thinking,
-)
+from hackmatrix_rl.evaluation import Agent, PolicyAgent, Thought, read_by, thinking
 from hackmatrix_rl.game import (
     NUM_ACTIONS,
     TERM_NAMES,
@@ -114,6 +106,15 @@ class Match:
     ) -> "Match":
         """Game number `game` of an evaluation with this seed."""
         return cls(game_seed(jax.random.key(seed), game), config=config, max_steps=max_steps)
+
+    @classmethod
+    def seen(cls, moments: Sequence[Moment], config: GameConfig) -> "Match":
+        """A game that was seen elsewhere. Nobody can play it on, as nobody knows its seed."""
+        match = cls.__new__(cls)
+        match.seed, match.config, match.max_steps = (0, 0), config, None
+        last = moments[-1]
+        match.moments = [*moments[:-1], replace(last, end=last.end or CUT_OFF)]
+        return match
 
     def until(self, number: int) -> "Match":
         """The game with its first moves only, to be played on from there.

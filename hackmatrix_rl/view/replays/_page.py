@@ -128,13 +128,15 @@ def page_of(
     minds: Mapping[str, Mind] | None = None,
     player: str = "",
     title: str = "",
+    saved: Json | None = None,
     on_move: Callable[[int, int], None] = lambda done, total: None,
 ) -> str:
     """A game as one HTML file: it works from the disk, and fetches nothing.
 
     It plays the game, and shows for each move its name, its reward by term, and what the agents
-    in `minds` make of the position. The title is by default the game in a line. `on_move` is told
-    the number of positions written, and of all positions.
+    in `minds` make of the position. The title is by default the game in a line. `saved` is the file
+    that the page offers, by default the replay. `on_move` is told the number of positions written,
+    and of all positions.
     """
     film = Film()
     moments = []
@@ -144,7 +146,8 @@ def page_of(
         moments.append(film.moment(moment) | ({"opinions": opinions} if opinions else {}))
         on_move(number + 1, len(match.moments))
     replay = Replay.of(match, player=player)
-    told = {"title": title or replay.summary(), "player": player, "replay": replay.as_dict()}
+    saved = replay.as_dict() if saved is None else saved
+    told = {"title": title or replay.summary(), "player": player, "replay": saved}
     game = {**rules_data(match), **told, "shapes": film.shapes, "moments": moments}
     return whole_page(game)[0]
 

@@ -1,0 +1,93 @@
+"""`hackmatrix-headless`: the game behind the line protocol, with the flags of the binary.
+
+It starts in a second, so it imports nothing of the other commands.
+"""
+
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import click
+
+from hackmatrix_rl.cli._output import STDERR, STDOUT, own_streams
+
+SEED = click.IntRange(0, 2**32 - 1)
+_INSTEAD = {
+    "--visual-cli": "this package's game has no window; watch AGENT, play and ui of hackmatrix-rl "
+    "show games",
+    "--debug-scenario": "its layout is the original's own; send a setState request with the "
+    "position that you want",
+}
+"""Flags of the binary that are refused, and what does it here."""
+
+
+def protocol_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a command that serves the protocol."""
+    said = "Seed of the games: the first one is game 0 of eval --seed. By default it is drawn."
+    for decorate in reversed(
+        (
+            click.option("--seed", type=SEED, metavar="NUMBER", help=said),
+            click.option("--headless-cli", is_flag=True, help="Accepted: there is no other mode."),
+            click.option("--debug", is_flag=True, help="Repeat each request on standard error."),
+            click.option("--info", is_flag=True, help="Repeat the outcome of each step there."),
+            *(click.option(name, is_flag=True, help="Refused.") for name in _INSTEAD),
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
+def serve_protocol(*, seed: int | None, debug: bool, info: bool, **flags: bool) -> None:
+    """Serves the protocol on standard input and output until the input ends."""
+    for name, why in _INSTEAD.items():
+        if flags[name.removeprefix("--").replace("-", "_")]:
+            raise click.UsageError(f"{name}: {why}.")
+    import jax
+
+    from hackmatrix_rl.protocol import Server, serve
+    from hackmatrix_rl.system import enable_compilation_cache
+
+    # Before a device starts: one game is no work for a GPU, whose start takes seconds.
+    jax.config.update("jax_platforms", "cpu")
+    enable_compilation_cache()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    drawn = secrets.randbits(32) if seed is None else seed
+    if seed is None:
+        _say(f"--seed {drawn}")
+    answers = os.fdopen(os.dup(STDOUT), "wb", buffering=0)
+    os.dup2(STDERR, STDOUT)  # whatever else is printed here is no answer
+    requests = BytesIO() if sys.stdin is None else sys.stdin.buffer
+    serve(Server(drawn), requests, answers, say=_say, debug=debug, info=info)
+
+
+def _say(message: str) -> None:
+    print(f"hackmatrix-headless: {message}", file=sys.stderr, flush=True)
+
+
+@click.command(
+    "hackmatrix-headless",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@protocol_options
+def headless(**options: Any) -> None:
+    """The game of hackmatrix-rl behind the line protocol of the original game's binary.
+
+    One JSON object a line on standard input is a request, and one on standard output is its
+    answer. Messages go to standard error. HACKMATRIX_BINARY may name this command.
+    """
+    serve_protocol(**options)
+
+
+def main() -> None:
+    """Runs the command. A mistake gives one line, not a traceback."""
+    own_streams()
+    try:
+        headless.main(standalone_mode=False)
+    except click.ClickException as error:
+        _say(" ".join(error.format_message().split()))
+        sys.exit(click.UsageError.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)

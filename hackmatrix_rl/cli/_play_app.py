@@ -1,0 +1,120 @@
+"""`hackmatrix-rl play-app`."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import jax
+
+from hackmatrix_rl.cli import _options as shared
+from hackmatrix_rl.cli._command import Command, NumberRange
+from hackmatrix_rl.cli._failures import writing
+from hackmatrix_rl.cli._games import chosen_player, named
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.env import env_keys
+from hackmatrix_rl.protocol.client import App, SeenGame, play_app
+from hackmatrix_rl.runs import find_hackmatrix_player
+from hackmatrix_rl.system import (
+    check_output_file,
+    enable_compilation_cache,
+    select_device,
+    write_json,
+    write_whole,
+)
+from hackmatrix_rl.view.replays import Replay, page_of
+
+VISUAL_SECONDS = 2.0
+"""How long the original shows its window before it listens."""
+
+
+@click.command("play-app", cls=Command)
+@click.argument("agent", metavar="AGENT")
+@click.argument("flags", nargs=-1, metavar="[-- FLAGS]")
+@shared.file_option(
+    "--app",
+    help="The program that plays the game: the original's binary, or hackmatrix-headless.",
+    required=True,
+    dir_okay=False,
+)
+@click.option("--visual", is_flag=True, help="Start it with its window, and wait before each move.")
+@click.option(
+    "--patience",
+    type=NumberRange(0.1, 3600),
+    metavar="SECONDS",
+    default=60.0,
+    show_default=True,
+    help="How long an answer may take.",
+)
+@click.option(
+    "--pause",
+    type=NumberRange(0, 60),
+    metavar="SECONDS",
+    help="Wait so long before each move; a window that still moves takes none.  "
+    "[default: 0, with --visual 1]",
+)
+@shared.seed_option("Seed of the player's own choices.", default=0)
+@shared.greedy_option
+@shared.file_option("--html", help="A page of the game as it was seen, also if the app fails.")
+@shared.file_option("--save", help="A record of the game: JSON that `replay` shows again.")
+@shared.player_options
+def play_app_command(
+    agent: str,
+    flags: tuple[str, ...],
+    app: Path,
+    visual: bool,
+    patience: float,
+    pause: float | None,
+    seed: int,
+    html: Path | None,
+    save: Path | None,
+    **chosen: Any,
+) -> None:
+    """Let an agent play a game of another program, over the original game's line protocol.
+
+    AGENT is a run, a checkpoint, pretrained, a script, or a search, as for `watch`. What is after
+    -- goes to the program.
+
+    \b
+    hackmatrix-rl play-app pretrained --app ./HackMatrix --visual
+    hackmatrix-rl play-app runs/... --app $(which hackmatrix-headless) -- --seed 7
+    """
+    for file, flag in ((html, "--html"), (save, "--save")):
+        if file is not None:
+            check_output_file(file, flag)
+    name = named(agent, chosen["search"])
+    with Working(f"loading {agent}") as work:
+        select_device("cpu")
+        player, environment = chosen_player(work, agent, find=find_hackmatrix_player, **chosen)
+        enable_compilation_cache()
+        game = SeenGame(environment.config)
+        wait = (1.0 if visual else 0.0) if pause is None else pause
+        command = [str(app), "--visual-cli" if visual else "--headless-cli", *flags]
+        work.doing(f"{name} plays")
+        try:
+            with App(command, patience=patience) as other:
+                time.sleep(VISUAL_SECONDS if visual else 0.0)
+                play_app(
+                    other,
+                    player,
+                    environment,
+                    game,
+                    key=env_keys(jax.random.key(seed), 1)[0],
+                    pause=wait,
+                    on_move=lambda moves: work.doing(f"{name} plays: move {moves}"),
+                )
+        finally:
+            if game.moments:
+                _keep(game, name, html, save)
+    click.echo(Replay.of(game.match(), player=name).summary())
+
+
+def _keep(game: SeenGame, player: str, html: Path | None, save: Path | None) -> None:
+    """Writes what was asked for, as far as the game went."""
+    record = game.record(player=player)
+    if save is not None:
+        with writing(f"--save {save}"):
+            write_json(save, record, indent=0)
+    if html is not None:
+        with writing(f"--html {html}"):
+            write_whole(html, page_of(game.match(), player=player, saved=record))

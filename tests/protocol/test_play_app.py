@@ -1,0 +1,162 @@
+"""An agent plays another program's game: this package's server as a process, and broken ones."""
+
+import functools
+import json
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from hackmatrix_rl.cli._main import main
+from hackmatrix_rl.env import HackMatrix, env_keys
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import RandomAgent, Runner
+from hackmatrix_rl.game import GameConfig, to_arrays
+from hackmatrix_rl.protocol import Server
+from hackmatrix_rl.protocol.client import App, AppError, SeenGame, play_app
+from hackmatrix_rl.search import Expert
+from hackmatrix_rl.view.replays import Match, Mind, play_on
+from protocol import apps
+from protocol.headless import headless_command
+
+
+@functools.cache
+def true_answers():
+    """What the first requests are answered with."""
+    server = Server(6)
+    begun = server.answer({"action": "reset"})
+    legal = server.answer({"action": "getValidActions"})
+    moved = server.answer({"action": "step", "actionIndex": legal["validActions"][0]})
+    return {
+        "BEGUN": begun,
+        "LEGAL": legal,
+        "MOVED": moved,
+        "MOODY": {"observation": begun["observation"] | {"mood": 1}},
+        "SILENT": moved | {"info": {}},
+    }
+
+
+@pytest.fixture
+def program(tmp_path, cache):
+    """`hackmatrix-headless` as one file, as an installer makes it."""
+    file = tmp_path / "headless"
+    code = headless_command()[-1]
+    file.write_text(f"#!{sys.executable}\n{code}\n")
+    file.chmod(0o755)
+    return file
+
+
+def test_the_runner_plays_the_game_that_it_plays_in_an_evaluation(program, tmp_path, capsys):
+    record = tmp_path / "game.json"
+    page = tmp_path / "game.html"
+    flags = ["--app", str(program), "--seed", "4", "--save", str(record), "--html", str(page)]
+    main(["play-app", "runner", *flags, "--", "--seed", "4"], standalone_mode=False)
+    told = capsys.readouterr().out
+    match = Match.start(4)
+    play_on(match, Mind(Runner(), match))
+    content = json.loads(record.read_text())
+    assert [move["action"] for move in content["moves"]] == list(match.actions)
+    assert content["end"] == match.now.end
+    said = f"runner: {len(match.actions)} moves, stage {int(match.now.state.position.stage)}"
+    assert said in told
+    assert "hackmatrix-record-1" in page.read_text()
+    again = tmp_path / "again.html"
+    main(["replay", str(record), "--html", str(again)], standalone_mode=False)
+    assert f"As it was seen: {said}" in capsys.readouterr().out
+    assert again.exists()
+
+
+def scripted(*answers, patience=30.0):
+    """An app that answers so."""
+    answers = [true_answers().get(answer, answer) for answer in answers]
+    lines = [answer if isinstance(answer, str) else json.dumps(answer) for answer in answers]
+    return App([sys.executable, apps.__file__, "--headless-cli", *lines], patience=patience)
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (["die"], "ended at reset, with exit status 3"),
+        (["BEGUN", "LEGAL", "die"], "ended at step, with exit status 3"),
+        (["BEGUN", "nonsense"], "answers getValidActions with 'nonsense', which is no JSON"),
+        (["BEGUN", '{"error": "too\\nbusy"}'], "refuses getValidActions: "),
+        (["BEGUN", "MOVED"], "answers getValidActions without validActions: "),
+        (["MOODY"], "unknown field mood; "),
+        (["BEGUN", "LEGAL", "SILENT"], "answer.info.invalid_action is missing"),
+        (["BEGUN", '{"validActions": [99]}'], "answer.validActions is 99; "),
+    ],
+)
+def test_what_an_app_does_wrong_is_one_line(answers, said):
+    game = SeenGame(GameConfig())
+    with pytest.raises(ValueError, match=said) as error, scripted(*answers) as app:
+        play_app(app, RandomAgent(), HackMatrix(), game, key=jax.random.key(0))
+    assert "\n" not in str(error.value)
+    assert len(game.moments) == int("BEGUN" in answers)
+
+
+def test_an_app_that_is_late_or_missing_is_named():
+    late = pytest.raises(AppError, match=r"has not answered reset within 0\.5 s")
+    with late, scripted("sleep", patience=0.5) as app:
+        app.reset()
+    with pytest.raises(AppError, match="the app /nowhere/app cannot be started: No such file"):
+        App(["/nowhere/app"], patience=1.0)
+
+
+def test_a_game_is_kept_as_far_as_it_went(tmp_path, capsys):
+    file = tmp_path / "app"
+    begun, legal, moved = (true_answers()[name] for name in ("BEGUN", "LEGAL", "MOVED"))
+    lines = [json.dumps(each) for each in (begun, legal, moved, "oops")]
+    file.write_text(
+        f"#!{sys.executable}\nimport sys\nfor line in {lines!r}:\n"
+        "    sys.stdin.readline()\n    print(line, flush=True)\n"
+    )
+    file.chmod(0o755)
+    record = tmp_path / "game.json"
+    with pytest.raises(AppError, match="answers getValidActions without validActions"):
+        main(
+            ["play-app", "random", "--app", str(file), "--save", str(record)], standalone_mode=False
+        )
+    content = json.loads(record.read_text())
+    assert content["start"] == begun | legal
+    (move,) = content["moves"]
+    assert move["answer"] == moved
+    page = tmp_path / "game.html"
+    main(["replay", str(record), "--html", str(page)], standalone_mode=False)
+    assert "As it was seen: random: 1 moves" in capsys.readouterr().out
+    for flags in (["--move", "1"], ["--agent", "runner"], ["--save", str(tmp_path / "x.json")]):
+        with pytest.raises(ConfigError, match=f"^{flags[0]} .* is a record of another program"):
+            main(["replay", str(record), *flags], standalone_mode=False)
+    record.write_text(json.dumps(content | {"moves": [move | {"action": 28}]}))
+    with pytest.raises(ConfigError, match=r"record\.moves\[0\]\.action is 28"):
+        main(["replay", str(record)], standalone_mode=False)
+
+
+def test_states_for_searches_look_like_the_true_one_and_have_its_history():
+    environment = HackMatrix(observation="tactical")
+    server, game = Server(12), SeenGame(GameConfig())
+    rng, observe = np.random.default_rng(0), jax.jit(environment.observe)
+    game.begin(server.answer({"action": "reset"})["observation"])
+    for _ in range(25):
+        true, guess = observe(server.engine.state), observe(game.state)
+        np.testing.assert_array_equal(guess.numbers, true.numbers)
+        np.testing.assert_array_equal(guess.memory, true.memory)
+        for name in ("content", "value", "enemy", "enemy_hp", "transmission", "spawn_count"):
+            np.testing.assert_array_equal(guess.plane(name), true.plane(name), name)
+        legal = server.answer({"action": "getValidActions"})["validActions"]
+        action = int(rng.choice(legal))
+        answer = server.answer({"action": "step", "actionIndex": action})
+        game.follow(action, answer)
+        if game.end is not None:
+            break
+    assert len(to_arrays(game.state)["cells"]) == 36
+
+
+@pytest.mark.nightly
+def test_a_player_that_tries_moves_out_plays_an_app(program):
+    game = SeenGame(GameConfig())
+    with App([str(program), "--headless-cli", "--seed", "2"], patience=240.0) as app:
+        key = env_keys(jax.random.key(2), 1)[0]
+        play_app(app, Expert(GameConfig()), HackMatrix(), game, key=key)
+    assert game.end in ("died", "won")
+    assert len(game.moments) > 20
