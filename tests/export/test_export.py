@@ -54,7 +54,9 @@ def carries_of(agent, count):
 
 def wanted(agent, timestep, carries):
     """What the network itself says."""
-    logits, value, after = eqx.filter_jit(jax.vmap(agent.policy))(timestep.observation, carries)
+    logits, value, after = jax.jit(jax.vmap(lambda *seen: agent.policy(*seen)))(
+        timestep.observation, carries
+    )
     return (
         np.where(timestep.mask, logits, -np.inf),
         agent.value_scale.denormalize(value),
