@@ -1,58 +1,96 @@
-"""An agent without this package: `jax.export` writes it, and JAX alone reads and runs it.
+"""An agent without this package: NumPy plays its JSON, and JAX alone its StableHLO.
 
-The file fits the platform (cpu, gpu, tpu) and the batch size that it was made for.
+`hackmatrix-rl export AGENT --format json --output agent.json` writes the same files.
 
 python export_agent.py [AGENT]
 """
 
+import json
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
-import jax.numpy as jnp
-from jax import export
+import numpy as np
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.export import export_agent
 
 BATCH = 16
-READER = f"""
+
+
+# The reader: plain NumPy.
+def dense(layer, x):
+    return x @ np.array(layer["weight"], np.float32) + np.array(layer["bias"], np.float32)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def trunk(agent, grid, flat, carry):
+    """The last hidden layer of one position, and the next carry."""
+    name, layers = agent["network"]["name"], agent["layers"]
+    if name == "cells":
+        grid = np.maximum(dense(layers["cell"], grid), 0)
+    hidden = np.concatenate([np.ravel(grid), flat])
+    if name != "gru":
+        for layer in layers["dense"]:
+            hidden = np.maximum(dense(layer, hidden), 0)
+        return hidden, None
+    embedded = np.maximum(dense(layers["embed"], hidden), 0)
+    inwards = np.split(dense(layers["inwards"], embedded), 3)
+    before = np.split(dense(layers["recurrent"], carry), 3)
+    reset, update = (sigmoid(inwards[gate] + before[gate]) for gate in (0, 1))
+    candidate = np.tanh(inwards[2] + reset * before[2])
+    carry = (1 - update) * candidate + update * carry
+    return carry, carry
+
+
+def play(agent, grid, flat, mask, carry=None):
+    """Logits, value and carry from the features of one position and its legal actions."""
+    hidden, carry = trunk(agent, grid, flat, carry)
+    logits = np.where(mask, dense(agent["layers"]["policy"], hidden), -np.inf)
+    return logits, dense(agent["layers"]["value"], hidden)[0], carry
+
+
+# The end of the reader.
+
+
+JAX_ALONE = """
 import sys
 import jax, numpy as np
 from jax import export
 
-# Neither Equinox nor hackmatrix_rl: only JAX.
-assert "hackmatrix_rl" not in sys.modules
 agent = export.deserialize(open("agent.bin", "rb").read())
-kinds = [jax.ShapeDtypeStruct(kind.shape, kind.dtype) for kind in agent.in_avals]
-arrays = [np.load(f"array{{place}}.npy") for place in range(len(kinds))]
-actions = jax.jit(agent.call)(*arrays)
-print("JAX alone:", np.asarray(actions).tolist())
-assert actions.shape == ({BATCH},)
+logits, value, *carry = jax.jit(agent.call)(*np.load("arrays.npz").values())
+assert "hackmatrix_rl" not in sys.modules and "equinox" not in sys.modules
+print("JAX alone:   ", np.argmax(logits, axis=1).tolist())
+np.savez("answers.npz", logits=logits, value=value)
 """
 
 
 def main(name: str) -> None:
     loaded = hm.load(name)
-    policy, environment = loaded.policy, loaded.environment
-    keys = jax.random.split(jax.random.key(0), BATCH)
-    _, timestep = environment.reset(keys)
-    leaves, structure = jax.tree.flatten(timestep.observation)
+    agent, environment = loaded.agent(), loaded.environment
+    export_agent(agent, environment, "agent.json", format="json")
+    export_agent(agent, environment, "agent.bin", format="stablehlo")
+    _, timestep = environment.reset(jax.random.split(jax.random.key(0), BATCH))
 
-    def act(*arrays):
-        """The likeliest legal actions; the last array is the mask."""
-        observation = jax.tree.unflatten(structure, arrays[:-1])
-        logits, _, _ = jax.vmap(lambda seen: policy(seen, policy.initial_carry()))(observation)
-        return jnp.argmax(jnp.where(arrays[-1], logits, -jnp.inf), axis=1)
+    with open("agent.json", encoding="utf-8") as file:
+        read = json.load(file)
+    features = jax.vmap(environment.spec.encode)(timestep.observation)
+    by_numpy = [
+        play(read, *map(np.asarray, position))[:2]
+        for position in zip(features.grid, features.flat, timestep.mask, strict=True)
+    ]
+    print("NumPy alone: ", [read["actions"]["names"][logits.argmax()] for logits, _ in by_numpy])
 
-    arrays = [*leaves, timestep.mask]
-    kinds = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
-    Path("agent.bin").write_bytes(export.export(jax.jit(act))(*kinds).serialize())
-    for place, array in enumerate(arrays):
-        jnp.save(f"array{place}.npy", array)
-    print("this package:", act(*arrays).tolist())
-    subprocess.run([sys.executable, "-c", READER], check=True)
-    print(f"agent.bin has {Path('agent.bin').stat().st_size / 1e6:.1f} MB")
+    np.savez("arrays.npz", *jax.tree.leaves(timestep.observation), timestep.mask)
+    subprocess.run([sys.executable, "-c", JAX_ALONE], check=True)
+    with np.load("answers.npz") as answers:
+        for place, (logits, value) in enumerate(by_numpy):
+            np.testing.assert_allclose(answers["logits"][place], logits, atol=1e-4)
+            np.testing.assert_allclose(answers["value"][place], value, rtol=1e-4)
 
 
 if __name__ == "__main__":

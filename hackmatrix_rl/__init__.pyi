@@ -30,7 +30,9 @@ from .algorithms.r2d2 import R2D2Config as R2D2Config
 from .algorithms.self_play import SelfPlay as SelfPlay
 from .algorithms.self_play import load_self_play as load_self_play
 from .checkpoints import load as load
+from .checkpoints import load_npz as load_npz
 from .checkpoints import save as save
+from .checkpoints import save_npz as save_npz
 from .clique import CliqueConfig as CliqueConfig
 from .env import Batched as Batched
 from .env import CartPole as CartPole

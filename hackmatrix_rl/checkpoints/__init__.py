@@ -20,6 +20,10 @@ from ._metadata import check_playable as check_playable
 from ._metadata import check_resumable as check_resumable
 from ._metadata import read_metadata as read_metadata
 from ._metadata import valid_names as valid_names
+from ._npz import CONVERSION as CONVERSION
+from ._npz import affine as affine
+from ._npz import load_npz as load_npz
+from ._npz import save_npz as save_npz
 from ._reader import Loaded as Loaded
 from ._reader import load as load
 from ._reader import read_arrays as read_arrays

@@ -11,14 +11,24 @@ from etils import epath
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import (
     ActorCritic,
+    MLPActorCritic,
     WithAuxiliaryHead,
     add_auxiliary_head,
     with_value_head,
 )
 from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint, in_league
 from hackmatrix_rl.checkpoints._metadata import check_playable, player_config, read_metadata
+from hackmatrix_rl.checkpoints._npz import is_npz, load_npz
 from hackmatrix_rl.checkpoints._reader import load
-from hackmatrix_rl.config import TrainConfig, check_alike, check_trusted, options_of, settings_of
+from hackmatrix_rl.config import (
+    TrainConfig,
+    baseline_algorithm,
+    check_alike,
+    check_trusted,
+    config_class,
+    options_of,
+    settings_of,
+)
 from hackmatrix_rl.errors import ConfigError, refusing, same_structure
 
 
@@ -40,6 +50,11 @@ def initial_settings(
         ConfigError: there is no such checkpoint, it is of another game, or its network or
             environment is custom code and `trust_code` is false.
     """
+    if is_npz(init):
+        with refusing("--init ", "", of=ConfigError):
+            other = _settings_of(load_npz(init))
+        kept = ("network", "width", "depth", "observation", "value_scale")
+        return {name: getattr(other, name) for name in kept}
     with refusing(f"--init {init}: ", "", of=ConfigError):
         folder, other = _start(init, league, report)
         check_trusted(other, folder, trust_code=trust_code, named=("teacher", *named))
@@ -65,6 +80,8 @@ def initial_weights(
             set, league or network. The message names the setting or the array.
     """
     assert config.init is not None, "nothing to start from"
+    if is_npz(config.init):
+        return _original_weights(config, policy)
     with refusing(f"--init {config.init}: ", "", of=ConfigError):
         folder, other = _start(config.init, config.league, report)
         check_alike(config, other)
@@ -76,9 +93,38 @@ def initial_weights(
         scale = loaded.value_scale() if same_units else None
     found = loaded.policy
     if not same_value:
-        own = _headless(policy).heads.value
-        found = eqx.tree_at(lambda there: _headless(there).heads.value, found, own)
+        found = _with_own_value(policy, found)
     return _with_own_head(policy, found), scale
+
+
+def _original_weights(
+    config: TrainConfig, policy: ActorCritic
+) -> tuple[ActorCritic, ValueScale | None]:
+    """`initial_weights` of a file of the original project, whose value is in plain returns."""
+    assert config.init is not None
+    with refusing("--init ", "", of=ConfigError):
+        found = load_npz(config.init)
+    other = _settings_of(found)
+    with refusing(f"--init {config.init}: ", "", of=ConfigError):
+        check_alike(config, other)
+    scale = other.initial_scale()
+    if other.heads.value != config.heads.value or not same_structure(scale, config.initial_scale()):
+        return _with_own_head(policy, _with_own_value(policy, found)), None
+    return _with_own_head(policy, found), scale
+
+
+def _settings_of(network: MLPActorCritic) -> TrainConfig:
+    """The settings of a training with this network on the classic observation, in plain returns."""
+    sizes = {"width": network.heads.policy.weight.shape[0], "depth": len(network.layers)}
+    kind: Any = config_class(baseline_algorithm())
+    made: TrainConfig = kind(network="mlp", observation="classic", value_scale="none", **sizes)
+    return made
+
+
+def _with_own_value(policy: ActorCritic, found: Any) -> Any:
+    """The found network with the value head of the policy."""
+    own = _headless(policy).heads.value
+    return eqx.tree_at(lambda there: _headless(there).heads.value, found, own)
 
 
 def _headless(policy: Any) -> Any:

@@ -32,6 +32,11 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "runs/...",
         "where its games end, and what its tools bring",
     ),
+    "export": (
+        "._export:export_command",
+        "runs/...",
+        "an agent in a file that other programs play",
+    ),
     "ui": ("._ui:ui_command", "runs/...", "play in the browser, watch an agent, take over"),
     "bench": ("._bench:bench", "", "how fast this machine is"),
     "compare": (

@@ -12,6 +12,7 @@ from hackmatrix_rl.config import (
     AUTO,
     HACKMATRIX,
     RunConfig,
+    algorithms,
     check_settings,
     cpu_devices,
     default_algorithm,
@@ -71,7 +72,11 @@ def config_here(
         stored = initial_settings(
             changes["init"], changes.get("league"), trust_code=trust_code, named=changes.keys()
         )
-        changes = {**stored, **changes}
+        kind = algorithms().get(changes.get("algorithm") or algorithm)
+        has = None if kind is None else {each.name for each in settings_of(kind)}
+        # An algorithm without them refuses the weights themselves, with the reason.
+        kept = {name: value for name, value in stored.items() if has is None or name in has}
+        changes = {**kept, **changes}
     if (stages := changes.pop("stages", None)) is not None:
         changes.pop("algorithm", None)
         note(f"in {len(stages)} stages")

@@ -1,0 +1,64 @@
+"""`hackmatrix-rl export`."""
+
+from pathlib import Path
+
+import click
+
+from hackmatrix_rl.cli import _options as shared
+from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._failures import tell, writing
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.errors import ConfigError, refusing
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.export import FORMATS, export_agent
+from hackmatrix_rl.runs import find_hackmatrix_player
+from hackmatrix_rl.system import check_output_file
+
+
+@click.command("export", cls=Command)
+@click.argument("agent", metavar="AGENT")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    required=True,
+    help="stablehlo: a program for JAX alone; json: the weights as lists; npz: the weights as the "
+    "original project keeps them.",
+)
+@shared.file_option(
+    "--output", metavar="FILE", dir_okay=False, required=True, help="The file to write."
+)
+@click.option(
+    "--best",
+    is_flag=True,
+    help="Use the run's checkpoint with the highest mean return (kept by train --keep-best) "
+    "instead of the newest.",
+)
+@shared.league_option
+def export_command(agent: str, kind: str, output: Path, best: bool, league: str | None) -> None:
+    """Write an agent into a file that other programs play.
+
+    AGENT is pretrained, a run (its folder, or its name under runs/) or a checkpoint, with the
+    network mlp, cells or gru. The contract says what the file takes and gives: the arrays of the
+    observation, the actions by name, the rules, the league. JSON holds it; else it is in
+    FILE.contract.json.
+
+    \b
+    hackmatrix-rl export pretrained --format stablehlo --output agent.bin
+    hackmatrix-rl export runs/... --format npz --output params.npz
+    """
+    check_output_file(output, "--output")
+    with Working(f"loading {agent}") as work:
+        player, environment = find_hackmatrix_player(
+            agent, best=best, league=league, report=lambda message: work.say(message, tell)
+        )
+        if not isinstance(player, PolicyAgent):
+            raise ConfigError(
+                f"{agent} is no network, and only networks are exported. Name a run, a checkpoint "
+                "or pretrained."
+            )
+        work.doing(f"writing {output}")
+        refused = refusing(f"{agent}: --format {kind}: ", "", of=ConfigError)
+        with refused, writing(f"--output {output}"):
+            files = export_agent(player, environment, output, format=kind)
+    click.echo(f"Written: {', '.join(map(str, files))}")

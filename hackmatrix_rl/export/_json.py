@@ -1,0 +1,68 @@
+"""An agent as JSON: its contract, and its weights as lists."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from hackmatrix_rl.agent import IDENTITY_SCALE
+from hackmatrix_rl.agent.networks import Dense
+from hackmatrix_rl.checkpoints import affine
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.export._contract import contract, described, exported_network
+
+
+def as_json(agent: PolicyAgent, environment: HackMatrix) -> dict[str, Any]:
+    """The contract and the layers by name: `weight` `[inputs, outputs]` and `bias`.
+
+    The layers read the features that `EnvSpec.encode` makes of an observation, `grid` and `flat`.
+    The value is in units of reward.
+
+    Raises:
+        ConfigError: the network is not exported, its value is no number of one layer, or the units
+            of its value are compressed.
+    """
+    name, found = exported_network(agent.policy)
+    network: Any = found
+    value = network.heads.value
+    if not isinstance(value, Dense):
+        raise ConfigError(
+            "JSON holds a scalar value, and this network has one of bins. Use --format stablehlo, "
+            "or train with --value-head scalar."
+        )
+    scale = IDENTITY_SCALE if agent.value_scale is None else agent.value_scale
+    shift, factor = affine(scale)
+    worth = value.weight * factor, value.bias * factor + shift
+    spec = environment.spec
+    hidden = {
+        "mlp": lambda: {"dense": [_layer(each) for each in network.layers]},
+        "cells": lambda: {
+            "cell": _layer(network.cell),
+            "dense": [_layer(each) for each in network.dense],
+        },
+        "gru": lambda: {
+            "embed": _layer(network.embed),
+            "inwards": _layer(network.cell.inwards),
+            "recurrent": _layer(network.cell.recurrent),
+        },
+    }[name]()
+    return {
+        **contract(agent, environment),
+        "features": described(jax.eval_shape(spec.encode, spec.observation)),
+        "layers": {
+            **hidden,
+            "policy": _layer(network.heads.policy),
+            "value": {"weight": _list(worth[0]), "bias": _list(worth[1])},
+        },
+    }
+
+
+def _layer(layer: Dense) -> dict[str, Any]:
+    return {"weight": _list(layer.weight), "bias": _list(layer.bias)}
+
+
+def _list(array: Any) -> Any:
+    """The numbers in lists; as float32 they come back bit for bit."""
+    return np.asarray(array, np.float32).tolist()

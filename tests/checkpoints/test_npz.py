@@ -1,0 +1,230 @@
+"""Weights of the original project: read, written, trained on, and refused with the reason."""
+
+import io
+import itertools
+import pickle
+import struct
+import subprocess
+import sys
+import zipfile
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cli.commands import assert_refused, done, invoke
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.agent import RunningScale
+from hackmatrix_rl.checkpoints import CONVERSION
+
+WIDTH, DEPTH = 16, 2
+
+
+def theirs(seed=0, *, inputs=1545, actions=28):
+    """The arrays of such a file."""
+    draw = np.random.default_rng(seed)
+    sizes = [inputs, *[WIDTH] * DEPTH]
+    shapes = [*itertools.pairwise(sizes), (WIDTH, actions), (WIDTH, 1)]
+    arrays = {}
+    for number, shape in enumerate(shapes):
+        kernel = draw.normal(size=shape) / np.sqrt(shape[0])
+        arrays[f"params.Dense_{number}.kernel"] = kernel.astype(np.float32)
+        arrays[f"params.Dense_{number}.bias"] = draw.normal(size=shape[1]).astype(np.float32)
+    return arrays
+
+
+def forward(arrays, seen):
+    """Logits and value as that project computes them, in its order of the inputs."""
+    hidden = np.concatenate([seen.player, seen.programs, np.asarray(seen.grid).ravel()])
+    layers = [
+        (arrays[f"params.Dense_{number}.kernel"], arrays[f"params.Dense_{number}.bias"])
+        for number in range(DEPTH + 2)
+    ]
+    for kernel, bias in layers[:-2]:
+        hidden = np.maximum(hidden @ kernel + bias, 0)
+    logits, value = (hidden @ kernel + bias for kernel, bias in layers[-2:])
+    return logits, value[0]
+
+
+@pytest.fixture(scope="module")
+def positions():
+    """Some classic observations."""
+    _, timestep = hm.HackMatrix(observation="classic").reset(jax.random.split(jax.random.key(0), 8))
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], timestep.observation) for i in range(8)]
+
+
+def test_the_network_has_their_logits_and_their_value(tmp_path, positions):
+    np.savez(tmp_path / "his.npz", **theirs())
+    policy = hm.load_npz(tmp_path / "his.npz")
+    assert isinstance(policy, hm.MLPActorCritic)
+    for seen in positions:
+        logits, value, _ = policy(seen, policy.initial_carry())
+        wanted = forward(theirs(), seen)
+        np.testing.assert_allclose(logits, wanted[0], atol=1e-5)
+        np.testing.assert_allclose(value, wanted[1], atol=1e-5)
+
+
+def test_a_written_file_holds_what_was_read_in_units_of_reward(tmp_path, positions):
+    np.savez_compressed(tmp_path / "his.npz", **theirs())
+    policy = hm.load_npz(tmp_path / "his.npz")
+    hm.save_npz(policy, tmp_path / "back.npz")
+    with np.load(tmp_path / "back.npz") as back:
+        assert set(back) == set(theirs())
+        for name, array in theirs().items():
+            np.testing.assert_array_equal(back[name], array)
+    scale = eqx.tree_at(
+        lambda scale: (scale.mean, scale.variance), RunningScale(), (jnp.float32(5), jnp.float32(9))
+    )
+    hm.save_npz(policy, tmp_path / "scaled.npz", value_scale=scale)
+    with np.load(tmp_path / "scaled.npz") as scaled:
+        value = forward(scaled, positions[0])[1]
+    assert value == pytest.approx(forward(theirs(), positions[0])[1] * 3 + 5, abs=1e-4)
+    with pytest.raises(hm.ConfigError, match="compressed"):
+        hm.save_npz(policy, tmp_path / "no.npz", value_scale=RunningScale(compress=True))
+
+
+@pytest.mark.parametrize("observation", ["compact", "tactical"])
+def test_a_network_over_another_observation_is_not_written(tmp_path, observation):
+    spec = hm.HackMatrix(observation=observation).spec
+    policy = hm.MLPActorCritic(spec, width=4, depth=1, key=jax.random.key(0))
+    with pytest.raises(hm.ConfigError, match="--network mlp --observation classic"):
+        hm.save_npz(policy, tmp_path / "no.npz")
+    gru = hm.GRUActorCritic(spec, width=4, key=jax.random.key(0))
+    with pytest.raises(hm.ConfigError, match="the network mlp, not GRUActorCritic"):
+        hm.save_npz(gru, tmp_path / "no.npz")
+    assert not (tmp_path / "no.npz").exists()
+
+
+class Trap:
+    """What a pickle can do."""
+
+    def __reduce__(self):
+        return (print, ("a pickle has run",))
+
+
+def test_pickles_are_refused_with_the_script_that_converts_them(tmp_path, capsys):
+    (tmp_path / "checkpoint_3.pkl").write_bytes(pickle.dumps(Trap()))
+    np.savez(tmp_path / "odd.npz", **{"params.Dense_0.kernel": np.array([Trap()], object)})
+    for name in ("checkpoint_3.pkl", "odd.npz"):
+        with pytest.raises(hm.ConfigError, match="runs code when it is read") as error:
+            hm.load_npz(tmp_path / name)
+        assert "; ".join(CONVERSION) in str(error.value)
+        assert_refused(
+            invoke("train", "--algorithm", "ppo", "--init", tmp_path / name), "pickle", name
+        )
+    assert "a pickle has run" not in capsys.readouterr().out
+
+
+def damaged(change):
+    arrays = theirs()
+    change(arrays)
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def bomb():
+    """A member that says that it unpacks to far more than the file has."""
+    size = 12345
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("params.Dense_0.kernel.npy", bytes(size))
+    return file.getvalue().replace(struct.pack("<I", size), struct.pack("<I", 2**31))
+
+
+def false_header():
+    """An array that says that it is far larger than its bytes."""
+    header, file = io.BytesIO(), io.BytesIO()
+    described = {"descr": "<f4", "fortran_order": False, "shape": (2**40, 16)}
+    np.lib.format.write_array_header_1_0(header, described)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("params.Dense_0.kernel.npy", header.getvalue())
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "no .npz file"),
+        (b"PK\x03\x04" + bytes(50), "no .npz file"),
+        (lambda: damaged(lambda a: None)[:-900], "no .npz file"),
+        (bomb, "unpacks to more than"),
+        (false_header, "is damaged"),
+        (lambda: damaged(lambda a: a.pop("params.Dense_1.bias")), "lacks the kernel or the bias"),
+        (lambda: damaged(lambda a: a.update(weights=np.zeros(3))), "weights.npy"),
+        (
+            lambda: damaged(lambda a: a["params.Dense_1.kernel"].__setitem__((0, 0), np.nan)),
+            "params.Dense_1.kernel.npy holds NaN",
+        ),
+        (
+            lambda: damaged(lambda a: a.update(theirs(inputs=1544))),
+            r"params.Dense_0: kernel \[1544, 16\]",
+        ),
+        (lambda: damaged(lambda a: a.update(theirs(actions=27))), "params.Dense_2: kernel"),
+        (
+            lambda: damaged(lambda a: a.update({"params.Dense_0.bias": np.arange(16)})),
+            "of dtype int64, not of floats",
+        ),
+    ],
+)
+def test_other_files_are_refused_in_one_line(tmp_path, content, words):
+    file = tmp_path / "his.npz"
+    file.write_bytes(content if isinstance(content, bytes) else content())
+    with pytest.raises(hm.ConfigError, match=words) as error:
+        hm.load_npz(file)
+    assert str(error.value).startswith(f"{file}: ")
+    with pytest.raises(hm.ConfigError, match="there is no such file"):
+        hm.load_npz(tmp_path / "none.npz")
+
+
+SMALL = (
+    *("--device", "cpu", "--num-envs", 8, "--num-steps", 8, "--num-minibatches", 2),
+    *("--eval-episodes", 0, "--max-steps", 50, "--mesh", "data=1", "--replays", 0),
+)
+
+
+def test_a_training_starts_from_their_weights_and_is_exported_back(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("his.npz", **theirs())
+    train = ("train", "--algorithm", "ppo", "--init", "his.npz", *SMALL)
+    done(*train, "--total-timesteps", 256, "--learning-rate", 1e-30, "--run-dir", "runs/mine")
+    loaded = hm.load("runs/mine")
+    config = loaded.config
+    assert (config.observation, config.network) == ("classic", "mlp")
+    assert (config.width, config.depth, config.value_scale) == (WIDTH, DEPTH, "none")
+    hm.save_npz(loaded.policy, "back.npz", value_scale=loaded.value_scale())
+    with np.load("back.npz") as back:
+        for name, array in theirs().items():
+            np.testing.assert_array_equal(back[name], array)
+
+
+def test_another_network_and_another_algorithm_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("his.npz", **theirs())
+    train = ("train", "--init", "his.npz", *SMALL[:2], "--total-timesteps", 64)
+    said = "trained with --width 16, but this training has --width 32"
+    assert_refused(invoke(*train, "--algorithm", "ppo", *SMALL[2:], "--width", 32), said)
+    assert_refused(invoke(*train, "--algorithm", "pqn"), "one learns Q-values, the other a policy")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_script_makes_a_file_that_is_read(tmp_path):
+    """Flax is theirs, and a stand-in for its one function here."""
+    tree = {"params": {}}
+    for name, array in theirs().items():
+        _, layer, kind = name.split(".")
+        tree["params"].setdefault(layer, {})[kind] = array
+    (tmp_path / "checkpoint_N.pkl").write_bytes(pickle.dumps({"params": tree}))
+    (tmp_path / "flax.py").write_text(
+        "class traverse_util:\n"
+        "    def flatten_dict(tree, sep):\n"
+        "        inner = tree['params']\n"
+        "        return {sep.join(('params', layer, kind)): array\n"
+        "                for layer, each in inner.items() for kind, array in each.items()}\n"
+    )
+    script = "\n".join(CONVERSION)
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    policy = hm.load_npz(tmp_path / "his.npz")
+    np.testing.assert_array_equal(policy.layers[1].weight, theirs()["params.Dense_1.kernel"])
