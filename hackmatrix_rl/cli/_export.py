@@ -35,7 +35,10 @@ from hackmatrix_rl.system import check_output_file
     "instead of the newest.",
 )
 @shared.league_option
-def export_command(agent: str, kind: str, output: Path, best: bool, league: str | None) -> None:
+@shared.trust_option
+def export_command(
+    agent: str, kind: str, output: Path, best: bool, league: str | None, trust_code: bool
+) -> None:
     """Write an agent into a file that other programs play.
 
     AGENT is pretrained, a run (its folder, or its name under runs/) or a checkpoint, with the
@@ -50,7 +53,11 @@ def export_command(agent: str, kind: str, output: Path, best: bool, league: str 
     check_output_file(output, "--output")
     with Working(f"loading {agent}") as work:
         player, environment = find_hackmatrix_player(
-            agent, best=best, league=league, report=lambda message: work.say(message, tell)
+            agent,
+            best=best,
+            league=league,
+            trust_code=trust_code,
+            report=lambda message: work.say(message, tell),
         )
         if not isinstance(player, PolicyAgent):
             raise ConfigError(

@@ -180,32 +180,33 @@ def test_other_files_are_refused_in_one_line(tmp_path, content, words):
 
 
 SMALL = (
-    *("--device", "cpu", "--num-envs", 8, "--num-steps", 8, "--num-minibatches", 2),
-    *("--eval-episodes", 0, "--max-steps", 50, "--mesh", "data=1", "--replays", 0),
+    *("--preset", "debug", "--device", "cpu", "--num-envs", 8, "--num-steps", 8),
+    *("--updates-per-dispatch", 1, "--eval-episodes", 0, "--replays", 0),
 )
 
 
 def test_a_training_starts_from_their_weights_and_is_exported_back(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("his.npz", **theirs())
-    train = ("train", "--algorithm", "ppo", "--init", "his.npz", *SMALL)
-    done(*train, "--total-timesteps", 256, "--learning-rate", 1e-30, "--run-dir", "runs/mine")
-    loaded = hm.load("runs/mine")
-    config = loaded.config
+    train = ("train", "--algorithm", "ppo", "--init", "his.npz", *SMALL, "--num-minibatches", 2)
+    done(*train, "--total-timesteps", 256, "--run-dir", "runs/mine")
+    config = hm.load("runs/mine").config
     assert (config.observation, config.network) == ("classic", "mlp")
     assert (config.width, config.depth, config.value_scale) == (WIDTH, DEPTH, "none")
-    hm.save_npz(loaded.policy, "back.npz", value_scale=loaded.value_scale())
+    done("export", "mine", "--format", "npz", "--output", "back.npz")
     with np.load("back.npz") as back:
-        for name, array in theirs().items():
-            np.testing.assert_array_equal(back[name], array)
+        assert set(back) == set(theirs())
+        moved = [np.abs(back[name] - array).max() for name, array in theirs().items()]
+    # 16 steps of Adam move a weight by less than that; other weights are further away.
+    assert 0 < max(moved) < 0.05
 
 
 def test_another_network_and_another_algorithm_are_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("his.npz", **theirs())
-    train = ("train", "--init", "his.npz", *SMALL[:2], "--total-timesteps", 64)
+    train = ("train", "--init", "his.npz", *SMALL)
     said = "trained with --width 16, but this training has --width 32"
-    assert_refused(invoke(*train, "--algorithm", "ppo", *SMALL[2:], "--width", 32), said)
+    assert_refused(invoke(*train, "--algorithm", "ppo", "--width", 32), said)
     assert_refused(invoke(*train, "--algorithm", "pqn"), "one learns Q-values, the other a policy")
     assert not (tmp_path / "runs").exists()
 

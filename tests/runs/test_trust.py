@@ -99,6 +99,7 @@ COMMANDS = {
     "replay": [("game.json", "--agent", "sent")],
     "analyze": [("sent",)],
     "report": [("sent", "--output", "page.html")],
+    "export": [("sent", "--format", "json", "--output", "agent.json")],
     "ui": [("sent", "--no-browser")],
     "bench": [("--init", "sent")],
     "compare": [("a.toml", "b.toml"), ("a.toml", "--precision")],
