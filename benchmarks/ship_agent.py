@@ -46,6 +46,7 @@ from hackmatrix_rl.config import (
     recipe_file,
     recipe_names,
 )
+from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import evaluate, rate_of
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.runs import find_player
@@ -53,8 +54,6 @@ from hackmatrix_rl.system import enable_compilation_cache, write_json
 
 SEED = 20_261_122
 """Of the games of the card; no other seed of the repository is near it."""
-MOST_MOVES = 1000
-"""After which the ladder cuts a game."""
 SHOWN = ("won", "return", "stage", "score", "length", "siphons", "programs", "undos")
 FOLDER = Path(hackmatrix_rl.__file__).parent / PRETRAINED
 LADDER = Path(__file__).parent / "learning" / "ladder.json"
@@ -165,9 +164,11 @@ def evaluation_of(run: str, episodes: int) -> dict[str, Any]:
 def other_ways(agent: str, league: str) -> dict[str, Any]:
     """Return and wins of a shipped agent where it searches, and where it does not use UNDO."""
     measured = json.loads(LADDER.read_text())
+    _, environment = find_player(f"{agent}/{league}")
+    assert isinstance(environment, HackMatrix)
     found = {}
     for name, player in OTHER_WAYS.items():
-        parts = measured.get(f"{player.format(agent)} | {league} | {MOST_MOVES}", ())
+        parts = measured.get(f"{player.format(agent)} | {league} | {environment.max_steps}", ())
         games = sum(part["games"] for part in parts)
         if games:
             won = round(sum(part["won"] * part["games"] for part in parts))

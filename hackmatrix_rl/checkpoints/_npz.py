@@ -14,6 +14,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -158,7 +159,8 @@ def _empty(width: int, depth: int) -> MLPActorCritic:
 
 def _dense_layers(network: MLPActorCritic) -> list[Dense]:
     """The layers in the order of the file."""
-    return [*network.layers, network.heads.policy, network.heads.value]
+    heads: Any = network.heads
+    return [*network.layers, heads.policy, heads.value]
 
 
 def _arrays(content: bytes) -> dict[tuple[int, str], np.ndarray]:

@@ -31,8 +31,8 @@ _WIDE: Mapping[str, Any] = {
 
 CONTINUED: Mapping[str, Any] = {
     "total_timesteps": 16_000_000,
-    # Without what UNDO repeats; a point pays at once, not only at a victory.
-    "reward": "score_gain=10,data_siphon=0,kills=0,distance_shaping=0",
+    # Without what UNDO repeats; a stage and a point pay at once, not only at a victory.
+    "reward": "stage_completion=2,score_gain=10,data_siphon=0,kills=0,distance_shaping=0",
     "gamma": "linear:0.997:0.9996",
     "ent_coef": "linear:0.003:0.0005",
     "learning_rate": 0.0007,
