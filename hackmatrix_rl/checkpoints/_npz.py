@@ -14,6 +14,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -156,7 +157,7 @@ def _empty(width: int, depth: int) -> MLPActorCritic:
     )
 
 
-def _dense_layers(network: MLPActorCritic) -> list[Dense]:
+def _dense_layers(network: Any) -> list[Dense]:
     """The layers in the order of the file."""
     return [*network.layers, network.heads.policy, network.heads.value]
 

@@ -36,27 +36,29 @@ def as_json(agent: PolicyAgent, environment: HackMatrix) -> dict[str, Any]:
     shift, factor = affine(scale)
     worth = value.weight * factor, value.bias * factor + shift
     spec = environment.spec
-    hidden = {
-        "mlp": lambda: {"dense": [_layer(each) for each in network.layers]},
-        "cells": lambda: {
-            "cell": _layer(network.cell),
-            "dense": [_layer(each) for each in network.dense],
-        },
-        "gru": lambda: {
-            "embed": _layer(network.embed),
-            "inwards": _layer(network.cell.inwards),
-            "recurrent": _layer(network.cell.recurrent),
-        },
-    }[name]()
     return {
         **contract(agent, environment),
         "features": described(jax.eval_shape(spec.encode, spec.observation)),
         "layers": {
-            **hidden,
+            **_hidden(name, network),
             "policy": _layer(network.heads.policy),
             "value": {"weight": _list(worth[0]), "bias": _list(worth[1])},
         },
     }
+
+
+def _hidden(name: str, network: Any) -> dict[str, Any]:
+    """The layers below the heads, by name."""
+    if name == "gru":
+        return {
+            "embed": _layer(network.embed),
+            "inwards": _layer(network.cell.inwards),
+            "recurrent": _layer(network.cell.recurrent),
+        }
+    if name == "cells":
+        dense = [_layer(each) for each in network.dense]
+        return {"cell": _layer(network.cell), "dense": dense}
+    return {"dense": [_layer(each) for each in network.layers]}
 
 
 def _layer(layer: Dense) -> dict[str, Any]:
