@@ -90,7 +90,10 @@ def assert_numpy_plays(agent, environment, timestep):
         np.testing.assert_allclose(answer, array, atol=2e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("network", "observation"), KINDS)
+@pytest.mark.parametrize(  # the shipped agent has cells, too
+    ("network", "observation"),
+    [pytest.param(*each, marks=[pytest.mark.nightly] * (each[0] == "cells")) for each in KINDS],
+)
 def test_numpy_plays_the_json(network, observation):
     agent, environment = agent_of(network, observation)
     assert_numpy_plays(agent, environment, first_positions(environment, 200))
