@@ -115,7 +115,7 @@ def _original_weights(
 
 def _settings_of(network: MLPActorCritic) -> TrainConfig:
     """The settings of a training with this network on the classic observation, in plain returns."""
-    sizes = {"width": network.layers[-1].bias.size, "depth": len(network.layers)}
+    sizes = {"width": network.layers[-1].bias.shape[0], "depth": len(network.layers)}
     kind: Any = config_class(baseline_algorithm())
     made: TrainConfig = kind(network="mlp", observation="classic", value_scale="none", **sizes)
     return made

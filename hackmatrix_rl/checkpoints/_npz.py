@@ -157,10 +157,9 @@ def _empty(width: int, depth: int) -> MLPActorCritic:
     )
 
 
-def _dense_layers(network: MLPActorCritic) -> list[Dense]:
+def _dense_layers(network: Any) -> list[Dense]:
     """The layers in the order of the file."""
-    heads: Any = network.heads
-    return [*network.layers, heads.policy, heads.value]
+    return [*network.layers, network.heads.policy, network.heads.value]
 
 
 def _arrays(content: bytes) -> dict[tuple[int, str], np.ndarray]:

@@ -40,25 +40,25 @@ def as_json(agent: PolicyAgent, environment: HackMatrix) -> dict[str, Any]:
         **contract(agent, environment),
         "features": described(jax.eval_shape(spec.encode, spec.observation)),
         "layers": {
-            **_hidden_layers(name, network),
+            **_hidden(name, network),
             "policy": _layer(network.heads.policy),
             "value": {"weight": _list(worth[0]), "bias": _list(worth[1])},
         },
     }
 
 
-def _hidden_layers(name: str, network: Any) -> dict[str, Any]:
-    """The layers below the heads."""
-    if name == "mlp":
-        return {"dense": [_layer(each) for each in network.layers]}
+def _hidden(name: str, network: Any) -> dict[str, Any]:
+    """The layers below the heads, by name."""
+    if name == "gru":
+        return {
+            "embed": _layer(network.embed),
+            "inwards": _layer(network.cell.inwards),
+            "recurrent": _layer(network.cell.recurrent),
+        }
     if name == "cells":
         dense = [_layer(each) for each in network.dense]
         return {"cell": _layer(network.cell), "dense": dense}
-    return {
-        "embed": _layer(network.embed),
-        "inwards": _layer(network.cell.inwards),
-        "recurrent": _layer(network.cell.recurrent),
-    }
+    return {"dense": [_layer(each) for each in network.layers]}
 
 
 def _layer(layer: Dense) -> dict[str, Any]:
