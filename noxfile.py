@@ -30,7 +30,7 @@ PROCESSES = (
     *("tests/cli/test_doctor.py", "tests/cli/test_foreign_folder.py", "tests/test_package.py"),
     *("tests/game/test_one_more_program.py", "tests/runs/test_frontier_resume.py"),
     *("tests/system/test_cpu_devices.py", "tests/test_runtime_types.py"),
-    "tests/training/test_wrong_use.py",
+    *("tests/training/test_wrong_use.py", "tests/protocol"),
 )
 DEVICES = (
     *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),
@@ -47,7 +47,8 @@ VIEW = (
     *("tests/evaluation", "tests/view", "tests/test_pretrained.py"),
     *("tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
     *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
-    "tests/cli/test_analyze.py",
+    *("tests/cli/test_analyze.py", "tests/runs/test_seeds_report.py"),
+    *("tests/export", "tests/checkpoints/test_npz.py"),
     *("tests/runs/test_forged_text.py", "tests/runs/test_trust.py"),
 )
 SEARCH = (
