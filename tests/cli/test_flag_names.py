@@ -59,7 +59,7 @@ def test_a_foreign_flag_is_answered_with_ours(name):
         (["train", "--learning_rate", "1"], "Did you mean --learning-rate?"),
         (["train", "--gama", "1"], "No such option '--gama'. Did you mean --gamma?"),
         (["train", "--episodes", "1"], "a flag of hackmatrix-rl eval, analyze and compare."),
-        (["train", "--json"], "a flag of hackmatrix-rl eval, analyze, bench, compare, doctor and"),
+        (["train", "--json"], "a flag of hackmatrix-rl eval, report, analyze, bench, compare,"),
         (["bench", "--n-envs", "1"], "Use --num-envs."),
         (["bench", "--run-dir", "1"], "It is a flag of hackmatrix-rl train."),
         (["bench", "--track"], "Use --wandb. That is for hackmatrix-rl train."),
