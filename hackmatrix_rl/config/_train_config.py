@@ -180,8 +180,8 @@ class TrainConfig(RunConfig, ABC):
     )
     observation: str = in_hackmatrix(
         "compact",
-        "compact: the screen; tactical: also what a player remembers, with distances, threats and "
-        "what a siphon takes; classic: the floats of the original project.",
+        "compact: the screen; tactical: also what a player remembers and works out; classic: the "
+        "original's floats.",
         choices=KINDS,
         resume="what its network has learned is of that one",
         alike=True,

@@ -120,7 +120,7 @@ def plan(trainer: Trainer[Any]) -> Plan:
     """Compiles the program of a trainer, and says what it would do and need. Nothing starts.
 
         there = hm.mesh("data=4", hm.target("v4-8").devices)
-        print(hm.plan(hm.Trainer(hm.PPO(environment, policy, mesh=there))))
+        print(hm.plan(hm.Trainer(algorithm_on(there))))
 
     Args:
         trainer: a trainer on devices that are here, or on those of `hm.target`.
@@ -129,7 +129,7 @@ def plan(trainer: Trainer[Any]) -> Plan:
         TypeError: it is no trainer.
         ConfigError: the program does not fit into the memory of a device.
     """
-    instance("trainer", trainer, Trainer, "hm.Trainer(hm.PPO(environment, policy))")
+    instance("trainer", trainer, Trainer, "hm.Trainer(algorithm)")
     training = {"steps": f"{trainer.batch_size:,} in an update"}
     try:
         return _read(trainer, training, type(trainer.policy).__name__)
