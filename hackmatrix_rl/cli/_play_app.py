@@ -89,7 +89,9 @@ def play_app_command(
         enable_compilation_cache()
         game = SeenGame(environment.config)
         wait = (1.0 if visual else 0.0) if pause is None else pause
-        command = [str(app), "--visual-cli" if visual else "--headless-cli", *flags]
+        # A path drops the ./ in front of a name, without which the name is looked for in PATH.
+        program = str(app.absolute() if app.exists() else app)
+        command = [program, "--visual-cli" if visual else "--headless-cli", *flags]
         work.doing(f"{name} plays")
         try:
             with App(command, patience=patience) as other:

@@ -3,10 +3,11 @@
 import sys
 import time
 
-for answer in sys.argv[2:]:
-    sys.stdin.readline()
-    if answer == "die":
-        sys.exit(3)
-    if answer == "sleep":
-        time.sleep(60)
-    print(answer, flush=True)
+if __name__ == "__main__":
+    for answer in sys.argv[2:]:
+        sys.stdin.readline()
+        if answer == "die":
+            sys.exit(3)
+        if answer == "sleep":
+            time.sleep(60)
+        print(answer, flush=True)

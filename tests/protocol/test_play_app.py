@@ -103,7 +103,8 @@ def test_an_app_that_is_late_or_missing_is_named():
         App(["/nowhere/app"], patience=1.0)
 
 
-def test_a_game_is_kept_as_far_as_it_went(tmp_path, capsys):
+def test_a_game_is_kept_as_far_as_it_went(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     file = tmp_path / "app"
     begun, legal, moved = (true_answers()[name] for name in ("BEGUN", "LEGAL", "MOVED"))
     lines = [json.dumps(each) for each in (begun, legal, moved, "oops")]
@@ -115,7 +116,7 @@ def test_a_game_is_kept_as_far_as_it_went(tmp_path, capsys):
     record = tmp_path / "game.json"
     with pytest.raises(AppError, match="answers getValidActions without validActions"):
         main(
-            ["play-app", "random", "--app", str(file), "--save", str(record)], standalone_mode=False
+            ["play-app", "random", "--app", "./app", "--save", str(record)], standalone_mode=False
         )
     content = json.loads(record.read_text())
     assert content["start"] == begun | legal
