@@ -115,9 +115,7 @@ def test_a_game_is_kept_as_far_as_it_went(tmp_path, capsys, monkeypatch):
     file.chmod(0o755)
     record = tmp_path / "game.json"
     with pytest.raises(AppError, match="answers getValidActions without validActions"):
-        main(
-            ["play-app", "random", "--app", "./app", "--save", str(record)], standalone_mode=False
-        )
+        main(["play-app", "random", "--app", "./app", "--save", str(record)], standalone_mode=False)
     content = json.loads(record.read_text())
     assert content["start"] == begun | legal
     (move,) = content["moves"]
