@@ -185,6 +185,7 @@ def _arrays(content: bytes) -> dict[tuple[int, str], np.ndarray]:
             if len(found) < len(members):
                 raise DamagedFileError("names an array twice")
             return found
+    # The last two: a compression that zipfile does not know, and an encrypted member.
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise DamagedFileError("is no .npz file, or a damaged one") from error
 

@@ -35,8 +35,8 @@ from ._frontier import BLOCK as BLOCK
 from ._frontier import Frontier as Frontier
 from ._frontier import whole_games as whole_games
 from ._hackmatrix import HackMatrix as HackMatrix
-from ._hackmatrix import HackMatrixGame as HackMatrixGame
 from ._hackmatrix import HackMatrixState as HackMatrixState
+from ._hackmatrix_game import HackMatrixGame as HackMatrixGame
 from ._identity import GameIdentity as GameIdentity
 from ._identity import clique_identity as clique_identity
 from ._identity import game_identity as game_identity

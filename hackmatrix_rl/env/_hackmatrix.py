@@ -1,14 +1,13 @@
 """HackMatrix as an environment: many games at once. A game that ends is reset."""
 
-from typing import Any, final
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, Key
 
 from hackmatrix_rl.batching import Chance, games_innermost, materialize, one_round_loop, select
-from hackmatrix_rl.env._encoding import observe
 from hackmatrix_rl.env._environment import (
     LEARNED_RETURN,
     Environment,
@@ -18,11 +17,9 @@ from hackmatrix_rl.env._environment import (
     check_max_steps,
 )
 from hackmatrix_rl.env._forms import KINDS, Kind, Seen, remembered, see, spec_of, supposed
-from hackmatrix_rl.env._single_game import Played, SingleGame
 from hackmatrix_rl.errors import check_actions, described
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,
-    NUM_ACTIONS,
     SIPHON,
     TERM_NAMES,
     GameConfig,
@@ -38,7 +35,6 @@ from hackmatrix_rl.game import (
     forget,
     legal_actions,
     new_game,
-    play,
     set_up_stage,
 )
 
@@ -316,41 +312,3 @@ class HackMatrix(Environment):
 
     def _see(self, game: State) -> Seen:
         return see(game.position, remembered(game.history, self.observation), self.observation)
-
-
-@final
-class HackMatrixGame(SingleGame[State]):
-    """One game with the classic observation (rules, section 10). It has no limit of steps.
-
-    `HackMatrix` plays thousands of games many times as fast.
-
-    Attributes:
-        config: sizes and league of the game.
-        reward: weights of the parts of the reward.
-    """
-
-    config: GameConfig = eqx.field(static=True, default=GameConfig())
-    reward: RewardConfig = eqx.field(static=True, default=RewardConfig())
-
-    @property
-    def num_actions(self) -> int:
-        """Four directions, the siphon, and 23 programs."""
-        return NUM_ACTIONS
-
-    def start(self, *, key: Key[Array, ""]) -> State:
-        """A new game."""
-        return new_game(self.config, key=key)
-
-    def observe(self, state: State) -> PyTree[Array]:
-        """The classic observation."""
-        return observe(self.config, state)
-
-    def legal(self, state: State) -> Bool[Array, " num_actions"]:
-        """The legal actions."""
-        return legal_actions(self.config, state)
-
-    def play(self, state: State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
-        """One action. By the rules, an illegal one ends the episode."""
-        after, outcome = play(self.config, state, action, key=key)
-        over = ~outcome.legal | outcome.died | outcome.won
-        return Played(after, self.reward.weigh(outcome.terms), over)
