@@ -10,7 +10,7 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import check_policy_shapes
-from hackmatrix_rl.agent.networks import TrunkActorCritic, evaluator_of
+from hackmatrix_rl.agent.networks import NETWORKS, TrunkActorCritic, build_network, evaluator_of
 from hackmatrix_rl.agent.networks._layers import DenseHeads
 from hackmatrix_rl.agent.precision import products
 from hackmatrix_rl.env import CartPole
@@ -18,6 +18,7 @@ from hackmatrix_rl.env import CartPole
 ROOT = Path(__file__).parents[2]
 DTYPES = {"f32": jnp.float32, "bf16": jnp.bfloat16, "f16": jnp.float16}
 KEY = jax.random.key(0)
+BOARD = probes.Probe({}, board=True).spec
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +79,12 @@ def test_a_network_as_shown_computes_each_product_in_the_dtype_asked_for(place, 
         found = operands(network, environment.spec, precision)
         assert found
         assert {dtype for each in found for dtype in each} == {jnp.dtype(DTYPES[precision])}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_of_the_package_computes_each_product_in_bfloat16(name):
+    found = operands(build_network(name, BOARD, width=8, key=KEY), BOARD, "bf16")
+    assert {dtype for each in found for dtype in each} == {jnp.dtype(jnp.bfloat16)}
 
 
 class Reads(hm.ActorCritic):

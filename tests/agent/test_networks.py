@@ -1,23 +1,16 @@
 import re
 import sys
 import types
-from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from training.states import assert_close
 
 from agent import probes
-from hackmatrix_rl.agent import (
-    GAE,
-    Batch,
-    MaskedCategorical,
-    PPOLoss,
-    RolloutCollector,
-    start_collector,
-)
+from hackmatrix_rl.agent import MaskedCategorical, RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,
@@ -92,23 +85,6 @@ def test_unrolling_is_calling_step_by_step(name, precise):
             carry = network.initial_carry() if done[step, env] else carry
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_under_bf16_layers_compute_in_it_and_outputs_are_float32(name):
-    network = precision("bf16").cast_to_compute(build_network(name, BOARD, width=8, key=KEY))
-    leaves = [leaf for leaf in jax.tree.leaves(network) if isinstance(leaf, jax.Array)]
-    assert {leaf.dtype for leaf in leaves} == {jnp.dtype(jnp.bfloat16)}
-
-    def call(seen):
-        return network(seen, network.initial_carry())
-
-    shapes = jax.eval_shape(call, jnp.ones(4, jnp.float32))
-    assert {leaf.dtype for leaf in jax.tree.leaves(shapes)} == {jnp.dtype(jnp.float32)}
-    lowered = jax.jit(call).lower(jnp.ones(4, jnp.float32)).as_text()
-    products = re.findall(r"stablehlo\.dot_general.* : (\(.*\)) ->", lowered)
-    assert products
-    assert all(operands.count("bf16") == 2 for operands in products)
-
-
 # Attention multiplies tokens of one observation by each other.
 @pytest.mark.parametrize("name", sorted({*NETWORKS} - {"transformer"}))
 def test_under_vmap_each_layer_is_one_plain_matrix_product(name):
@@ -131,10 +107,8 @@ def test_a_normalised_layer_is_computed_in_float32_whatever_its_dtype():
 
 
 def test_depth_is_the_number_of_blocks_and_a_network_without_it_says_so():
-    assert build_network("residual", BOARD, width=4, depth=7, key=KEY).blocks.norm.scale.shape == (
-        7,
-        4,
-    )
+    network = build_network("residual", BOARD, width=4, depth=7, key=KEY)
+    assert network.blocks.norm.scale.shape == (7, 4)
     with pytest.raises(ValueError, match="'gru' has no depth"):
         build_network("gru", BOARD, depth=2, key=KEY)
 
@@ -149,23 +123,21 @@ def test_a_convolution_needs_a_board_and_sees_the_neighbours_of_a_cell_and_no_ot
         ConvActorCritic(CartPole().spec, key=KEY)
 
 
-def _slopes(convolve):
+def slopes(convolve):
     """The gradients of a sum over boards, for the boards and the weights."""
 
     def total(boards, weight):
         return jnp.sin(jax.vmap(convolve, (0, None))(boards, weight)).sum()
 
-    boards = jax.random.normal(jax.random.key(1), (5, 6, 4, 7), jnp.float32)
-    weight = jax.random.normal(jax.random.key(2), (3, 3, 7, 2), jnp.float32)
-    return jax.jit(jax.grad(total, (0, 1))), boards, weight
+    return jax.jit(jax.grad(total, (0, 1)))
 
 
 def test_a_convolution_has_the_gradient_of_xlas_convolution_without_one_on_a_cpu():
-    ours, boards, weight = _slopes(_conv._convolve)
-    theirs, _, _ = _slopes(_conv._convolution)
-    assert_close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4)
-    jax.tree.map(assert_close, ours(boards, weight), theirs(boards, weight))
-    ours, boards, weight = _slopes(_conv._convolve)
+    boards = jax.random.normal(jax.random.key(1), (5, 6, 4, 7), jnp.float32)
+    weight = jax.random.normal(jax.random.key(2), (3, 3, 7, 2), jnp.float32)
+    ours, theirs = slopes(_conv._convolve), slopes(_conv._convolution)
+    close = {"rtol": 1e-4, "atol": 1e-4}
+    assert_close(ours(boards, weight), theirs(boards, weight), **close)
     # One is left: that of the forward pass.
     assert ours.lower(boards, weight).as_text().count("stablehlo.convolution") == 1
 
@@ -174,12 +146,6 @@ def test_a_convolution_has_the_gradient_of_xlas_convolution_without_one_on_a_cpu
 def test_a_width_of_nothing_is_an_error(network):
     with pytest.raises(ValueError, match="width"):
         network(BOARD, width=0, key=KEY)
-
-
-def test_networks_are_built_by_name():
-    assert isinstance(build_network("mlp", BOARD, width=5, key=KEY), MLPActorCritic)
-    network = build_network("gru", BOARD, width=5, key=KEY)
-    assert network.initial_carry().shape == (5,)
 
 
 def twice(self, observation, carry):
@@ -258,17 +224,6 @@ class Still(Environment):
         return self.reset(keys)
 
 
-def spied_loss(seen):
-    """A loss that hands out the logits that it learns from."""
-
-    def loss(policy, batch):
-        logits, value = policy.unroll(batch.observation, batch.initial_carry, batch.done)
-        seen.append((logits, value))
-        return PPOLoss()(policy, batch)
-
-    return loss
-
-
 def test_what_acts_is_what_learns():
     environment = Still()  # of whose observations the package's MLP has a fast evaluator
     network = MLPActorCritic(environment.spec, width=8, key=KEY)
@@ -277,10 +232,9 @@ def test_what_acts_is_what_learns():
     def play_and_look(policy):
         actors = start_collector(environment, policy, env_keys(KEY, 3))
         rollout, _ = RolloutCollector(5)(policy, environment, actors)
-        seen = []
-        spied_loss(seen)(evaluator_of(policy), Batch.of(rollout, GAE()(rollout)))
+        learned = evaluator_of(policy).unroll(rollout.observation, (), rollout.done)
         called = jax.vmap(jax.vmap(lambda one: policy(one, ())[:2]))(rollout.observation)
-        return rollout, seen[0], called
+        return rollout, learned, called
 
     @eqx.filter_jit
     def look_at_all(network, policies):
@@ -289,12 +243,12 @@ def test_what_acts_is_what_learns():
         return found, evaluator_of(network).unroll(rollout.observation, (), rollout.done)
 
     found, (inner, _) = look_at_all(network, policies)
-    for rollout, (logits, value), (called_logits, called_value) in found:
-        np.testing.assert_allclose(logits, called_logits, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(value, called_value, rtol=1e-5, atol=1e-6)
+    for rollout, learned, called in found:
+        assert_close(learned, called, rtol=1e-5, atol=1e-6)
+        logits, value = learned
         np.testing.assert_allclose(value, rollout.value, rtol=1e-5, atol=1e-6)
-        learned = jax.nn.log_softmax(logits)  # as every action is legal
-        taken = np.take_along_axis(np.asarray(learned), rollout.action[..., None], -1)[..., 0]
+        log_probs = jax.nn.log_softmax(logits)  # as every action is legal
+        taken = np.take_along_axis(np.asarray(log_probs), rollout.action[..., None], -1)[..., 0]
         np.testing.assert_allclose(taken, rollout.log_prob, atol=1e-5)
         # And it is not what the network inside would do.
         assert np.abs(inner - logits).max() > 1e-3

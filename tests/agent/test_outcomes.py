@@ -122,28 +122,22 @@ def test_at_the_other_minibatches_the_gradient_has_no_auxiliary_part(number):
     assert metrics.policy_loss == plain_metrics.policy_loss
 
 
-def test_at_its_minibatch_the_trunk_learns_from_it():
+def test_at_its_minibatch_the_trunk_learns_from_it_by_its_weight():
     batch = random_batch(POLICY, SPEC)
+    plain, _ = gradient(POLICY, batch, PPOLoss())
     for number in (0, 3):
-        found, metrics = gradient(
-            POLICY, numbered(batch, number), PPOLoss(auxiliary=AuxiliaryLoss(0.5, 3))
+        once, twice = (
+            gradient(POLICY, numbered(batch, number), PPOLoss(auxiliary=AuxiliaryLoss(weight, 3)))
+            for weight in (0.5, 1.0)
         )
-        plain, _ = gradient(POLICY, batch, PPOLoss())
+        found, metrics = once
         assert metrics.auxiliary.due == 1
         assert metrics.auxiliary.terms > 0
-        assert (
-            np.abs(found.headless.layers[0].weight - plain.headless.layers[0].weight).max() > 1e-3
-        )
+        trunk = found.headless.layers[0].weight - plain.headless.layers[0].weight
+        assert np.abs(trunk).max() > 1e-3
         assert np.abs(found.auxiliary.terms.weight).max() > 1e-3
-
-
-def test_the_weight_is_a_factor():
-    batch = random_batch(POLICY, SPEC)
-    once, twice = (
-        gradient(POLICY, batch, PPOLoss(auxiliary=AuxiliaryLoss(weight)))[0].auxiliary.hidden.weight
-        for weight in (0.5, 1.0)
-    )
-    np.testing.assert_allclose(2 * once, twice, rtol=1e-5)
+        weights = (each.auxiliary.hidden.weight for each in (found, twice[0]))
+        np.testing.assert_allclose(2 * next(weights), next(weights), rtol=1e-5)
 
 
 def products_of_size(jaxpr, size, *, inside_cond=False):
@@ -175,22 +169,32 @@ def test_what_is_not_due_is_in_a_branch_that_is_not_taken():
     assert inside >= 6  # three products of the head, and two of the gradient for each
 
 
-def test_what_it_cannot_do_without_is_named():
-    batch = random_batch(PLAIN, SPEC)
-    loss = PPOLoss(auxiliary=AuxiliaryLoss(1.0))
-    with pytest.raises(ValueError, match="Closed is no TrunkActorCritic"):
-        add_auxiliary_head(Closed(PLAIN), SPEC, key=KEY)
-    with pytest.raises(ValueError, match="no parts of the reward"):
-        add_auxiliary_head(PLAIN, EnvSpec(3, SPEC.observation), key=KEY)
-    with pytest.raises(ValueError, match="add_auxiliary_head"):
-        loss(PLAIN, batch)
-    without = eqx.tree_at(lambda b: b.auxiliary, batch, None)
-    with pytest.raises(ValueError, match="keeps the reward's terms"):
-        loss(POLICY, without)
-    with pytest.raises(ValueError, match="coefficient"):
-        AuxiliaryLoss(0.0)
-    with pytest.raises(ValueError, match="every"):
-        AuxiliaryLoss(1.0, 0)
+def one_loss(policy, without=False, **auxiliary):
+    batch = random_batch(policy, SPEC)
+    if without:
+        batch = eqx.tree_at(lambda b: b.auxiliary, batch, None)
+    return PPOLoss(auxiliary=AuxiliaryLoss(1.0, **auxiliary))(policy, batch)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: add_auxiliary_head(Closed(PLAIN), SPEC, key=KEY), "Closed is no TrunkActorCritic"),
+        (
+            lambda: add_auxiliary_head(PLAIN, EnvSpec(3, SPEC.observation), key=KEY),
+            "no parts of the reward",
+        ),
+        (lambda: add_auxiliary_head(PLAIN, SPEC, wins=True, key=KEY), "'victory'"),
+        (lambda: one_loss(PLAIN), "add_auxiliary_head"),
+        (lambda: one_loss(POLICY, without=True), "keeps the reward's terms"),
+        (lambda: one_loss(POLICY, victory=0), "wins=True"),
+        (lambda: AuxiliaryLoss(0.0), "coefficient"),
+        (lambda: AuxiliaryLoss(1.0, 0), "every"),
+    ],
+)
+def test_what_it_cannot_do_without_is_named(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
 
 
 def test_what_a_prediction_of_the_victory_should_have_been():
@@ -246,10 +250,3 @@ def test_a_thought_holds_the_probability_of_winning():
     _, _, plain = PolicyAgent(POLICY).think(seen, mask, (), key=KEY)
     assert plain.win_probability is None
     np.testing.assert_array_equal(thought.probabilities, plain.probabilities)
-
-
-def test_a_victory_that_no_part_of_the_reward_tells_is_an_error():
-    with pytest.raises(ValueError, match="'victory'"):
-        add_auxiliary_head(PLAIN, SPEC, wins=True, key=KEY)
-    with pytest.raises(ValueError, match="wins=True"):
-        PPOLoss(auxiliary=AuxiliaryLoss(0.5, victory=0))(POLICY, random_batch(POLICY, SPEC))

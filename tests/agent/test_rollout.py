@@ -151,18 +151,6 @@ def test_a_network_with_memory_sees_the_last_position_with_its_memory_before_the
         carry = jnp.where(rollout.done[step][:, None], 0.0, carry)
 
 
-def test_memory_starts_anew_with_an_episode():
-    _, policy, _, rollout, after = collected("gru")
-    ended = np.asarray(rollout.done[-1])
-    assert (np.asarray(after.carry)[ended] == 0).all()
-    assert (np.asarray(after.carry)[~ended] != 0).any()
-    # The first value of an episode is that of the position alone.
-    starts = np.argwhere(np.asarray(rollout.done[:-1]))
-    for step, env in starts[:5]:
-        _, value, _ = policy(rollout.observation[step + 1, env], policy.initial_carry())
-        assert rollout.value[step + 1, env] == pytest.approx(float(value), abs=1e-5)
-
-
 def test_episode_sums_add_up():
     environment, _, _, rollout, _ = collected()
     reward, done = np.asarray(rollout.reward), np.asarray(rollout.done)
@@ -198,14 +186,6 @@ def test_an_environment_that_never_truncates_compiles_no_second_network():
         return str(jaxpr).count("dot_general")
 
     assert products(CartPole()) == products(Endless()) + 4
-
-
-@pytest.mark.parametrize("network", NETWORKS)
-def test_under_bf16_what_is_kept_is_float32(network):
-    _, _, _, rollout, after = collected(network, "bf16")
-    for leaf in (rollout.log_prob, rollout.value, rollout.last_value, rollout.bootstrap_value):
-        assert leaf.dtype == jnp.float32
-    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(after.carry))
 
 
 def test_a_rollout_has_at_least_one_step():

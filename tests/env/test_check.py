@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from agent import probes
-from training.wrong_use import Walk, shows
+from training.test_wrong_use import Walk, shows
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.env import CartPole, EpisodeStatistics
