@@ -6,8 +6,8 @@ import numpy as np
 from game.positions import block_of, daemon, data, glitch, position, transmission, virus
 from game.recordings import COLUMNS, CONFIG, Arrays
 
-from hackmatrix_rl.game import Content, EnemyType, Program, from_arrays
-from hackmatrix_rl.view import Frame, frames_of
+from hackmatrix_rl.game import Content, EnemyType, Program, State, from_arrays, legal_actions
+from hackmatrix_rl.view import Frame, frame_of
 
 PICKUP = {"content": int(Content.PICKUP)}
 
@@ -127,7 +127,27 @@ POSITIONS = {"everything": everything, "crowded": crowded, "quiet": quiet}
 @cache
 def frame(name: str) -> Frame:
     """The complete frame of a position by its name."""
-    return frames_of(from_arrays(CONFIG, POSITIONS[name]()))[0]
+    return frame_of(state(name))
+
+
+def state(name: str) -> State:
+    """The game at a position by its name."""
+    return single(POSITIONS[name]())
+
+
+def state_of(**given: object) -> State:
+    """The game of a position that `game.positions.position` describes."""
+    return single(position(**given))
+
+
+def single(arrays: Arrays) -> State:
+    """One game, not a batch of one."""
+    return from_arrays(CONFIG, {name: array[0] for name, array in arrays.items()})
+
+
+def mask_of(state: State) -> np.ndarray:
+    """The legal actions."""
+    return np.asarray(legal_actions(CONFIG, state))
 
 
 def column(name: str, field: str) -> int:

@@ -1,7 +1,6 @@
 """The page of an analysis shows each finding, and fetches nothing."""
 
 import math
-from html.parser import HTMLParser
 
 from hackmatrix_rl.evaluation import (
     Calibration,
@@ -15,6 +14,7 @@ from hackmatrix_rl.evaluation import (
     Undo,
 )
 from hackmatrix_rl.view import analysis_page
+from view.pages import Page
 
 RATE = Estimate(0.5, 0.4, 0.6)
 
@@ -38,25 +38,6 @@ def findings(**changed):
     return Findings(**(given | changed))
 
 
-class Checker(HTMLParser):
-    """Collects what a page fetches, and the tags that stay open."""
-
-    def __init__(self):
-        super().__init__()
-        self.fetched, self.open = [], []
-
-    def handle_starttag(self, tag, attributes):
-        self.fetched += [value for name, value in attributes if name in ("src", "href")]
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        """Such as `<line/>`."""
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
 def test_each_finding_is_on_the_page():
     page = analysis_page(findings(), player="<me>", about={"league": "no-rewind"})
     for part in ("How &lt;me&gt; plays", "no-rewind", "2 virus", "5 other ways", "D_BOM", "SIPH+"):
@@ -70,10 +51,9 @@ def test_each_finding_is_on_the_page():
     assert "<title>1: 7.5</title>" in page
     assert "told 10%, happened 20%, 5 moves" in page
     assert "told 10, happened 8, 5 moves" in page
-    checker = Checker()
-    checker.feed(page)
-    assert checker.open == []
-    assert all(each.startswith("#") for each in checker.fetched)
+    found = Page(page)
+    assert found.open == []
+    assert all(each.startswith("#") for each in found.fetched)
 
 
 def test_what_is_missing_is_said_and_siphons_without_programs_have_no_picture():

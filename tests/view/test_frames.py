@@ -54,16 +54,18 @@ def by_cell(frames: list[Frame], of) -> np.ndarray:
     return np.array([[int(of(frame, cell)) for cell in range(36)] for frame in frames])
 
 
-def enemy_on(frame: Frame, cell: int):
-    here = [enemy for enemy in frame.enemies if enemy.cell == cell]
-    assert len(here) <= 1, "the player sees one enemy on a cell"
-    return here[0] if here else None
+def one_on(things: str):
+    """What the player sees of such things on a cell: at most one."""
+
+    def find(frame: Frame, cell: int):
+        here = [each for each in getattr(frame, things) if each.cell == cell]
+        assert len(here) <= 1
+        return here[0] if here else None
+
+    return find
 
 
-def transmission_on(frame: Frame, cell: int):
-    here = [each for each in frame.transmissions if each.cell == cell]
-    assert len(here) <= 1, "the player sees one transmission on a cell"
-    return here[0] if here else None
+enemy_on, transmission_on = one_on("enemies"), one_on("transmissions")
 
 
 def field_of(find, name: str):

@@ -5,18 +5,12 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
-from game.positions import block_of, position, virus
+from game.positions import block_of, virus
 from game.recordings import CONFIG, load, rows
 
 from hackmatrix_rl.game import Action, Program, from_arrays, legal_actions
 from hackmatrix_rl.view import KEYS, frame_of, frames_of, why_not
-
-
-def reason(action, **given):
-    """The reason at a position that is built by `position`."""
-    arrays = {name: array[0] for name, array in position(**given).items()}
-    state = from_arrays(CONFIG, arrays)
-    return why_not(frame_of(state), np.asarray(legal_actions(CONFIG, state)), action)
+from view.boards import mask_of, state_of
 
 
 def test_there_is_a_reason_for_illegal_actions_and_for_no_other():
@@ -64,7 +58,8 @@ def test_there_is_a_reason_for_illegal_actions_and_for_no_other():
     ],
 )
 def test_the_reason_is_the_one_of_the_rules(action, given, expected):
-    assert reason(action, **given) == expected
+    found = state_of(**given)
+    assert why_not(frame_of(found), mask_of(found), action) == expected
 
 
 def test_each_action_but_the_directions_has_a_key_of_its_own():

@@ -8,17 +8,14 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import Runner
-from hackmatrix_rl.view.replays import Match, Mind, Replay
+from hackmatrix_rl.view.replays import Match, Replay
+from view.games import played
 
 
 @pytest.fixture(scope="module")
 def match():
     """A game of the runner that sees a second stage."""
-    match = Match.start(5, max_steps=500)
-    mind = Mind(Runner(), match)
-    while match.now.end is None:
-        match.play(mind.opinion().action)
+    match = played(5)
     assert match.now.frame.stage > 1
     return match
 

@@ -6,33 +6,14 @@ import io
 import re
 from contextlib import asynccontextmanager
 
-import jax.numpy as jnp
 from rich.console import Console
 
-from hackmatrix_rl.evaluation import Runner, ThinkingAgent, Thought
 from hackmatrix_rl.view._signs import UNICODE
 from hackmatrix_rl.view.replays import Match, Mind, Moment
 from hackmatrix_rl.view.terminal._play import PlayApp, Seat
 from hackmatrix_rl.view.terminal._scores import ScoreTable
-
-from .test_text import CONFIG, mask_of
-
-
-class Confident(ThinkingAgent):
-    """The runner, with all that an agent can tell."""
-
-    def think(self, observation, mask, carry, *, key):
-        action, carry = Runner().act(observation, mask, carry, key=key)
-        sure = (jnp.arange(mask.shape[0]) == action).astype(jnp.float32)
-        numbers = jnp.arange(mask.shape[0], dtype=jnp.float32)
-        thought = Thought(
-            probabilities=sure,
-            value=jnp.float32(1.25),
-            win_probability=jnp.float32(0.5),
-            search_values=numbers,
-            search_visits=numbers.astype(jnp.int32),
-        )
-        return action, carry, thought
+from view.boards import CONFIG, mask_of
+from view.games import Confident
 
 
 def match_at(state, seed=1):

@@ -13,9 +13,9 @@ from hackmatrix_rl.game import Action, Program
 from hackmatrix_rl.view.replays import Match, Replay
 from hackmatrix_rl.view.terminal._pages import OWN_WIDTH, help_text
 from hackmatrix_rl.view.terminal._play import OWN_KEYS, PlayApp
+from view.boards import state, state_of
 
 from .driving import UNICODE, drive, match_at, play, running, seat_of
-from .positions_shown import busy, state_of
 
 
 def rich_in_programs():
@@ -35,79 +35,67 @@ def about_to_die():
     return match_at(state_of(player=(0, 0), enemies=[virus(0, 1), virus(1, 0)], hp=1, score=7))
 
 
-def test_arrows_move_and_the_reward_is_told(tmp_path):
+# What was played in the end; keys, and what the screen shows after them.
+CONVERSATIONS = {
+    "arrows move, and the reward is told": (
+        (Action.UP,),
+        [
+            ([], "The game begins."),
+            (["up"], "1 ↑ UP  reward +0.04 = step_penalty −0.01, distance_shaping +0.05"),  # noqa: RUF001
+        ],
+    ),
+    "s siphons, and letters play programs": (
+        (Action.STEP, Action.SIPHON),
+        [
+            ([], "A siphon here takes 4 points and calls 4 transmissions."),
+            ([], " t  STEP   E3"),
+            (["t", "s"], "score 4"),
+        ],
+    ),
+    "u plays the player's undo": ((Action.UP, Action.UNDO), [(["up", "u"], "UNDO")]),
+    "an illegal action says why": (
+        (),
+        [
+            (["right"], "RIGHT is not possible: a block is in the way."),
+            (["r"], "ROW is not possible: costs 3 credits: you have 2."),
+            (["u"], "UNDO is not possible: needs an earlier turn."),
+            (["p"], "PUSH is not possible: you do not own it: siphon a block that holds it."),
+            (["1"], "1 is no key of this game; ? lists them."),
+            ([], "(r) ROW    $3 E1"),  # greyed out without colour, too
+        ],
+    ),
+    "the question mark shows the rules, and escape returns": (
+        (),
+        [
+            (["question_mark"], "KEYS"),
+            ([], "An arrow key hits"),
+            (["end"], "HACK   $2 E2"),
+            (["up", "escape"], "The game begins."),
+        ],
+    ),
+    "h tells what the agent would do and why, of this position": (
+        (Action.UP,),
+        [(["h"], "runner: ↑ UP  value +1.25  win 50%  UP 100%"), (["up"], "1 ↑ UP")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_keys_play_and_the_screen_answers(tmp_path, name):
+    actions, conversation = CONVERSATIONS[name]
+
     async def act(driver):
-        assert "The game begins." in driver.screen
-        await driver.press("up")
-        assert "1 ↑ UP  reward +0.04 = step_penalty −0.01, distance_shaping +0.05" in driver.screen  # noqa: RUF001
+        for keys, shown in conversation:
+            await driver.press(*keys)
+            assert shown in driver.screen
+        assert "runner:" not in driver.screen
 
-    app = play(seat_of(tmp_path, rich_in_programs), act)
-    assert app.match.actions == (Action.UP,)
-    assert app.match.now.frame.player_cell == 20
-
-
-def test_s_siphons_and_letters_play_programs(tmp_path):
-    async def act(driver):
-        assert "A siphon here takes 4 points and calls 4 transmissions." in driver.screen
-        assert " t  STEP   E3" in driver.screen
-        await driver.press("t", "s")
-
-    app = play(seat_of(tmp_path, rich_in_programs), act)
-    assert app.match.actions == (Action.STEP, Action.SIPHON)
-    assert app.match.now.frame.score == 4
-
-
-def test_an_illegal_action_says_why_and_changes_nothing(tmp_path):
-    async def act(driver):
-        for key, why in (
-            ("right", "RIGHT is not possible: a block is in the way."),
-            ("r", "ROW is not possible: costs 3 credits: you have 2."),
-            ("u", "UNDO is not possible: needs an earlier turn."),
-            ("p", "PUSH is not possible: you do not own it: siphon a block that holds it."),
-            ("1", "1 is no key of this game; ? lists them."),
-        ):
-            await driver.press(key)
-            assert why in driver.screen
-        assert "(r) ROW    $3 E1" in driver.screen, "greyed out without colour, too"
-
-    assert play(seat_of(tmp_path, rich_in_programs), act).match.actions == ()
-
-
-def test_u_plays_the_players_undo(tmp_path):
-    async def act(driver):
-        await driver.press("up", "u")
-
-    app = play(seat_of(tmp_path, rich_in_programs), act)
-    assert app.match.actions == (Action.UP, Action.UNDO)
-
-
-def test_the_question_mark_shows_the_rules_and_escape_returns(tmp_path):
-    async def act(driver):
-        await driver.press("question_mark")
-        assert "KEYS" in driver.screen
-        assert "An arrow key hits" in driver.screen
-        await driver.press("end")
-        assert "HACK   $2 E2" in driver.screen
-        await driver.press("up", "escape")
-        assert "The game begins." in driver.screen
-
-    assert play(seat_of(tmp_path, rich_in_programs), act).match.actions == ()
+    assert play(seat_of(tmp_path, rich_in_programs), act).match.actions == actions
 
 
 def test_the_rules_at_hand_fit_their_width():
     lines = help_text(UNICODE, OWN_KEYS).plain.split("\n")
     assert max(map(len, lines)) <= OWN_WIDTH
-
-
-def test_h_tells_what_the_agent_would_do_and_why(tmp_path):
-    async def act(driver):
-        await driver.press("h")
-        screen = driver.screen
-        assert "runner: ↑ UP  value +1.25  win 50%  UP 100%" in screen
-        await driver.press("up")
-        assert "runner:" not in driver.screen, "it was about another position"
-
-    assert play(seat_of(tmp_path, rich_in_programs), act).match.actions == (Action.UP,)
 
 
 def test_capital_s_saves_a_replay_that_plays_again(tmp_path, monkeypatch):
@@ -129,36 +117,24 @@ def test_a_replay_that_cannot_be_saved_is_told(tmp_path):
         await driver.press("S")
         assert "The replay is not saved" in driver.screen
 
-    play(
-        seat_of(
-            tmp_path, lambda: Match.start(1, config=CONFIG), save=tmp_path / "no" / "folder.json"
-        ),
-        act,
-    )
+    play(seat_of(tmp_path, rich_in_programs, save=tmp_path / "no" / "folder.json"), act)
 
 
-def test_the_end_shows_the_result_and_the_table_of_scores(tmp_path):
+def test_the_end_shows_the_result_and_the_table_of_scores_with_hints_noted(tmp_path):
     async def act(driver):
         for place in (1, 2):
             await driver.press("up", "right", "up")
             assert "You died." in driver.screen
             assert f"> {place:2}.     7" in driver.screen
-            await driver.press("N" if place == 1 else "escape")
-        await driver.press("up")
+            await driver.press("N")
+        await driver.press("h", "up", "right", "up")
+        assert "hints" in driver.screen
+        await driver.press("escape", "up")
         assert "The game is over: N for a new one, q to quit." in driver.screen
 
     play(seat_of(tmp_path, about_to_die), act)
     games = json.loads((tmp_path / "data" / "scores.json").read_text())["games"]
-    assert [game["score"] for game in games] == [7, 7]
-    assert [game["help"] for game in games] == ["", ""]
-
-
-def test_hints_are_noted_in_the_table(tmp_path):
-    async def act(driver):
-        await driver.press("h", "up", "right", "up")
-        assert "hints" in driver.screen
-
-    play(seat_of(tmp_path, about_to_die), act)
+    assert [(game["score"], game["help"]) for game in games] == [(7, ""), (7, ""), (7, "hints")]
 
 
 def test_capital_n_and_q_ask_first_while_a_game_goes_on(tmp_path):
@@ -198,11 +174,11 @@ def test_board_panel_prospects_and_keys_are_there_at_every_size(tmp_path, size):
     async def act(driver):
         lines = driver.screen.splitlines()
         assert max(map(len, lines)) <= size[0]
-        assert "hp 2 ♥♥♡" in lines[0]
-        for part in ("! 2 may hit", "A siphon here takes", "The game begins.", "q quit"):
+        assert "hp 3 ♥♥♥" in lines[0]
+        for part in ("! 1 may hit", "A siphon here takes", "The game begins.", "q quit"):
             assert any(part in line for line in lines)
 
-    play(seat_of(tmp_path, lambda: match_at(busy())), act, size)
+    play(seat_of(tmp_path, lambda: match_at(state("everything"))), act, size)
 
 
 def test_no_colour_has_the_same_text(tmp_path, monkeypatch):
@@ -211,9 +187,10 @@ def test_no_colour_has_the_same_text(tmp_path, monkeypatch):
     async def act(driver):
         screens.append(driver.screen)
 
-    play(seat_of(tmp_path, lambda: match_at(busy())), act)
+    seat = seat_of(tmp_path, lambda: match_at(state("everything")))
+    play(seat, act)
     monkeypatch.setenv("NO_COLOR", "1")
-    play(seat_of(tmp_path, lambda: match_at(busy())), act)
+    play(seat, act)
     assert screens[0] == screens[1]
 
 

@@ -8,79 +8,64 @@ import numpy as np
 import pytest
 from game.mutations import accepted, mutated_positions
 from game.positions import block_of, glitch, virus
-from game.recordings import CONFIG, load, rows
 from hypothesis import HealthCheck, given, settings
 from rich.cells import cell_len
 from rich.console import Console
 
-from hackmatrix_rl.game import NUM_ACTIONS, Action, Program, from_arrays, legal_actions
+from hackmatrix_rl.game import NUM_ACTIONS, Action, Program
 from hackmatrix_rl.view import frame_of, frames_of, why_not
 from hackmatrix_rl.view._signs import ASCII, STYLES, UNICODE, signs_for
 from hackmatrix_rl.view._text import BOARD_HEIGHT, BOARD_WIDTH, panel_of, prospects, text_of
-
-from .positions_shown import busy, crowded, state_of
+from view.boards import frame, mask_of, state, state_of
 
 COMPLETE = """\
 ┌───────┬───────┬───────┬───────┬───────┬───────┐
-│ EXIT  │       │↑D3z   │       │       │ (c2)  │
-│       │       │       │       │       │       │
+│       │       │       │ ◇v1   │ANTI-V▒│ EXIT  │
+│   [S] │       │       │       │▒▒▒▒▒×4│       │
 ├───────┼───────┼───────┼───────┼───────┼───────┤
-│       │▒CRASH▒│   ↑   │?7 pts▒│  C?   │       │
-│       │▒▒▒▒▒×6│       │▒▒▒▒▒×7│       │       │
+│ V2  +d│       │       │       │ (c2)  │       │
+│       │       │       │       │       │ E1   ○│
 ├───────┼───────┼───────┼───────┼───────┼───────┤
-│       │       │   ↑   │ G2!s+v│       │       │
-│       │       │+E1    │ANTI-V▒│       │       │
+│?reset▒│       │ D3zs  │?4 pts▒│       │ ◇v1   │
+│▒▒▒▒▒×2│       │       │▒($2)×4│       │       │
 ├───────┼───────┼───────┼───────┼───────┼───────┤
-│←◇v1   │ ← ← ← │   @   │ → → → │→V2!   │       │
-│       │+$3    │+E2    │ $1   ✓│       │       │
+│       │ G2    │▒UNDO▒▒│ V2!   │░9 pts░│       │
+│       │3 pts×3│+▒▒▒▒×3│       │░E3░░░✓│       │
 ├───────┼───────┼───────┼───────┼───────┼───────┤
-│       │       │↓D1!   │▒9 pts▒│?anti-v│       │
-│       │      ○│       │▒▒▒▒▒×9│▒▒▒▒▒×4│       │
+│       │▒6 pts▒│   @   │ → → → │→V1z   │       │
+│       │+▒▒▒▒×6│+$2    │+$1    │       │       │
 ├───────┼───────┼───────┼───────┼───────┼───────┤
-│       │░3 pts░│       │       │ ◇d12  │       │
-│ $2[S] │░$2░░░✓│       │       │       │ E3[S]✓│
+│       │       │↓◇g3   │       │       │       │
+│ $3    │ E2    │       │       │       │   [S] │
 └───────┴───────┴───────┴───────┴───────┴───────┘"""  # noqa: RUF001
 
-SEEN = """\
-+-------+-------+-------+-------+-------+-------+
-| EXIT  |       |^D3z   |       |       |       |
-|       |       |       |       |       |       |
-+-------+-------+-------+-------+-------+-------+
-|       |#CRASH#|   ^   |###?###|  C?   |       |
-|       |#####x6|       |#######|       |       |
-+-------+-------+-------+-------+-------+-------+
-|       |       |   ^   | G2zs  |       |       |
-|       |       |+E1    |ANTI-V#|       |       |
-+-------+-------+-------+-------+-------+-------+
-|<~?1   | < < < |   @   | > > > |>V2!   |       |
-|       |+$3    |+E2    | $1   %|       |       |
-+-------+-------+-------+-------+-------+-------+
-|       |       |vD1!   |#9 pts#|###?###|       |
-|       |      o|       |#####x9|#######|       |
-+-------+-------+-------+-------+-------+-------+
-|       |:3 pts:|       |       | ~?12  |       |
-| $2[S] |:$2:::%|       |       |       | E3[S]%|
-+-------+-------+-------+-------+-------+-------+"""
+SEEN = {
+    "│ ◇v1   │": "│ ◇?1   │",
+    "│ V2  +d│": "│ V2    │",
+    "│ (c2)  │": "│       │",
+    "│?reset▒│": "│▒▒▒?▒▒▒│",
+    "│▒▒▒▒▒×2│": "│▒▒▒▒▒▒▒│",  # noqa: RUF001
+    "│?4 pts▒│": "│▒▒▒?▒▒▒│",
+    "│▒($2)×4│": "│▒▒▒▒▒▒▒│",  # noqa: RUF001
+    "│↓◇g3   │": "│↓◇?3   │",
+}
+"""What the player sees in the place of a cell's line."""
+
+IN_ASCII = str.maketrans("─│┌┐└┘├┤┬┴┼▒░×→↓◇✓○", "-|+++++++++#:x>v~%o")  # noqa: RUF001
 
 PANEL = """\
-hp 2 ♥♥♡       attack 1
-stage 3 of 8   turn 5
-score 17       siphons 1
-credits $3     energy E2
-task in 7      undo: 0 turns
+hp 3 ♥♥♥       attack 1
+stage 3 of 8   turn 17
+score 42       siphons 1
+credits $7     energy E11
+task in 4
 
 programs
  p  PUSH   E2
- c  CRASH  $3 E2
- r  ROW    $3 E1
-(u) UNDO   $1
-    needs an earlier turn
-(t) STEP   E3
-    costs 3 energy: you have 2"""
-
-
-def mask_of(state):
-    return np.asarray(legal_actions(CONFIG, state))
+ z  WAIT   E1
+ i  SIPH+  $5
+ b  D_BOM  $3
+ v  ANTI-V $3"""
 
 
 def assert_measures(text, width, height):
@@ -90,56 +75,72 @@ def assert_measures(text, width, height):
 
 
 def test_only_who_owns_undo_is_told_how_far_it_goes_back():
-    frame = replace(frame_of(busy()), snapshots=1)
-    assert "undo: 1 turn " in panel_of(frame).plain
-    assert "undo" not in panel_of(replace(frame, owned=())).plain
+    assert "undo: 8 turns " in panel_of(frame("crowded")).plain
+    assert "undo" not in panel_of(replace(frame("crowded"), owned=())).plain
 
 
 def test_a_complete_frame_shows_hidden_things_in_lower_case_a_seen_one_not_at_all():
-    assert text_of(frame_of(busy())).plain == COMPLETE
-    assert text_of(frame_of(busy()).seen(), signs=ASCII).plain == SEEN
+    assert text_of(frame("everything")).plain == COMPLETE
+    seen = COMPLETE
+    for complete, instead in SEEN.items():
+        seen = seen.replace(complete, instead)
+    assert text_of(frame("everything").seen()).plain == seen
+    assert text_of(frame("everything").seen(), signs=ASCII).plain == seen.translate(IN_ASCII)
 
 
-def test_the_prospects_name_who_hits_and_what_a_siphon_takes():
-    threat, gain = prospects(frame_of(busy()).seen())
-    assert threat.plain == "! 2 may hit you next turn (V2, D1): hp 2 to 0, that is death."
-    assert gain.plain == "A siphon here takes $3, E3."
-    calm = state_of(player=(3, 3), cells={(3, 4): block_of(Program.ANTI_V, 4)})
-    threat, gain = prospects(frame_of(calm))
-    assert threat.plain == "Nobody in sight hits you in the next turn."
-    assert gain.plain == "A siphon here takes ANTI-V and calls 4 transmissions."
+@pytest.mark.parametrize(
+    ("shown", "threat", "gain"),
+    [
+        (
+            frame("everything"),
+            "! 1 may hit you next turn (V2): hp 3 to 2.",
+            "A siphon here takes 6 points, UNDO, $3 and calls 9 transmissions.",
+        ),
+        (
+            frame("crowded"),
+            "! 4 may hit you next turn (G2, V2, D2, C2): hp 1 to 0, that is death.",
+            "A siphon here takes nothing and calls 6 transmissions.",
+        ),
+        (
+            frame_of(state_of(player=(3, 3), cells={(3, 4): block_of(Program.ANTI_V, 4)})),
+            "Nobody in sight hits you in the next turn.",
+            "A siphon here takes ANTI-V and calls 4 transmissions.",
+        ),
+    ],
+    ids=["threat", "death", "calm"],
+)
+def test_the_prospects_name_who_hits_and_what_a_siphon_takes(shown, threat, gain):
+    assert [line.plain for line in prospects(shown.seen())] == [threat, gain]
 
 
-def test_the_panel_has_numbers_programs_costs_and_reasons():
-    state = busy()
-    panel = panel_of(frame_of(state), mask_of(state))
+def test_the_panel_has_numbers_programs_and_costs():
+    panel = panel_of(frame("everything"), mask_of(state("everything")))
     assert "\n".join(line.rstrip() for line in panel.plain.split("\n")).rstrip() == PANEL
 
 
 @pytest.mark.parametrize("width", [20, 30, 47, 70])
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 12, 13, 23])
 def test_the_panel_names_every_owned_program_at_every_width(width, count):
-    state = state_of(programs=list(Program)[:count], enemies=[virus(0, 4)])
-    frame, mask = frame_of(state), mask_of(state)
-    panel = panel_of(frame, mask, width=width)
+    game = state_of(programs=list(Program)[:count], enemies=[virus(0, 4)])
+    panel = panel_of(frame_of(game), mask_of(game), width=width)
     assert_measures(panel, width, 19)
-    for program in frame.owned:
+    for program in frame_of(game).owned:
         assert Action(5 + program).label in panel.plain
 
 
 def test_with_room_every_program_says_why_it_is_greyed_out():
-    state = state_of(programs=list(Program)[:10])
-    frame, mask = frame_of(state), mask_of(state)
-    plain = panel_of(frame, mask, width=70, height=30).plain
-    for program in frame.owned:
-        assert why_not(frame, mask, 5 + program) in plain
+    game = state_of(programs=list(Program)[:10])
+    shown, mask = frame_of(game), mask_of(game)
+    plain = panel_of(shown, mask, width=70, height=30).plain
+    for program in shown.owned:
+        assert why_not(shown, mask, 5 + program) in plain
 
 
 def test_the_largest_numbers_fit():
-    frame = crowded()
-    assert_measures(text_of(frame), BOARD_WIDTH, BOARD_HEIGHT)
-    assert_measures(panel_of(frame, np.ones(NUM_ACTIONS, bool)), 30, 19)
-    assert "+*" in text_of(frame).plain
+    assert_measures(text_of(frame("crowded")), BOARD_WIDTH, BOARD_HEIGHT)
+    assert_measures(panel_of(frame("crowded"), np.ones(NUM_ACTIONS, bool)), 30, 19)
+    many = frame_of(state_of(enemies=[virus(0, 1)] * 20))
+    assert "+*" in text_of(many).plain
 
 
 def test_a_glitch_on_a_block_leaves_its_name_readable():
@@ -150,12 +151,11 @@ def test_a_glitch_on_a_block_leaves_its_name_readable():
 
 
 @pytest.mark.parametrize(("encoding", "signs"), [("utf-8", UNICODE), ("ascii", ASCII)])
-@pytest.mark.parametrize("complete", [True, False])
-def test_no_colour_and_no_style_hold_the_same_information(encoding, signs, complete, monkeypatch):
+@pytest.mark.parametrize("shown", [frame("everything"), frame("everything").seen()], ids=bool)
+def test_no_colour_and_no_style_hold_the_same_information(encoding, signs, shown, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     assert signs_for(encoding) is signs
-    frame = frame_of(busy()) if complete else frame_of(busy()).seen()
-    board = text_of(frame, signs=signs)
+    board = text_of(shown, signs=signs)
     printed = []
     for terminal in (True, False):
         console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
@@ -172,26 +172,15 @@ def test_other_encodings_get_ascii_and_colours_are_base_colours():
     assert words <= {"bold", "dim", "reverse", "red", "green", "cyan", "blue", "magenta"}
 
 
-def test_real_positions_have_exact_widths():
-    before = load("observations").before
-    index = np.linspace(0, len(before["player"]) - 1, 12).astype(int)
-    for frame in frames_of(from_arrays(CONFIG, rows(before, index))):
-        for signs in (UNICODE, ASCII):
-            for shown in (frame, frame.seen()):
-                assert_measures(text_of(shown, signs=signs), BOARD_WIDTH, BOARD_HEIGHT)
-                assert_measures(panel_of(shown, np.zeros(NUM_ACTIONS, bool)), 30, 19)
-                prospects(shown)
-
-
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mutated_positions)
 def test_no_accepted_position_fails(mutated):
-    state = accepted(mutated.arrays())
-    if state is None:
+    found = accepted(mutated.arrays())
+    if found is None:
         return
-    batch = state.position.stage.ndim
-    for frame in frames_of(state)[:2] if batch else [frame_of(state)]:
-        for shown in (frame, frame.seen()):
+    batch = found.position.stage.ndim
+    for complete in frames_of(found)[:2] if batch else [frame_of(found)]:
+        for shown in (complete, complete.seen()):
             assert_measures(text_of(shown), BOARD_WIDTH, BOARD_HEIGHT)
             assert_measures(panel_of(shown, np.zeros(NUM_ACTIONS, bool)), 30, 19)
             prospects(shown)

@@ -11,9 +11,10 @@ from hackmatrix_rl.view._signs import UNICODE
 from hackmatrix_rl.view.replays import Match, Mind
 from hackmatrix_rl.view.terminal import watch_in_terminal
 from hackmatrix_rl.view.terminal._watch import WatchApp
+from view.boards import state, state_of
+from view.games import Confident
 
-from .driving import Confident, drive, match_at
-from .positions_shown import busy, state_of
+from .driving import drive, match_at
 
 
 def watch(match, act, *, seconds=10.0, agent=None):
@@ -73,7 +74,7 @@ def test_everything_or_only_what_the_agent_sees():
         await driver.press("v")
         assert "(c2)" not in driver.screen
 
-    watch(match_at(busy()), act, agent=RandomAgent())
+    watch(match_at(state("everything")), act, agent=RandomAgent())
 
 
 def test_the_end_is_told_and_nothing_is_played_after_it():
