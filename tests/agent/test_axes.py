@@ -1,7 +1,6 @@
 """The axis of environments that each field names is the one that it has."""
 
 import jax
-import jax.numpy as jnp
 import pytest
 
 from agent import probes
@@ -33,14 +32,3 @@ def test_the_axis_of_environments_is_where_a_field_says(made, num_envs):
             else:
                 assert leaf.shape[axis] == num_envs, name
                 assert axis == 0 or leaf.shape[0] == 7
-
-
-def test_a_selection_takes_from_every_field():
-    batch = random_batch(POLICY, PROBE.spec, num_steps=7, num_envs=5)
-    some = batch.select(jnp.array([4, 1], jnp.int32))
-    for name, axis in batch.environment_axes().items():
-        for part, whole in zip(
-            jax.tree.leaves(getattr(some, name)), jax.tree.leaves(getattr(batch, name)), strict=True
-        ):
-            expected = whole if axis is None else jnp.take(whole, jnp.array([4, 1]), axis=axis)
-            assert jnp.array_equal(part, expected), name

@@ -124,17 +124,6 @@ def test_an_illegal_move_changes_nothing(action):
     assert eqx.tree_equal(after, state)
 
 
-def test_after_the_end_every_move_is_illegal():
-    config = CliqueConfig(5, 3)
-    state = from_edges(config, [0, 1], [7, 8])
-    state, outcome = play(config, state, 4)  # 0-1, 0-2, 1-2
-    assert (int(outcome.reward), int(outcome.winner)) == (1, FIRST)
-    assert not legal_actions(config, state).any()
-    after, outcome = play(config, state, 9)
-    assert (bool(outcome.legal), bool(outcome.over), int(outcome.winner)) == (False, True, FIRST)
-    assert eqx.tree_equal(after, state)
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [

@@ -57,50 +57,49 @@ def assert_near(got, expected):
     assert (np.abs(got - want) <= 4.5 * np.sqrt(want * (1 - want) / DRAWS)).all(), got
 
 
-def test_random_takes_every_legal_action_alike():
-    got = frequencies(RandomAgent(), seen((0, 0), (5, 5)), legal(UP, SIPHON, 20, 27))
-    assert_near(got, {UP: 1 / 4, SIPHON: 1 / 4, 20: 1 / 4, 27: 1 / 4})
+EXIT = (5, 5)
+# Who plays, what is seen, the legal actions, and how often which of them is taken.
+PLAYED = {
+    "random: every legal action alike": (
+        *(RandomAgent(), seen((0, 0), EXIT), (UP, SIPHON, 20, 27)),
+        {UP: 1 / 4, SIPHON: 1 / 4, 20: 1 / 4, 27: 1 / 4},
+    ),
+    "random: no legal action": (RandomAgent(), seen((2, 2), EXIT), (), {UP: 1}),
+    "runner: no legal action": (Runner(), seen((2, 2), EXIT), (), {UP: 1}),
+    "the shorter way round": (
+        *(Runner(), seen((0, 1), (5, 0), blocks=[(1, 0), (1, 1), (1, 2), (1, 3)]), (LEFT, RIGHT)),
+        {RIGHT: 0.85 + 0.15 / 2, LEFT: 0.15 / 2},
+    ),
+    "ties by lot": (
+        *(Runner(), seen((0, 0), EXIT), (UP, RIGHT, SIPHON)),
+        {UP: 0.85 / 2 + 0.05, RIGHT: 0.85 / 2 + 0.05, SIPHON: 0.05},
+    ),
+    "onto the exit": (
+        *(Runner(), seen((4, 5), EXIT), (UP, DOWN, LEFT)),
+        {UP: 0.9, DOWN: 0.05, LEFT: 0.05},
+    ),
+    "it fights first, in the order of directions": (
+        *(Runner(), seen((2, 2), EXIT, enemies=[(1, 2), (2, 1), (2, 3)])),
+        *(
+            (UP, DOWN, LEFT, RIGHT),
+            {DOWN: 0.85 + 0.15 / 4} | dict.fromkeys((UP, LEFT, RIGHT), 0.0375),
+        ),
+    ),
+    "an enemy on a block": (
+        *(Runner(), seen((0, 0), EXIT, blocks=[(0, 1)], enemies=[(0, 1)]), (UP, RIGHT)),
+        {RIGHT: 0.85 + 0.075, UP: 0.075},
+    ),
+    "anything where no way leads to the exit": (
+        *(Runner(), seen((0, 0), EXIT, blocks=[(5, 4), (4, 5)]), (UP, RIGHT, SIPHON)),
+        {UP: 1 / 3, RIGHT: 1 / 3, SIPHON: 1 / 3},
+    ),
+}
 
 
-@pytest.mark.parametrize("player", [RandomAgent(), Runner()])
-def test_no_legal_action_gives_some_action(player):
-    got = frequencies(player, seen((2, 2), (5, 5)), legal())
-    assert got[UP] == 1
-
-
-def test_the_runner_takes_the_shorter_way_round():
-    wall = [(1, 0), (1, 1), (1, 2), (1, 3)]
-    got = frequencies(Runner(), seen((0, 1), (5, 0), blocks=wall), legal(LEFT, RIGHT))
-    assert_near(got, {RIGHT: 0.85 + 0.15 / 2, LEFT: 0.15 / 2})
-
-
-def test_the_runner_breaks_ties_by_lot():
-    got = frequencies(Runner(), seen((0, 0), (5, 5)), legal(UP, RIGHT, SIPHON))
-    assert_near(got, {UP: 0.85 / 2 + 0.05, RIGHT: 0.85 / 2 + 0.05, SIPHON: 0.05})
-
-
-def test_the_runner_steps_onto_the_exit():
-    got = frequencies(Runner(), seen((4, 5), (5, 5)), legal(UP, DOWN, LEFT))
-    assert_near(got, {UP: 0.9, DOWN: 0.05, LEFT: 0.05})
-
-
-def test_the_runner_fights_first_in_direction_order():
-    beside = [(1, 2), (2, 1), (2, 3)]
-    got = frequencies(Runner(), seen((2, 2), (5, 5), enemies=beside), legal(UP, DOWN, LEFT, RIGHT))
-    assert_near(got, {DOWN: 0.85 + 0.15 / 4, UP: 0.15 / 4, LEFT: 0.15 / 4, RIGHT: 0.15 / 4})
-
-
-def test_the_runner_hits_an_enemy_on_a_block():
-    got = frequencies(
-        Runner(), seen((0, 0), (5, 5), blocks=[(0, 1)], enemies=[(0, 1)]), legal(UP, RIGHT)
-    )
-    assert_near(got, {RIGHT: 0.85 + 0.075, UP: 0.075})
-
-
-def test_the_runner_takes_anything_where_no_way_leads_to_the_exit():
-    wall = [(5, 4), (4, 5)]
-    got = frequencies(Runner(), seen((0, 0), (5, 5), blocks=wall), legal(UP, RIGHT, SIPHON))
-    assert_near(got, {UP: 1 / 3, RIGHT: 1 / 3, SIPHON: 1 / 3})
+@pytest.mark.parametrize("name", PLAYED)
+def test_a_script_takes_its_actions_as_often_as_it_is_said_to(name):
+    player, observation, actions, expected = PLAYED[name]
+    assert_near(frequencies(player, observation, legal(*actions)), expected)
 
 
 def test_the_runner_refuses_what_it_cannot_read():

@@ -9,7 +9,6 @@ import pytest
 from agent import probes
 from agent.builders import OwnLoss, random_batch
 from agent.probes import make_trainer
-from jax.sharding import NamedSharding, PartitionSpec
 
 from hackmatrix_rl.agent import IDENTITY_SCALE, AuxiliaryLoss, PPOLoss
 from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic, add_auxiliary_head
@@ -59,45 +58,6 @@ def test_a_part_is_normalised_by_the_whole_minibatch():
     apart, _ = gradient(policy, batch, 8, loss=OwnLoss(LOSS))
     with pytest.raises(AssertionError):
         assert_close(apart, whole, 100 * TOLERANCE)
-
-
-def test_one_part_that_is_not_finite_shows_in_the_whole():
-    policy = policy_of()
-    batch = random_batch(policy, SPEC)
-    batch = eqx.tree_at(lambda b: b.value_target, batch, batch.value_target.at[0, 3].set(jnp.nan))
-    found, _ = gradient(policy, batch, 4)
-    assert not np.isfinite(found.heads.value.weight).all()
-
-
-def test_every_environment_is_in_one_part():
-    batch = random_batch(policy_of("gru"), SPEC, num_envs=12)
-    for parts in (2, 3):
-        pieces = [part_of(batch, part, parts) for part in range(parts)]
-        for part, piece in enumerate(pieces):
-            np.testing.assert_array_equal(piece.action, batch.action[:, part::parts])
-            np.testing.assert_array_equal(piece.initial_carry, batch.initial_carry[part::parts])
-            assert piece.number == batch.number
-
-
-def test_parts_of_what_lies_on_several_devices_stay_there():
-    batch = random_batch(policy_of("gru"), SPEC)
-    mesh = jax.make_mesh((2,), ("data",), devices=jax.devices()[:2])
-
-    def place(leaf, axis):
-        spec = PartitionSpec(*[None] * axis, "data")
-        return jax.device_put(leaf, NamedSharding(mesh, spec))
-
-    placed = batch.along_environments(place)
-
-    def cut(batch, part):
-        return part_of(batch, part, 2).along_environments(lambda leaf, axis: leaf)
-
-    everywhere = jax.tree.map(lambda leaf: leaf.sharding, placed)
-    everywhere = eqx.tree_at(lambda b: b.number, everywhere, NamedSharding(mesh, PartitionSpec()))
-    program = jax.jit(cut, out_shardings=everywhere).lower(placed, jnp.int32(1)).compile()
-    text = program.as_text()
-    for collective in ("all-gather", "all-to-all", "all-reduce", "collective-permute"):
-        assert collective not in text
 
 
 def test_parts_that_would_not_be_equal_are_an_error():

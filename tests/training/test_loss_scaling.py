@@ -67,14 +67,6 @@ def test_cartpole_is_learned_in_float16():
     assert found[-1].learning["loss_scale"] >= 2**10
 
 
-def test_without_float16_no_loss_scale_is_logged():
-    trainer = make_trainer(probes.value_only(), precision=precision("bf16"))
-    trainer.start(KEY)
-    _, report = eqx.filter_eval_shape(trainer.algorithm, trainer.state)
-    assert "loss_scale" not in report.means
-    assert trainer.state.learner.scaling == ()
-
-
 def test_a_scale_that_is_too_large_is_halved_until_steps_are_taken():
     trainer = started(2.0**12)
     first = trainer.dispatch(4)

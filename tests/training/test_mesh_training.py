@@ -232,18 +232,6 @@ def test_the_dealing_of_a_block_does_not_depend_on_how_many_there_are():
     np.testing.assert_array_equal(few, many[:, :4])
 
 
-def test_what_is_taken_from_blocks_is_what_is_selected():
-    trainer = cartpole("data=1", GRUActorCritic)
-    trainer.start(KEY)
-    update, state = trainer.algorithm, trainer.state
-    rollout, _ = eqx.filter_jit(update.collect)(
-        state.learner.policy, update.environment, state.actors
-    )
-    batch = Batch.of(rollout, update.estimate(rollout))
-    some = Minibatches(4, 1)(32, key=KEY)[2]
-    assert_same(batch.select(some), batch.select_from_blocks(some))
-
-
 @pytest.mark.parametrize("loss", [PPOLoss(), OwnLoss()], ids=["prepared", "unprepared"])
 def test_a_gradient_is_the_same_on_any_mesh(loss):
     trainer = cartpole("data=1")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from agent import probes
 from agent.probes import make_trainer
-from jax.extend.core import jaxprs_in_params
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.config import make_config
@@ -53,33 +52,6 @@ def test_the_same_is_learned_to_the_last_bit_and_the_state_stays_on_the_host(sha
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(eqx.filter(before, eqx.is_array)))
 
 
-def moves(jaxpr, *, in_loop=False):
-    """Where arrays are moved to in the loops of a program."""
-    found = []
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "device_put" and in_loop:
-            found += [each.memory_kind for each in equation.params["devices"]]
-        loop = in_loop or equation.primitive.name == "scan"
-        for inner in jaxprs_in_params(equation.params):
-            found += moves(inner, in_loop=loop)
-    return found
-
-
-def test_it_is_on_the_device_for_the_gradient_step_alone():
-    trainer = started(True)
-    arrays, rest = eqx.partition((trainer.algorithm, trainer.state), eqx.is_array)
-
-    def update(arrays):
-        update, state = eqx.combine(arrays, rest)
-        return eqx.filter(update(state), eqx.is_array)
-
-    held = jax.tree.leaves(trainer.state.learner.optimizer_state)
-    many = sum(leaf.ndim > 0 for leaf in held)
-    # In the loop over the minibatches, each array once to the device and once back.
-    found = moves(jax.make_jaxpr(update)(arrays).jaxpr)
-    assert sorted(found) == ["device"] * many + ["pinned_host"] * many
-
-
 def test_going_on_with_it_or_without_is_going_on():
     whole, first, second = started(False), started(False), started(True)
     whole.dispatch(2)
@@ -119,7 +91,3 @@ def test_a_backend_without_such_memory_is_refused(monkeypatch):
     assert "--no-offload-optimizer" in said
     assert "--mesh" in said
     compose(make_config("debug", {}), key=KEY)
-
-
-def test_this_backend_has_it():
-    assert "pinned_host" in offload.memory_kinds(jax.devices()[0])

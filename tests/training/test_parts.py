@@ -9,12 +9,6 @@ import pytest
 from hackmatrix_rl.training import Constant, Counter, Linear, Minibatches, adam
 
 
-def test_the_dealing_is_a_function_of_the_key():
-    same = [Minibatches(2, 2)(8, key=jax.random.key(5)) for _ in range(2)]
-    np.testing.assert_array_equal(*same)
-    assert not np.array_equal(same[0], Minibatches(2, 2)(8, key=jax.random.key(6)))
-
-
 @pytest.mark.parametrize(
     ("make", "says"),
     [

@@ -21,7 +21,7 @@ from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Constant, Linear, Trainer
 from hackmatrix_rl.training.sharding import mesh
 
-from .states import arrays, assert_same
+from .states import assert_same
 
 KEY = jax.random.key(3)
 
@@ -103,13 +103,6 @@ def test_the_state_is_donated_and_what_was_handed_in_or_out_is_not():
         )
 
 
-def test_everything_that_is_optimized_is_float32_under_bf16():
-    trainer = started(precision=precision("bf16"))
-    trainer.dispatch(1)
-    learner = eqx.filter(trainer.state.learner, eqx.is_inexact_array)
-    assert {leaf.dtype for leaf in jax.tree.leaves(learner)} == {jnp.dtype(jnp.float32)}
-
-
 def test_the_learning_rate_follows_environment_steps():
     batch = 16 * 8
     trainer = started(learning_rate=Linear(0.1, 0.0, 10 * batch))
@@ -149,39 +142,9 @@ def test_under_a_loss_that_asks_for_it_the_true_divergence_stops_the_update():
     assert again.learning["gradient_steps"] == stopped.learning["gradient_steps"]
 
 
-def test_log_probabilities_of_all_actions_are_kept_only_for_a_loss_that_asks():
-    for loss, kept in ((PPOLoss(), False), (PPOLoss(true_kl=True), True)):
-        trainer = make_trainer(probes.observation_matters(), loss=loss)
-        assert trainer.algorithm.collect.keep_log_probs is kept
-
-
 def no_kl(loss, metrics, policy, batch):
     """An estimate of the divergence that is always 0."""
     return loss, dataclasses.replace(metrics, approx_kl=jnp.float32(0.0))
-
-
-def sometimes_nan(loss, metrics, policy, batch):
-    """A loss of NaN for batches in which a marked advantage takes part."""
-    marked = jnp.any(batch.advantage == -100.0)
-    return loss * jnp.where(marked, jnp.nan, 1.0), metrics
-
-
-def test_a_gradient_that_is_not_finite_is_skipped_and_counted():
-    class Marks(type(make_trainer(probes.value_only()).algorithm.estimate)):
-        def __call__(self, rollout, value_scale):
-            targets = super().__call__(rollout, value_scale)
-            marked = targets.advantage.at[0, 0].set(-100.0)
-            return dataclasses.replace(targets, advantage=marked)
-
-    trainer = started(loss=OwnLoss(change=sometimes_nan), gae=Marks(0.9, 0.95))
-    metrics = trainer.dispatch(2)
-    # Environment 0 is in one of the two minibatches of each of the four passes.
-    assert metrics.learning["skipped"] == 2 * 4
-    assert metrics.learning["gradient_steps"] == 2 * 4
-    assert int(trainer.state.learner.skipped) == 8
-    assert all(np.isfinite(value) for value in metrics.as_dict().values())
-    learner = eqx.filter(trainer.state.learner, eqx.is_inexact_array)
-    assert all(np.isfinite(leaf).all() for leaf in arrays(learner))
 
 
 def test_a_loss_of_ones_own_reports_its_own_numbers():

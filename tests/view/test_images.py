@@ -117,16 +117,20 @@ def test_a_gif_keeps_only_what_changes(tmp_path: Path):
 
 
 @pytest.mark.parametrize("save", [save_gif, save_mp4])
-def test_what_cannot_be_saved_is_refused(save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("pictures", "given", "error", "said"),
+    [
+        ([], {}, ConfigError, "no picture"),
+        (drawings(), {"seconds_per_frame": 0}, ConfigError, "seconds_per_frame is 0"),
+        ([*drawings(), replace(drawings()[0], width=21)], {}, ValueError, "different sizes"),
+        (drawings(), {"theme": "pink"}, ConfigError, "theme 'pink'"),
+    ],
+    ids=["none", "no time", "sizes", "theme"],
+)
+def test_what_cannot_be_saved_is_refused(save, pictures, given, error, said, tmp_path, monkeypatch):
     fake_ffmpeg(tmp_path, monkeypatch, "cat > /dev/null")
-    with pytest.raises(ConfigError, match="no picture"):
-        save([], tmp_path / "x")
-    with pytest.raises(ConfigError, match="seconds_per_frame is 0"):
-        save(drawings(), tmp_path / "x", seconds_per_frame=0)
-    with pytest.raises(ValueError, match="different sizes"):
-        save([*drawings(), replace(drawings()[0], width=21)], tmp_path / "x")
-    with pytest.raises(ConfigError, match="theme 'pink'"):
-        save(drawings(), tmp_path / "x", theme="pink")
+    with pytest.raises(error, match=said):
+        save(pictures, tmp_path / "x", **given)
 
 
 def fake_ffmpeg(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:

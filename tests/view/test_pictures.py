@@ -43,7 +43,11 @@ VARIANTS = {
 
 
 def texts(drawing: Drawing) -> list[str]:
-    return [shape.text for shape in drawing.shapes if isinstance(shape, Text)]
+    return [shape.text for shape in written(drawing)]
+
+
+def written(drawing: Drawing) -> list[Text]:
+    return [shape for shape in drawing.shapes if isinstance(shape, Text)]
 
 
 def check(drawing: Drawing) -> None:
@@ -86,11 +90,9 @@ def test_every_accepted_position_has_a_picture(mutated, aids, panel):
 
 
 def test_large_numbers_stay_in_their_boxes():
-    drawing = draw(frame("crowded"))
-    for shape in drawing.shapes:
-        if isinstance(shape, Text) and "1,000,000,000" in shape.text:
-            left, _, right, _ = extent(shape)
-            assert right - left < 210
+    large = [each for each in written(draw(frame("crowded"))) if "1,000,000,000" in each.text]
+    for left, _, right, _ in map(extent, large):
+        assert right - left < 210
 
 
 @pytest.mark.parametrize("name", POSITIONS)
@@ -164,11 +166,8 @@ def test_aids_mark_who_hits_next_and_draw_a_line_and_a_cross_hair_of_a_shot():
 
 def test_the_siphon_line_says_what_it_takes():
     def line(name):
-        shapes = draw(frame(name)).shapes
         (found,) = (
-            each
-            for each in shapes
-            if isinstance(each, Text) and each.text.startswith("siphon here")
+            each for each in written(draw(frame(name))) if each.text.startswith("siphon here")
         )
         return found
 

@@ -17,7 +17,7 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import State, from_arrays
 from hackmatrix_rl.view import Picture, draw, frame_of, load_ipython_extension, svg_of
 from hackmatrix_rl.view._show import _frames
-from view.boards import everything, frame
+from view.boards import frame, state
 
 
 @pytest.fixture(scope="module")
@@ -26,26 +26,22 @@ def games() -> State:
     return from_arrays(CONFIG, rows(load("new_games").before, jnp.arange(20)))
 
 
-def one(games: State) -> State:
-    return jax.tree.map(lambda leaf: leaf[0], games)
-
-
 def words(picture: Picture) -> list[str]:
     svg = ElementTree.fromstring(picture._repr_svg_())
     return [each.text or "" for each in svg.iter("{http://www.w3.org/2000/svg}text")]
 
 
 def test_a_game_shows_itself_and_the_state_of_the_environment_its_games(games):
-    picture = hm.show(one(games))
-    assert picture.drawing == draw(frame_of(one(games)))
+    one = jax.tree.map(lambda leaf: leaf[0], games)
+    picture = hm.show(one)
+    assert picture.drawing == draw(frame_of(one))
     assert picture._repr_svg_() == svg_of(picture.drawing, "auto")
     assert "stage 1, turn 0" in repr(picture)
     env = hm.HackMatrix(CONFIG)
-    state, _ = jax.eval_shape(env.reset, jax.random.split(jax.random.key(0), 20))
-    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), state)
+    shapes, _ = jax.eval_shape(env.reset, jax.random.split(jax.random.key(0), 20))
+    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     assert isinstance(empty, HackMatrixState)
-    state = replace(empty, games=games)
-    assert hm.show(state).drawing == hm.show(games).drawing
+    assert hm.show(replace(empty, games=games)).drawing == hm.show(games).drawing
 
 
 def test_a_batch_is_a_grid_that_says_how_many_more_there_are(games):
@@ -78,12 +74,10 @@ def test_what_is_no_game_is_refused(wrong):
 
 
 def test_nothing_and_too_much_are_refused(games):
-    with pytest.raises(ValueError, match="empty"):
-        hm.show([])
-    with pytest.raises(ValueError, match="empty"):
-        hm.show(jax.tree.map(lambda leaf: leaf[:0], games))
-    with pytest.raises(ValueError, match="2 batch axes"):
-        hm.show(jax.tree.map(lambda leaf: leaf[None], games))
+    none, deep = (jax.tree.map(lambda leaf, i=i: leaf[i], games) for i in (slice(0), None))
+    for wrong, said in (([], "empty"), (none, "empty"), (deep, "2 batch axes")):
+        with pytest.raises(ValueError, match=said):
+            hm.show(wrong)
 
 
 def test_themes(games):
@@ -112,6 +106,5 @@ def test_a_notebook_shows_games_by_themselves_after_the_extension_is_loaded():
     formatter = SimpleNamespace(for_type=shown.__setitem__)
     display = SimpleNamespace(formatters={"image/svg+xml": formatter})
     load_ipython_extension(SimpleNamespace(display_formatter=display))
-    state = jax.tree.map(lambda leaf: leaf[0], from_arrays(CONFIG, everything()))
-    assert shown[State](state) == hm.show(state)._repr_svg_()
+    assert shown[State](state("quiet")) == hm.show(state("quiet"))._repr_svg_()
     assert HackMatrixState in shown

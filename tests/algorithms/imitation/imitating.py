@@ -31,11 +31,12 @@ def imitation(
     teacher=None,
     learning_rate=1e-2,
     modules=None,
+    seed=0,
     **changes,
 ):
     environment = CartPole(max_steps=60)
     network = GRUActorCritic if memory else MLPActorCritic
-    policy = network(environment.spec, width=16, key=jax.random.key(0))
+    policy = network(environment.spec, width=16, key=jax.random.key(seed))
     of_ppo = {"learning_rate": learning_rate, "mesh": mesh, **(modules or {})}
     ppo = PPO(
         environment,

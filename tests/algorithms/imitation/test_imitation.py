@@ -1,41 +1,23 @@
 """Imitation learns, mixes teacher and student, and runs and checkpoints know nothing of it."""
 
-from dataclasses import replace
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from displays import stopped_and_resumed
 from env.mirror import Mirror
-from training.states import assert_same
 
 from hackmatrix_rl.agent import IDENTITY_SCALE, Batch, MaskedCategorical, start_collector
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.imitation import CloneLoss
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.algorithms.imitation._labelling import Labelling
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole, env_keys
 from hackmatrix_rl.evaluation import ThinkingAgent, Thought
-from hackmatrix_rl.runs import make_run_folder, run
-from hackmatrix_rl.runs.sinks import read_json_lines
-from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Constant, Linear
 from hackmatrix_rl.training.sharding import single_device
 
-from .imitating import NUM_ENVS, NUM_STEPS, UPDATE, Balancer, imitation
-
-CONFIG = make_config(
-    "debug",
-    {
-        "num_envs": NUM_ENVS,
-        "num_steps": NUM_STEPS,
-        "total_timesteps": 4 * UPDATE,
-        "save_interval": 2,
-    },
-)
+from .imitating import UPDATE, Balancer, imitation
 
 
 def test_the_student_learns_what_the_teacher_does():
@@ -199,20 +181,6 @@ def test_the_loss_is_the_cross_entropy_over_the_legal_actions_with_its_weights()
     weighted = CloneLoss(vf_coef=0.0, special_from=0, special_weight=3.0)
     found = [float(weighted(policy, each)[0]) for each in both]
     np.testing.assert_allclose(found, [-3 * np.log(0.25), 0.0], atol=1e-6)
-
-
-def test_a_run_stops_resumes_and_ends_in_the_same_bits(tmp_path):
-    beta = Linear(1.0, 0.0, over=3 * UPDATE)
-
-    def made():
-        return imitation(memory=True, beta=beta)
-
-    straight = made()
-    whole = make_run_folder(replace(CONFIG, run_dir=str(tmp_path / "straight")))
-    assert run(CONFIG, straight, whole).exit_code is ExitCode.DONE
-    resumed, folder, _ = stopped_and_resumed(CONFIG, made, tmp_path / "stopped")
-    assert_same(resumed.state, straight.state)
-    assert "accuracy" in read_json_lines(folder.metrics)[-1]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ def test_a_rollout_collector_is_sharded_and_any_other_is_used_as_it_is():
 
 
 def test_a_collector_must_keep_what_the_loss_needs():
+    for true_kl in (True, False):
+        assert ppo(loss=PPOLoss(true_kl=true_kl)).collect.keep_log_probs is true_kl
     with pytest.raises(ValueError, match="use keep_log_probs=True"):
         ppo(loss=PPOLoss(true_kl=True), collector=RolloutCollector(8))
     assert ppo(

@@ -132,14 +132,6 @@ def test_sequences_are_drawn_in_proportion_to_their_priorities_and_weighted_back
     assert Uniform().weight(probability, jnp.float32(7.0)).tolist() == [1.0] * 40_000
 
 
-def test_a_priority_is_of_the_largest_and_the_mean_error():
-    errors = jnp.asarray([[1.0, 0.0], [-3.0, 0.0]])
-    found = Prioritized(largest=0.75).priority(errors)
-    np.testing.assert_allclose(found, [0.75 * 3 + 0.25 * 2, 0.0], atol=2e-6)
-    assert float(found[1]) > 0
-    assert Uniform().priority(errors) is None
-
-
 def test_new_priorities_go_to_what_was_drawn_and_counts():
     drawn = drawn_from(
         filled(5, priorities=True), jax.random.split(jax.random.key(0), ENVS), Prioritized(), 1

@@ -10,18 +10,11 @@ import pytest
 from agent import probes
 from training.states import assert_close
 
-from hackmatrix_rl.agent import IdentityScale, best_action
 from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, SquareRootScale, Uniform
 from hackmatrix_rl.algorithms.r2d2._acting import LastPosition, Steps
 from hackmatrix_rl.algorithms.r2d2._buffer import Sample
 from hackmatrix_rl.algorithms.r2d2._learning import SequenceLoss
-from hackmatrix_rl.algorithms.r2d2._q_values import (
-    double_q,
-    memory_after,
-    n_step_returns,
-    q_values,
-    unroll_q,
-)
+from hackmatrix_rl.algorithms.r2d2._q_values import memory_after, unroll_q
 
 from .building import network
 
@@ -63,12 +56,6 @@ def test_only_legal_actions_are_taken_the_best_one_and_others_as_often_as_epsilo
 
     assert share(0.0).tolist() == [0, 1, 0, 0]
     np.testing.assert_allclose(share(0.6), [0.2, 0.6, 0.2, 0], atol=0.02)
-
-
-def test_dueling_values_are_the_mean_and_what_differs_from_it():
-    logits, value = jnp.asarray([[1.0, 2.0, 6.0]]), jnp.asarray([10.0])
-    assert q_values(logits, value, dueling=True).tolist() == [[8.0, 9.0, 13.0]]
-    assert q_values(logits, value, dueling=False).tolist() == [[1.0, 2.0, 6.0]]
 
 
 TIME, BATCH = 7, 3
@@ -155,35 +142,6 @@ def plain_return(steps, value, last_value, t, b, gamma, n_step):
         if steps.truncated[t + k, b]:
             return total + gamma ** (k + 1) * float(last_value[t + k, b])
     return total + gamma**n_step * float(value[t + n_step, b])
-
-
-@pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("seed", range(3))
-def test_returns_are_those_of_plain_python(n_step, seed):
-    steps = sequence(seed)
-    random = np.random.default_rng(seed)
-    value, last_value = jnp.asarray(random.normal(size=(2, TIME, BATCH)), jnp.float32)
-    assert steps.terminated.any()
-    assert steps.truncated.any()
-    found = n_step_returns(
-        steps.reward, steps.terminated, steps.truncated, value, last_value, gamma=0.9, n_step=n_step
-    )
-    assert found.shape == (TIME - n_step, BATCH)
-    for t in range(TIME - n_step):
-        for b in range(BATCH):
-            expected = plain_return(steps, value, last_value, t, b, 0.9, n_step)
-            assert float(found[t, b]) == pytest.approx(expected, abs=1e-5)
-
-
-def test_one_network_chooses_among_the_legal_actions_and_the_other_judges():
-    online = jnp.asarray([[[1.0, 2.0, 9.0], [1.0, 2.0, 9.0], [1.0, 2.0, 9.0]]])
-    target = jnp.asarray([[[5.0, 4.0, 6.0], [7.0, 5.0, 6.0], [7.0, 5.0, 8.0]]])
-    mask = jnp.asarray([[[True, True, False], [True, True, True], [False, False, False]]])
-    found = double_q(online, target, mask, IdentityScale())
-    assert found.tolist() == [[4.0, 6.0, 7.0]]
-    assert best_action(online, mask).tolist() == [[1, 2, 0]]
-    scaled = double_q(online, target, mask, SquareRootScale(0.0))
-    assert scaled.tolist() == [[24.0, 48.0, 63.0]]
 
 
 def sample(steps, carry, weight, valid):

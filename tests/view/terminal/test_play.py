@@ -1,7 +1,9 @@
 """A person plays: every key, through Textual's pilot."""
 
 import asyncio
+import io
 import json
+import sys
 import threading
 
 import pytest
@@ -11,6 +13,7 @@ from game.recordings import CONFIG
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import Action, Program
 from hackmatrix_rl.view.replays import Match, Replay
+from hackmatrix_rl.view.terminal import check_terminal
 from hackmatrix_rl.view.terminal._pages import OWN_WIDTH, help_text
 from hackmatrix_rl.view.terminal._play import OWN_KEYS, PlayApp
 from view.boards import state, state_of
@@ -230,3 +233,26 @@ def test_a_mistake_of_the_user_ends_the_app_and_is_raised(tmp_path):
     app = PlayApp(seat_of(tmp_path, rich_in_programs, begin=damaged), UNICODE)
     with pytest.raises(ConfigError, match="cannot be played again"):
         drive(app, act)
+
+
+class OnTerminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("term", "columns", "said"),
+    [
+        ("xterm", 79, "needs a terminal of 80 x 24 characters; this one has 79 x 24"),
+        ("dumb", 80, "TERM names a terminal without a cursor"),
+    ],
+)
+def test_a_terminal_that_is_too_small_or_without_a_cursor_is_refused(
+    monkeypatch, term, columns, said
+):
+    for stream in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, f"__{stream}__", OnTerminal())
+    for name, value in (("TERM", term), ("COLUMNS", str(columns)), ("LINES", "24")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=said):
+        check_terminal("hackmatrix-rl play")

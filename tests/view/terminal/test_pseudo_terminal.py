@@ -139,14 +139,3 @@ def test_a_person_plays_resizes_saves_and_quits(terminal, tmp_path):
     assert "1 moves, stage 1" in shown.text
     assert Replay.load(tmp_path / "game.json").actions == (Action.UP,)
     assert json.loads((tmp_path / "game.json").read_text())["player"] == "a person"
-
-
-def test_a_terminal_that_is_too_small_or_without_a_cursor_is_refused(terminal):
-    shown = terminal("play", columns=79)
-    assert shown.end() == 2
-    words = " ".join(shown.text.split())
-    assert words.startswith("Error: hackmatrix-rl play needs a terminal of 80 x 24 characters;")
-    assert "this one has 79 x 24." in words
-    shown = terminal("play", TERM="dumb")
-    assert shown.end() == 2
-    assert "TERM names a terminal without a cursor" in " ".join(shown.text.split())

@@ -27,11 +27,9 @@ def test_only_so_many_games_are_kept(tmp_path):
     file = tmp_path / "scores.json"
     ScoreTable(file).add(GAME)
     content = json.loads(file.read_text())
-    content["games"] *= MOST
-    file.write_text(json.dumps(content))
+    file.write_text(json.dumps(content | {"games": content["games"] * MOST}))
     known, _ = ScoreTable(file).add(replace(GAME, score=8))
-    assert len(known) == MOST
-    assert known[0].score == 8
+    assert (len(known), known[0].score) == (MOST, 8)
 
 
 @pytest.mark.parametrize(
