@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import pytest
 
 import hackmatrix_rl as hm
+from agent import probes
 from hackmatrix_rl.agent import check_policy_shapes
-from hackmatrix_rl.agent.networks import NETWORKS, TrunkActorCritic, build_network, evaluator_of
-from hackmatrix_rl.agent.networks._layers import DenseHeads
+from hackmatrix_rl.agent.networks import NETWORKS, build_network
 from hackmatrix_rl.agent.precision import products
 from hackmatrix_rl.env import CartPole
 
@@ -132,28 +132,3 @@ def test_a_precision_without_effect_is_refused_with_what_to_change():
     )
     with pytest.raises(ValueError, match=said):
         hm.check_policy(network, SPEC, precision="bf16")
-
-
-class Trunk(TrunkActorCritic):
-    """Layers of Equinox below heads of this package."""
-
-    encode: object = eqx.field(static=True)
-    layer: eqx.nn.Linear
-    heads: DenseHeads
-
-    def trunk(self, observation, carry):
-        return jax.nn.relu(self.layer(self.encode(observation).ravel())), carry
-
-
-def test_a_trunk_of_equinox_layers_follows_where_it_acts_and_where_it_learns():
-    network = Trunk(SPEC.encode, eqx.nn.Linear(4, 8, key=KEY), DenseHeads(8, 2, key=KEY))
-
-    def unroll(network, observations, done):
-        cast = hm.precision("bf16").cast_to_compute(network)
-        evaluator = evaluator_of(cast)
-        now = jax.tree.map(lambda leaf: leaf[0], observations)
-        return evaluator.unroll(observations, (), done), evaluator.act_step(now, (), ())
-
-    seen = jnp.zeros((3, 2, 4)), jnp.zeros((3, 2), bool)
-    program, *_ = eqx.filter_make_jaxpr(unroll)(network, *seen)
-    assert {dtype for each in products(program) for dtype in each} == {jnp.dtype(jnp.bfloat16)}

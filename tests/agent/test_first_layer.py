@@ -15,6 +15,7 @@ from hackmatrix_rl.agent.networks._sparse_first_layer import (
     product_of_next,
     starts_of_runs,
 )
+from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.env import CartPole, CompactObservation, HackMatrix
 from hackmatrix_rl.training import Reports
 from hackmatrix_rl.training._debug import CheckedLoss
@@ -87,6 +88,9 @@ def test_the_network_gives_and_learns_the_same_as_step_by_step(spec, things):
 
     jax.tree.map(close, unrolled(policy), one_by_one(policy))
     jax.tree.map(close, gradient(unrolled), gradient(one_by_one))
+    narrow = precision("bf16").cast_to_compute(policy)
+    for one, other in zip(unrolled(narrow), one_by_one(narrow), strict=True):
+        np.testing.assert_allclose(one, other, atol=0.05)
 
 
 def test_following_the_steps_is_calling_at_each(spec):
@@ -147,16 +151,3 @@ def test_a_spec_knows_its_number_of_features_and_refuses_the_split_of_another_en
         dataclasses.replace(spec, encode=lambda seen: spec.encode(seen))
     assert spec.num_features == spec.encode(at(observations(1, 1), 0, 0)).ravel().size
     assert CartPole().spec.num_features == 4
-
-
-@pytest.mark.parametrize("environment", [CartPole(), HackMatrix(observation="classic")])
-def test_of_other_environments_nothing_is_known(environment):
-    assert environment.spec.split is None
-    policy = MLPActorCritic(environment.spec, width=4, key=jax.random.key(0))
-    seen = jax.tree.map(
-        lambda leaf: jnp.ones((3, *leaf.shape), leaf.dtype), environment.spec.observation
-    )
-    cache = evaluator_of(policy).init_cache(seen)
-    assert cache == ()
-    found = evaluator_of(policy).act_step(seen, (), cache)
-    jax.tree.map(close, found, (*jax.vmap(policy, (0, None))(seen, ()), ()))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from agent import probes
+from agent.builders import random_batch, random_rollout
 from hackmatrix_rl.agent import GAE, Batch, MaskedCategorical, RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import (
     ConvActorCritic,
@@ -80,23 +81,6 @@ def test_the_ratio_of_the_first_minibatch_is_one(network, name, bound):
     found, value = ratio(policy, batch.select(some), name)
     np.testing.assert_allclose(found, 1.0, rtol=0, atol=bound)
     np.testing.assert_allclose(value, rollout.value[:, some], rtol=bound, atol=bound)
-
-
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("name", ["f32", "bf16"])
-def test_at_the_batch_shape_of_the_rollout_the_log_probability_is_the_same_number(network, name):
-    _, policy, actors, rollout, _ = collected(network, name)
-
-    @eqx.filter_jit
-    def again(policy, actors, observation):
-        policy = precision(name).cast_to_compute(policy)
-        logits, value, _ = jax.vmap(policy)(observation, actors.carry)
-        chances = MaskedCategorical(logits, actors.mask)
-        return chances.log_prob(rollout.action[0]), value
-
-    log_prob, value = again(policy, actors, rollout.observation[0])
-    np.testing.assert_array_equal(log_prob, rollout.log_prob[0])
-    np.testing.assert_array_equal(value, rollout.value[0])
 
 
 def test_actions_are_legal_and_the_mask_is_the_one_that_was_acted_under():
@@ -191,3 +175,28 @@ def test_an_environment_that_never_truncates_compiles_no_second_network():
 def test_a_rollout_has_at_least_one_step():
     with pytest.raises(ValueError, match="num_steps"):
         RolloutCollector(0)
+
+
+PROBE = probes.observation_matters()
+POLICY = GRUActorCritic(PROBE.spec, width=4, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("made", "num_envs"),
+    [
+        (random_rollout(0, num_steps=7, num_envs=5), 5),
+        (random_batch(POLICY, PROBE.spec, num_steps=7, num_envs=5), 5),
+        (start_collector(PROBE, POLICY, env_keys(jax.random.key(0), 5)), 5),
+    ],
+    ids=["rollout", "batch", "collector"],
+)
+def test_the_axis_of_environments_is_where_a_field_says(made, num_envs):
+    axes = made.environment_axes()
+    assert axes.keys() == vars(made).keys()
+    for name, axis in axes.items():
+        for leaf in jax.tree.leaves(getattr(made, name)):
+            if axis is None:
+                assert num_envs not in leaf.shape
+            else:
+                assert leaf.shape[axis] == num_envs, name
+                assert axis == 0 or leaf.shape[0] == 7

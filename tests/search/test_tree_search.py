@@ -74,14 +74,6 @@ def test_one_simulation_is_the_prior():
     assert (think(sure)[0] == 2).all()
 
 
-def test_drawn_actions_of_equal_worth_are_a_sample_of_the_prior():
-    # Every action ends the game without a reward: the values say nothing.
-    policy = Opinion(likes={0: 2}, strength=1.0)
-    drawn, _ = think(searcher(Table({}), policy, gumbel_scale=1.0))
-    shares = np.bincount(drawn, minlength=NUM_ACTIONS) / SEEDS
-    np.testing.assert_allclose(shares, jax.nn.softmax(jnp.array([0.0, 0.0, 1.0])), atol=0.12)
-
-
 def test_illegal_actions_are_visited_neither_at_the_root_nor_below():
     rows = {
         **{(0, 0): (100.0, ENDS), (0, 1): (0.0, 1), (0, 2): (0.5, ENDS)},
@@ -161,12 +153,6 @@ def test_with_few_trees_a_gamble_is_chosen_exactly_where_all_of_its_coins_fell_w
     lucky = (thought.search_values[:, 1:] == 1.0).any(axis=1)
     np.testing.assert_array_equal(action > 0, lucky)
     assert 10 < lucky.sum() < 40
-
-
-def test_one_tree_believes_in_one_future():
-    """Three gambles of four look good to it."""
-    action, _ = think(searcher(Table(GAMBLES), Opinion()))
-    assert 0.6 < (action > 0).mean() < 0.9
 
 
 def test_a_tree_where_an_action_has_luck_counts_no_more_than_another():

@@ -4,14 +4,11 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from agent import probes
 from agent.probes import make_trainer
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.evaluation import Evaluation
-from hackmatrix_rl.training import evaluation_metrics
 
 from .states import assert_same
 
@@ -183,16 +180,6 @@ def test_the_games_are_apart_from_trainings_and_alike_each_time(trainer):
     assert first["eval/episodes"] == 16
     assert first["eval/return_low"] <= first["eval/return"] <= first["eval/return_high"]
     assert first != other
-
-
-def test_the_numbers_have_their_intervals():
-    values = {"return": np.array([1.0, 2.0, 3.0]), "won": np.array([0.0, 0.0, 0.0])}
-    found = evaluation_metrics(Evaluation(episodes=3, values=values, unfinished=1))
-    assert found["eval/return"] == 2
-    assert found["eval/return_low"] == pytest.approx(2 - 1.959964 / 3**0.5)
-    assert found["eval/won"] == found["eval/won_low"] == 0
-    assert found["eval/won_high"] > 0.5  # Wilson's: three games say little
-    assert (found["eval/episodes"], found["eval/unfinished"]) == (3, 1)
 
 
 @pytest.mark.parametrize("wrong", [{"updates": 0}, {"updates": 1, "episodes": 0}])

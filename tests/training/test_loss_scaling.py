@@ -11,13 +11,7 @@ from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import Batch, PPOLoss
 from hackmatrix_rl.agent.networks import ActorCritic, MLPActorCritic
-from hackmatrix_rl.agent.precision import (
-    LossScale,
-    MixedPrecision,
-    NonTrainable,
-    parse_policy,
-    precision,
-)
+from hackmatrix_rl.agent.precision import LossScale, NonTrainable, precision
 from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
 from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint, restore
 from hackmatrix_rl.env import CartPole
@@ -82,18 +76,6 @@ def test_a_scale_that_is_too_large_is_halved_until_steps_are_taken():
     assert all(np.isfinite(value) for value in first.as_dict().values())
     second = trainer.dispatch(1)
     assert second.learning["loss_scale"] == float(scaling.scale)
-
-
-def test_the_scale_grows_in_training():
-    policy = MixedPrecision(parse_policy("f16"), growth_interval=10)
-    trainer = make_trainer(probes.observation_matters(), precision=policy)
-    trainer.start(KEY)
-    metrics = trainer.dispatch(3)  # 24 steps
-    assert metrics.learning["skipped"] == 0
-    assert trainer.state.learner.scaling.scale == 2.0**17
-    assert trainer.state.learner.scaling.streak == 4
-    # The mean of what it was after each update of 8 steps.
-    assert metrics.learning["loss_scale"] == pytest.approx((2**15 + 2**16 + 2**17) / 3)
 
 
 def test_scale_and_counters_are_in_the_checkpoint(tmp_path):

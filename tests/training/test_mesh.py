@@ -3,7 +3,6 @@
 import re
 
 import jax
-import numpy as np
 import pytest
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
@@ -164,9 +163,3 @@ def test_what_an_error_advises_works(devices):
 )
 def test_a_large_array_is_cut_along_its_longest_axis_that_divides(shape, parts, spec):
     assert fsdp_spec(shape, parts) == spec
-
-
-def test_devices_stand_in_the_mesh_once_each():
-    found = hm.mesh("data=2,fsdp=4")
-    assert found.devices.shape == (2, 4)
-    assert len(np.unique([device.id for device in found.devices.flat])) == 8

@@ -12,7 +12,6 @@ from PIL import Image
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, image_of, save_gif, save_mp4, save_png
 from hackmatrix_rl.view._drawing import THEMES, Circle, Line, Polygon, Rect, Text
-from hackmatrix_rl.view._raster import _dashes
 from view.boards import frame
 
 SMALL = 0.2
@@ -72,11 +71,6 @@ def test_a_text_stands_where_its_anchor_says():
     assert ink("start").min() >= 10
     assert ink("end").max() < 10
     assert ink("middle").min() < 10 <= ink("middle").max()
-
-
-def test_dashes_go_on_around_corners():
-    parts = _dashes([(0, 0), (5, 0), (5, 5)], 4, 2)
-    assert parts == [[(0, 0), (4, 0)], [(5, 1), (5, 5)]]
 
 
 def test_the_same_drawing_gives_the_same_bytes(tmp_path: Path):

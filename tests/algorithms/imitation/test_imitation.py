@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 from env.mirror import Mirror
 
-from hackmatrix_rl.agent import IDENTITY_SCALE, Batch, MaskedCategorical, start_collector
+from hackmatrix_rl.agent import IDENTITY_SCALE, Batch
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.imitation import CloneLoss
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
-from hackmatrix_rl.algorithms.imitation._labelling import Labelling
-from hackmatrix_rl.env import CartPole, env_keys
+from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.evaluation import ThinkingAgent, Thought
 from hackmatrix_rl.training import Constant, Linear
 from hackmatrix_rl.training.sharding import single_device
 
-from .imitating import UPDATE, Balancer, imitation
+from .imitating import UPDATE, imitation
 
 
 def test_the_student_learns_what_the_teacher_does():
@@ -76,22 +75,9 @@ def test_who_plays_is_drawn_for_a_whole_episode():
 
 
 def test_random_actions_come_as_often_as_asked_for():
-    environment, games = CartPole(), 1024
-    policy = MLPActorCritic(environment.spec, width=4, depth=1, key=jax.random.key(0))
-    keys = env_keys(jax.random.key(1), games)
-    labelling = Labelling(Balancer(), jnp.float32(1), 0.5)
-
-    @jax.jit
-    def choose():
-        actors = start_collector(environment, policy, keys)
-        chances = MaskedCategorical(jnp.zeros((games, 2), jnp.float32), actors.mask)
-        action, _, label = labelling.choose(actors, chances, labelling.start(keys), keys)
-        return action == label.action, label.taught
-
-    agrees, taught = map(np.asarray, choose())
-    assert 0.4 < taught.mean() < 0.6
-    assert agrees[taught].all()
-    assert 0.4 < agrees[~taught].mean() < 0.6
+    trainer = imitation(beta=Constant(1.0), random_share=0.4)
+    metrics = trainer.fit(4 * UPDATE, key=jax.random.key(1))
+    assert metrics.learning["teacher_played"] == pytest.approx(0.6, abs=0.08)
 
 
 def labelled(first, num_envs=2, num_steps=3):

@@ -170,14 +170,6 @@ def test_a_memory_task_is_learned_with_a_gru_and_not_without_memory(optimized):
     assert fit(hm.Batched(task), "mlp", 80_000, **sizes).low <= task.memoryless_return
 
 
-def test_the_value_bootstraps_through_truncation():
-    trainer = hm.Trainer(pqn(probes.truncation(), "residual"), updates_per_dispatch=100)
-    trainer.fit(300 * trainer.batch_size, key=jax.random.key(1))
-    q, _, _ = trainer.policy(trainer.environment.shown[0], ())
-    # 1 + 0.9 + 0.81 + ... = 10, though no episode is longer than three steps.
-    assert trainer.state.learner.value_scale.denormalize(q) == pytest.approx([10.0] * 3, abs=1.0)
-
-
 def test_metrics_are_means_over_the_updates():
     trainer = hm.Trainer(pqn(epsilon=Linear(1.0, 0.0, over=8 * 12 * 2)), updates_per_dispatch=2)
     metrics = trainer.fit(2 * trainer.batch_size, key=jax.random.key(1))

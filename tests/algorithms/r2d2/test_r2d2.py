@@ -128,21 +128,10 @@ def test_draws_are_new_in_each_gradient_step_and_each_update():
     assert not np.array_equal(first, other)
 
 
-def test_a_later_reward_is_discounted():
-    first, second = values_along(train(probes.discounting()), [0, 1])
-    assert first == pytest.approx([0.9] * 3, abs=CLOSE)
-    assert second == pytest.approx([1.0] * 3, abs=CLOSE)
-
-
 def test_the_value_bootstraps_through_truncation():
     # 1 + 0.9 + 0.81 + ... = 10, though no episode is longer than three steps.
     learns = train(probes.truncation(), updates=1500)
     assert first_values(learns)[0] == pytest.approx([10.0] * 3, abs=1.0)
-
-
-def test_the_value_does_not_bootstrap_through_termination():
-    found = values_along(train(probes.termination()), [0, 1, 2])
-    assert found.max(axis=1) == pytest.approx([2.71, 1.9, 1.0], abs=0.2)
 
 
 @pytest.mark.nightly
@@ -241,6 +230,13 @@ def test_nothing_is_learned_before_a_sequence_is_there_or_too_early():
         ({"mesh": "data=3"}, "num_envs 8 does not divide over the 3 devices"),
         ({"mesh": "data=8", "sequence_batch_size": 4}, "sequence_batch_size 4 does not divide"),
         ({"learning_rate": -1.0}, "learning_rate is -1; expected 0 or more"),
+        ({"grad_accum": 3}, "3 does not divide the 16 sequences.*use grad_accum=1, 2, 4, 8 or 16"),
+        ({"grad_accum": 0}, "grad_accum must be at least 1, not 0"),
+        (
+            {"grad_accum": 16, "mesh": "data=2"},
+            "the 8 sequences that each device has.*=1, 2, 4 or 8",
+        ),
+        ({"grad_accum": 4, "mesh": "data=8"}, "the 2 sequences that each device has.*=1 or 2"),
         ({"buffer_size": 10**14}, "buffer_size 100000000000000 takes .* on each device, which has"),
     ],
 )
@@ -277,3 +273,21 @@ def test_every_environment_acts_with_its_own_epsilon_and_legally():
     logits, _, _ = jax.vmap(policy)(first.observation, first.carry)
     best = jnp.argmax(jnp.where(first.mask, logits, -jnp.inf), axis=1)
     assert tame.action[:, 0].tolist() == best.tolist()
+
+
+TRUNCATES = probes.truncation()
+
+
+def test_parts_take_less_memory():
+    """A gradient step keeps the hidden layers of one part only.
+
+    That parts come to the same: training/test_gradient_step.py.
+    """
+
+    def needs(parts):
+        large = {"sequence_length": 16, "sequence_batch_size": 512, "buffer_size": 8 * 32}
+        found = trainer(TRUNCATES, grad_accum=parts, **large)
+        found.start(jax.random.key(0))
+        return found.program_memory()
+
+    assert needs(16) < 0.5 * needs(1)
