@@ -1,25 +1,18 @@
 """Evaluation, on an environment whose episodes are known beforehand."""
 
 import json
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxtyping import Array, Int32, Key
 
+import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.agent.networks import MLPActorCritic
-from hackmatrix_rl.env import (
-    CartPole,
-    Environment,
-    EnvSpec,
-    EpisodeStatistics,
-    HackMatrix,
-    Timestep,
-    env_keys,
-)
+from hackmatrix_rl.env import CartPole, HackMatrix, env_keys
 from hackmatrix_rl.evaluation import (
     Agent,
     PolicyAgent,
@@ -32,52 +25,23 @@ from hackmatrix_rl.evaluation import (
 from hackmatrix_rl.evaluation import _episodes as module
 
 
-class Lengths(Environment):
-    """Episodes of 1 or 50 steps, by a coin tossed at the reset; the reward is the action."""
+class Lengths(hm.SingleGame):
+    """Episodes of 1 or 50 steps, by a coin tossed at the start; the reward is the action."""
 
-    @property
-    def spec(self):
-        return EnvSpec(2, jax.ShapeDtypeStruct((1,), jnp.int32))
+    num_actions = 2
 
-    @property
-    def truncates(self):
-        return False
+    def start(self, *, key):
+        return jnp.where(jax.random.bernoulli(key), 50, 1).astype(jnp.int32), jnp.int32(0)
 
-    def reset(self, keys: Key[Array, " num_envs"]):
-        length = self.lengths(keys)
-        zero = jnp.zeros(keys.shape[0], jnp.int32)
-        state = (length, zero, zero)
-        return state, self._timestep(state, jnp.zeros(keys.shape[0], bool))
+    def observe(self, state):
+        return state[0][None]
 
-    def step(self, state, actions: Int32[Array, " num_envs"], keys: Key[Array, " num_envs"]):
-        length, step, total = state
-        ended = (length, step + 1, total + actions)
-        done = ended[1] >= length
-        zero = jnp.zeros_like(step)
-        fresh = (self.lengths(keys), zero, zero)
-        state = jax.tree.map(lambda new, old: jnp.where(done, new, old), fresh, ended)
-        return state, self._timestep(ended, done)
+    def play(self, state, action, *, key):
+        length, step = state
+        return hm.Played((length, step + 1), action.astype(jnp.float32), step + 1 >= length)
 
-    @staticmethod
-    def lengths(keys):
-        return jnp.where(jax.vmap(jax.random.bernoulli)(keys), 50, 1).astype(jnp.int32)
 
-    @staticmethod
-    def _timestep(state, done):
-        length, step, total = state
-        nothing = jnp.zeros(length.shape, bool)
-        mask = jnp.ones((length.shape[0], 2), bool)
-        return Timestep(
-            observation=length[:, None],
-            mask=mask,
-            reward=total.astype(jnp.float32),
-            terminated=done,
-            truncated=nothing,
-            last_observation=length[:, None],
-            last_mask=mask,
-            terms={},
-            episode=EpisodeStatistics(total.astype(jnp.float32), step, {}),
-        )
+LENGTHS = hm.Batched(Lengths())
 
 
 class Always(Agent):
@@ -85,21 +49,18 @@ class Always(Agent):
 
     action: int = eqx.field(static=True)
 
-    def initial_carry(self):
-        return ()
-
     def act(self, observation, mask, carry, *, key):
         return jnp.int32(self.action), carry
 
 
 def first_lengths(key, episodes):
     keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(env_keys(key, episodes), 0)
-    return np.asarray(Lengths.lengths(keys))
+    return np.asarray(LENGTHS.reset(keys)[1].observation[:, 0])
 
 
 def test_each_environment_counts_once_so_that_short_episodes_are_not_favoured():
     key = jax.random.key(3)
-    found = evaluate(Always(1), Lengths(), episodes=100, key=key)
+    found = evaluate(Always(1), LENGTHS, episodes=100, key=key)
     assert found.unfinished == 0
     np.testing.assert_array_equal(found.values["length"], first_lengths(key, 100))
     np.testing.assert_array_equal(found.values["return"], first_lengths(key, 100))
@@ -108,7 +69,7 @@ def test_each_environment_counts_once_so_that_short_episodes_are_not_favoured():
 @pytest.mark.parametrize("num_envs", [1, 7, 32])
 def test_the_episodes_do_not_depend_on_how_many_are_played_at_once(num_envs):
     key = jax.random.key(4)
-    found = evaluate(Always(1), Lengths(), episodes=20, key=key, num_envs=num_envs)
+    found = evaluate(Always(1), LENGTHS, episodes=20, key=key, num_envs=num_envs)
     assert found.episodes == 20
     np.testing.assert_array_equal(found.values["length"], first_lengths(key, 20))
 
@@ -116,7 +77,7 @@ def test_the_episodes_do_not_depend_on_how_many_are_played_at_once(num_envs):
 def test_players_evaluated_together_play_as_they_would_alone():
     key = jax.random.key(5)
     together = evaluate_all(
-        {"none": Always(0), "all": Always(1)}, Lengths(), episodes=12, key=key, num_envs=5
+        {"none": Always(0), "all": Always(1)}, LENGTHS, episodes=12, key=key, num_envs=5
     )
     assert not together["none"].values["return"].any()
     np.testing.assert_array_equal(together["all"].values["return"], first_lengths(key, 12))
@@ -126,17 +87,17 @@ def test_players_evaluated_together_play_as_they_would_alone():
 class Choosing(Agent):
     """Takes the last legal action, and tells how many there are."""
 
-    told: list = eqx.field(static=True)
+    tell: Callable = eqx.field(static=True)
 
     def act(self, observation, mask, carry, *, key):
-        jax.debug.callback(self.told.append, jnp.sum(mask, dtype=jnp.int32))
+        jax.debug.callback(self.tell, jnp.sum(mask, dtype=jnp.int32))
         return (mask.size - 1 - jnp.argmax(mask[::-1])).astype(jnp.int32), carry
 
 
 def test_an_episode_that_has_ended_leaves_nothing_to_choose():
     """A search would go on to search in games that nobody counts."""
-    key, told = jax.random.key(4), Told()
-    found = evaluate(Choosing(told), Lengths(), episodes=20, key=key)
+    key, told = jax.random.key(4), []
+    found = evaluate(Choosing(told.append), LENGTHS, episodes=20, key=key)
     lengths = first_lengths(key, 20)
     np.testing.assert_array_equal(found.values["return"], lengths)
     jax.effects_barrier()
@@ -144,18 +105,12 @@ def test_an_episode_that_has_ended_leaves_nothing_to_choose():
     assert sum(int(number) == 1 for number in told) == (50 - lengths).sum()
 
 
-class Told(list):
-    """A list that may be a static field."""
-
-    def __hash__(self):
-        return id(self)
-
-
 def test_an_episode_that_goes_on_too_long_is_counted_as_unfinished():
     key = jax.random.key(6)
-    found = evaluate(Always(1), Lengths(), episodes=40, key=key, max_steps=10)
+    found = evaluate(Always(1), LENGTHS, episodes=40, key=key, max_steps=10, record=True)
     assert found.unfinished == np.sum(first_lengths(key, 40) == 50)
     assert found.values["length"].max() == 10
+    assert {len(actions) for actions in found.actions} == {1, 10}
 
 
 def test_a_network_plays_and_the_same_key_gives_the_same_games():
@@ -203,7 +158,7 @@ def test_it_tells_how_far_it_is_and_begins_with_nothing_played():
     told = []
     evaluate_all(
         {"none": Always(0), "all": Always(1)},
-        Lengths(),
+        LENGTHS,
         episodes=20,
         key=jax.random.key(4),
         num_envs=8,
@@ -222,14 +177,14 @@ def test_an_exception_in_the_callback_ends_it():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        evaluate(Always(1), Lengths(), episodes=2, key=jax.random.key(0), on_progress=stop)
+        evaluate(Always(1), LENGTHS, episodes=2, key=jax.random.key(0), on_progress=stop)
 
 
 @pytest.mark.parametrize("num_envs", [3, 32])
 def test_the_actions_are_kept_on_request(num_envs):
     key = jax.random.key(4)
-    plain = evaluate(Shy(), Lengths(), episodes=20, key=key, num_envs=num_envs)
-    found = evaluate(Shy(), Lengths(), episodes=20, key=key, num_envs=num_envs, record=True)
+    plain = evaluate(Shy(), LENGTHS, episodes=20, key=key, num_envs=num_envs)
+    found = evaluate(Shy(), LENGTHS, episodes=20, key=key, num_envs=num_envs, record=True)
     assert plain.actions is None
     assert found.as_dict() == plain.as_dict()
     lengths = first_lengths(key, 20)
@@ -238,13 +193,6 @@ def test_the_actions_are_kept_on_request(num_envs):
         wanted = np.arange(lengths[game]) % 2 if lengths[game] > 1 else [0]
         np.testing.assert_array_equal(actions, wanted)
         assert actions.sum() == found.values["return"][game]
-
-
-def test_the_actions_of_an_unfinished_episode_end_at_the_limit():
-    found = evaluate(
-        Always(1), Lengths(), episodes=10, key=jax.random.key(6), max_steps=10, record=True
-    )
-    assert {len(actions) for actions in found.actions} == {1, 10}
 
 
 def test_a_network_as_an_agent_plays_as_the_network_does():
@@ -258,7 +206,7 @@ def test_a_network_as_an_agent_plays_as_the_network_does():
         )
         np.testing.assert_array_equal(one.values["return"], other.values["return"])
     with pytest.raises(ValueError, match="MLPActorCritic"):
-        evaluate(agent, Lengths(), episodes=1, key=jax.random.key(1))
+        evaluate(agent, LENGTHS, episodes=1, key=jax.random.key(1))
 
 
 def test_a_mean_has_the_interval_of_the_normal_approximation_and_one_value_none():

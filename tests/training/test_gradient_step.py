@@ -7,17 +7,25 @@ import numpy as np
 import optax
 import pytest
 from agent import probes
+from agent.builders import OwnLoss, random_batch
+from agent.probes import make_trainer
 from algorithms.imitation.imitating import imitation
 from algorithms.pqn.test_pqn import pqn
 from algorithms.r2d2.building import trainer as r2d2
 from algorithms.self_play.test_self_play import trainer as self_play
 
-from hackmatrix_rl.agent import IDENTITY_SCALE
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent import IDENTITY_SCALE, AuxiliaryLoss, PPOLoss
+from hackmatrix_rl.agent.networks import (
+    ActorCritic,
+    GRUActorCritic,
+    MLPActorCritic,
+    add_auxiliary_head,
+)
 from hackmatrix_rl.agent.precision import equations, precision
 from hackmatrix_rl.algorithms.r2d2 import Prioritized
 from hackmatrix_rl.training import GradientStep, StepReport, Trainer, mean_weights
-from hackmatrix_rl.training.sharding import mesh, place, replicated_shardings
+from hackmatrix_rl.training._gradient_step import part_of
+from hackmatrix_rl.training.sharding import mesh, place, replicated_shardings, single_device
 
 from .states import arrays, assert_same
 
@@ -237,3 +245,53 @@ def test_an_update_has_the_same_shapes_in_every_precision(name, number_format):
     ]
     assert shapes[0] == shapes[1]
     assert (state.learner.scaling == ()) == (number_format == "bf16")
+
+
+SPEC = probes.Probe({}).spec
+KEY = jax.random.key(0)
+LOSS = PPOLoss(value_clip=0.2, auxiliary=AuxiliaryLoss(0.5))
+SMALL_NETWORKS = {"mlp": MLPActorCritic, "gru": GRUActorCritic}
+
+# What adding up in another order may change, relative to the largest number of an array.
+TOLERANCE = 1e-5
+
+
+def policy_of(name="mlp"):
+    return add_auxiliary_head(SMALL_NETWORKS[name](SPEC, width=16, key=KEY), SPEC, key=KEY)
+
+
+def gradient_of(policy, batch, parts, *, loss=LOSS, name="f32"):
+    step = GradientStep(optax.sgd(1.0), precision(name), single_device(), parts)
+    learner = step.init(policy, IDENTITY_SCALE)
+    return eqx.filter_jit(step.gradient)(learner, loss, batch)[:2]
+
+
+def assert_near(one, other, tolerance=TOLERANCE):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert a.dtype == b.dtype == jnp.float32
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * max(np.abs(b).max(), 1e-3))
+
+
+@pytest.mark.parametrize("name", SMALL_NETWORKS)
+@pytest.mark.parametrize("parts", [2, 4, 8])
+def test_parts_come_to_the_whole(name, parts):
+    policy = policy_of(name)
+    batch = random_batch(policy, SPEC)
+    # The gradient, and with it every number that was told: the divergence, too.
+    assert_near(gradient_of(policy, batch, parts), gradient_of(policy, batch, 1))
+
+
+def test_a_part_is_normalised_by_the_whole_minibatch():
+    policy = policy_of()
+    batch = random_batch(policy, SPEC)
+    whole, _ = gradient_of(policy, batch, 1)
+    apart, _ = gradient_of(policy, batch, 8, loss=OwnLoss(LOSS))
+    with pytest.raises(AssertionError):
+        assert_near(apart, whole, 100 * TOLERANCE)
+
+
+def test_parts_that_would_not_be_equal_are_an_error():
+    with pytest.raises(ValueError, match="8 samples of a batch do not divide into 3"):
+        part_of(random_batch(policy_of(), SPEC), 0, 3)
+    with pytest.raises(ValueError, match="grad_accum 3"):
+        make_trainer(probes.value_only(), grad_accum=3)
