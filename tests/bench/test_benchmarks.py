@@ -45,23 +45,6 @@ def test_every_benchmark_has_its_place_in_the_page(all_benchmarks):
         assert what == "-m" or (FOLDER.parent / what).is_file()
 
 
-def test_speeds_and_their_ratio_become_a_table(all_benchmarks):
-    speed = {"median": 2_000.4, "min": 1_000.0, "max": 3_000.0, "runs": []}
-    found = {
-        "env": {"steps_per_second": speed, "compile_seconds": 4.25},
-        "ratio": 0.5,
-        "ratios": {"min": 0.25, "max": 0.75, "pairs": [0.25, 0.5, 0.75]},
-        "sizes": {"num_envs": 4},
-    }
-    assert all_benchmarks.speeds_table(json.loads(json.dumps(found))) == [
-        "|  | steps/s | compile s |",
-        "| --- | --- | --- |",
-        "| env | 2,000 (1,000 to 3,000) | 4.2 |",
-        "",
-        "Ratio: 0.500 (median of 3 neighbouring runs, 0.250 to 0.750).",
-    ]
-
-
 def test_every_part_of_the_profile_is_a_function_of_the_rules_as_they_are():
     profile = script("profile_env")
     environment, games = hm.HackMatrix(), 3

@@ -28,6 +28,14 @@ def wheel_environment(tmp_path_factory):
     }
 
 
+def run_python(*arguments, cwd, env):
+    """Exit status, and what was printed; errors last."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=600
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
 @pytest.fixture
 def run_alone(wheel_environment, tmp_path):
     """Runs a script in an empty folder, against the wheel; gives what it printed."""
@@ -35,15 +43,8 @@ def run_alone(wheel_environment, tmp_path):
     def run(name: str, content: str, *arguments: str) -> str:
         script = tmp_path / name
         script.write_text(content, encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, name, *arguments],
-            cwd=tmp_path,
-            env=wheel_environment,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        status, told = run_python(name, *arguments, cwd=tmp_path, env=wheel_environment)
+        assert status == 0, told
+        return told
 
     return run

@@ -2,8 +2,6 @@
 
 import importlib.util
 import re
-import subprocess
-import sys
 
 import nbformat
 import pytest
@@ -11,7 +9,7 @@ from nbclient import NotebookClient
 
 from hackmatrix_rl.config import make_config, read_settings
 
-from .conftest import ROOT
+from .conftest import ROOT, run_python
 
 EXAMPLES = ROOT / "examples"
 NOTEBOOKS = ROOT / "notebooks"
@@ -170,14 +168,8 @@ def test_the_settings_file_is_valid():
 def test_a_network_of_ones_own_is_named_on_the_command_line(wheel_environment, tmp_path):
     source = (EXAMPLES / "own_network.py").read_text(encoding="utf-8")
     (tmp_path / "own_network.py").write_text(source, encoding="utf-8")
-    command = ["train", "--preset", "debug", "--network", "own_network:Residual"]
-    done = subprocess.run(
-        [sys.executable, "-m", "hackmatrix_rl", *command, "--eval-episodes", "0"],
-        cwd=tmp_path,
-        env=wheel_environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "network own_network:Residual" in done.stdout
+    command = ("train", "--preset", "debug", "--network", "own_network:Residual")
+    command = ("-m", "hackmatrix_rl", *command, "--eval-episodes", "0")
+    status, told = run_python(*command, cwd=tmp_path, env=wheel_environment)
+    assert status == 0, told
+    assert "network own_network:Residual" in told

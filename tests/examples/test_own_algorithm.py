@@ -11,7 +11,7 @@ import pytest
 
 from hackmatrix_rl.runs.sinks import read_json_lines
 
-from .conftest import ROOT
+from .conftest import ROOT, run_python
 
 SCRIPT = ROOT / "examples" / "own_algorithm.py"
 PAGE = ROOT / "docs" / "own_algorithm.md"
@@ -75,15 +75,8 @@ def test_the_config_of_the_page_gives_flags_a_run_folder_and_a_resume(wheel_envi
     registry.write_text(text.replace(ppo, f"{mine},\n{ppo}"), encoding="utf-8")
 
     def train(*arguments):
-        done = subprocess.run(
-            [sys.executable, "-m", "hackmatrix_rl", "train", *arguments],
-            cwd=tmp_path,
-            env=wheel_environment | {"PYTHONPATH": str(package.parent)},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        return done.returncode, done.stdout + done.stderr
+        own = wheel_environment | {"PYTHONPATH": str(package.parent)}
+        return run_python("-m", "hackmatrix_rl", "train", *arguments, cwd=tmp_path, env=own)
 
     # A constant rate: the program does not depend on the end, and the second process finds it.
     chosen = ("--algorithm", "reinforce", "--preset", "debug", "--num-steps", "8")

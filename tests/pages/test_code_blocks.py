@@ -167,37 +167,39 @@ def test_the_pages_have_code():
     assert {block.language for block in BLOCKS} <= {"bash", "json", "mermaid", "python", "text", ""}
 
 
+def flags_for(block):
+    """What makes the commands of a block small."""
+    usual = f"{SMALL} {BY_REWARDS}"
+    if any(word in block.code for word in IMITATES):
+        usual = SMALL
+    if "hackmatrix-rl selfplay" in block.code:
+        usual = SELF_PLAY
+    if "--algorithm r2d2" in block.code:
+        usual = REPLAY
+    if "--env " in block.code:
+        usual = usual.replace("--history=4 ", "")
+    if "--init " in block.code:  # the width comes along with the weights
+        usual = f"{SMALL} {BY_REWARDS}".replace("--width=8 ", "")
+    if "--full" in block.code:
+        usual = f"{SMALL} --sizes=16,64"
+    if all(" compare " in command for command in block.commands()):
+        # It has no flags for sizes; its default preset plays a thousand games at once.
+        usual = f"{SMALL} --preset=debug"
+    return usual
+
+
 @pytest.mark.parametrize("block", [each for each in SHELL if not each.elsewhere], ids=str)
 def test_commands_run_as_printed(block, environment, folder):
-    if any(word in block.code for word in IMITATES):
-        environment = environment | {"HACKMATRIX_RL_FLAGS": SMALL}
-    if "hackmatrix-rl selfplay" in block.code:
-        environment = environment | {"HACKMATRIX_RL_FLAGS": SELF_PLAY}
-    if "--algorithm r2d2" in block.code:
-        environment = environment | {"HACKMATRIX_RL_FLAGS": REPLAY}
-    if "--env " in block.code:
-        flags = environment["HACKMATRIX_RL_FLAGS"].replace("--history=4 ", "")
-        environment = environment | {"HACKMATRIX_RL_FLAGS": flags}
-    if "--init " in block.code:
-        # The width comes along with the weights.
-        small = f"{SMALL} {BY_REWARDS}".replace("--width=8 ", "")
-        environment = environment | {"HACKMATRIX_RL_FLAGS": small}
+    environment = environment | {"HACKMATRIX_RL_FLAGS": flags_for(block)}
     if "--coordinator" in block.code:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
-        flags = (
-            f"{SMALL} {BY_REWARDS} --coordinator=127.0.0.1:{port} --run-dir={folder / 'together'}"
-        )
-        first, second = block.commands()
-        together = f"{first} & {second} && wait $!"
+            own = f"--coordinator=127.0.0.1:{listener.getsockname()[1]}"
+        own += f" --run-dir={folder / 'together'}"
+        flags = f"{environment['HACKMATRIX_RL_FLAGS']} {own}"
+        together = "{} & {} && wait $!".format(*block.commands())
         shell(together, environment | {"HACKMATRIX_RL_FLAGS": flags, "XLA_FLAGS": ""}, folder)
         return
-    if "--full" in block.code:
-        environment = environment | {"HACKMATRIX_RL_FLAGS": f"{SMALL} --sizes=16,64"}
-    if all(" compare " in command for command in block.commands()):
-        # It has no flags for sizes; its default preset plays a thousand games at once.
-        environment = environment | {"HACKMATRIX_RL_FLAGS": f"{SMALL} --preset=debug"}
     if any(word in block.code for word in ("until ", "while ", "for ", "case ")):
         shell(block.code, environment, folder)
         return

@@ -68,49 +68,30 @@ def test_more_devices_than_there_are_and_other_axes_are_errors():
         check_axes(other)
 
 
-@pytest.mark.parametrize(
-    ("num_envs", "parts", "lengths", "says"),
-    [
-        (
-            100,
-            1,
-            {"data": 8, "fsdp": 1},
-            "--num-envs 100 does not divide over 8 devices (--mesh data=8). "
-            "Use 96 or 104, or --mesh data=4.",
-        ),
-        # Numbers that would do for the devices alone would not for the minibatches.
-        (
-            100,
-            8,
-            {"data": 8, "fsdp": 1},
-            "--num-envs 100 does not divide over 8 devices (--mesh data=8). Use 64 or 128.",
-        ),
-        (
-            4,
-            2,
-            {"data": 4, "fsdp": 2},
-            "--num-envs 4 is less than one environment for each of 8 devices "
-            "(--mesh data=4,fsdp=2). Use 16, or --mesh data=2.",
-        ),
-        (
-            64,
-            16,
-            {"data": 8, "fsdp": 1},
-            "--num-envs 64 in 16 minibatches are 4 at a time, which do not divide over 8 devices "
-            "(--mesh data=8). Use fewer minibatches, or --num-envs 128, or --mesh data=4.",
-        ),
-    ],
-)
-def test_what_cannot_be_cut_is_an_error_that_says_what_can(num_envs, parts, lengths, says):
-    whole = f"^{re.escape(says)}$"
+# Environments, minibatches, and a mesh that these cannot be cut over.
+UNCUT = {
+    (100, 1, "data=8"): "--num-envs 100 does not divide over 8 devices (--mesh data=8). "
+    "Use 96 or 104, or --mesh data=4.",
+    # Numbers that would do for the devices alone would not for the minibatches.
+    (100, 8, "data=8"): "--num-envs 100 does not divide over 8 devices (--mesh data=8). "
+    "Use 64 or 128.",
+    (4, 2, "data=4,fsdp=2"): "--num-envs 4 is less than one environment for each of 8 devices "
+    "(--mesh data=4,fsdp=2). Use 16, or --mesh data=2.",
+    (64, 16, "data=8"): "--num-envs 64 in 16 minibatches are 4 at a time, which do not divide over "
+    "8 devices (--mesh data=8). Use fewer minibatches, or --num-envs 128, or --mesh data=4.",
+}
+
+
+@pytest.mark.parametrize("sizes", UNCUT, ids=str)
+def test_what_cannot_be_cut_is_an_error_that_says_what_can(sizes):
+    says, (num_envs, parts, text) = UNCUT[sizes], sizes
     with pytest.raises(ArgumentError) as error:
-        check_split(lengths, num_envs=num_envs, num_minibatches=parts)
+        check_split(parse_mesh(text), num_envs=num_envs, num_minibatches=parts)
     assert error.value.as_flags() == says
-    assert str(error.value) == re.sub(
-        "--[a-z-]+", lambda found: found[0][2:].replace("-", "_"), says
-    )
-    with pytest.raises(ConfigError, match=whole):
-        PPOConfig(num_envs=num_envs, num_minibatches=parts, mesh=describe_mesh(lengths))
+    in_python = re.sub("--[a-z-]+", lambda found: found[0][2:].replace("-", "_"), says)
+    assert str(error.value) == in_python
+    with pytest.raises(ConfigError, match=f"^{re.escape(says)}$"):
+        PPOConfig(num_envs=num_envs, num_minibatches=parts, mesh=text)
 
 
 def test_parts_of_minibatches_are_cut_over_the_mesh_too():

@@ -24,6 +24,10 @@ def test_there_is_a_reason_for_illegal_actions_and_for_no_other():
             assert [each is None for each in said] == [bool(legal) for legal in mask]
 
 
+def owns(program, *, credits=0, energy=0, **more):
+    return {"programs": [program], "credits": credits, "energy": energy, **more}
+
+
 @pytest.mark.parametrize(
     ("action", "given", "expected"),
     [
@@ -32,28 +36,18 @@ def test_there_is_a_reason_for_illegal_actions_and_for_no_other():
         (Action.RIGHT, {"player": (3, 5)}, "the board ends here"),
         (Action.UP, {"cells": {(1, 0): block_of(Program.ROW)}}, "a block is in the way"),
         (Action.SIPHON, {}, "you have no data siphon"),
+        (Action.ROW, {"credits": 9}, "you do not own it: siphon a block that holds it"),
+        (Action.ROW, owns(Program.ROW, credits=1, energy=1), "costs 3 credits: you have 1"),
         (
-            Action.ROW,
-            {"credits": 9, "energy": 9},
-            "you do not own it: siphon a block that holds it",
-        ),
-        (
-            Action.ROW,
-            {"programs": [Program.ROW], "credits": 1, "energy": 1},
-            "costs 3 credits: you have 1",
-        ),
-        (
-            Action.CRASH,
-            {"programs": [Program.CRASH]},
+            *(Action.CRASH, owns(Program.CRASH)),
             "costs 3 credits: you have 0, costs 2 energy: you have 0",
         ),
-        (Action.UNDO, {"programs": [Program.UNDO]}, "costs 1 credit: you have 0"),
+        (Action.UNDO, owns(Program.UNDO), "costs 1 credit: you have 0"),
         (
-            Action.ROW,
-            {"programs": [Program.ROW], "credits": 9, "energy": 9, "enemies": [virus(3, 3)]},
+            *(Action.ROW, owns(Program.ROW, credits=9, energy=9, enemies=[virus(3, 3)])),
             "needs an enemy in your row",
         ),
-        (Action.RESET, {"programs": [Program.RESET], "energy": 9}, "needs less than 3 hp"),
+        (Action.RESET, owns(Program.RESET, energy=9), "needs less than 3 hp"),
         (Action.UP, {}, None),
     ],
 )

@@ -87,31 +87,6 @@ def test_exactly_the_whole_sequences_are_drawn_with_the_memory_before_them(
         assert set(seen) == set(range(block * size, (block + 1) * size))
 
 
-@pytest.mark.parametrize("sampling", [Uniform(), Prioritized()], ids=["uniform", "priorities"])
-def test_nothing_counts_before_a_whole_sequence_is_there(sampling):
-    buffer = filled(1, priorities=sampling.uses_priorities)
-    drawn = drawn_from(buffer, jax.random.split(jax.random.key(0), ENVS), sampling)
-    assert (drawn.valid == 0).all()
-
-
-@pytest.mark.parametrize("sampling", [Uniform(), Prioritized()], ids=["uniform", "priorities"])
-def test_what_a_block_gives_depends_on_its_own_environments_and_key(sampling):
-    buffer = filled(5, priorities=sampling.uses_priorities)
-    keys = jax.random.split(jax.random.key(3), ENVS)
-    whole = drawn_from(buffer, keys, sampling)
-
-    def half(tree):
-        return jax.tree.map(lambda leaf: leaf[2:], tree)
-
-    part = Buffer(
-        half(buffer.steps), half(buffer.carry), half(buffer.priority), buffer.slot, buffer.filled
-    )
-    later = drawn_from(part, keys[2:], sampling)
-    expected = jax.tree.map(lambda leaf: leaf[400:], whole)
-    own = eqx.tree_at(lambda x: x.environment, expected, expected.environment - 2)
-    assert eqx.tree_equal(later, own)
-
-
 def test_sequences_are_drawn_in_proportion_to_their_priorities_and_weighted_back():
     sampling = Prioritized(exponent=0.5, correction=1.0)
     priority = jnp.asarray([[1.0, 4.0, 9.0, 16.0]] * 2)

@@ -58,16 +58,6 @@ def test_the_value_is_that_of_the_player_to_move():
     np.testing.assert_allclose(found.value, np.array(totals) / (simulations + 1), atol=1e-5)
 
 
-def test_weights_are_probabilities_of_legal_moves():
-    states = batch_of(FIVE, ([], []), ([0], [1]), ([0, 5], [2]), ([3, 8], [1, 2]))
-    found = searched(Search(16), FIVE, network(FIVE), states, keys_for(states))
-    legal = np.array(jax.vmap(lambda state: legal_actions(FIVE.config, state))(states))
-    np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, atol=1e-6)
-    assert (np.asarray(found.weights)[~legal] == 0).all()
-    assert legal[np.arange(4), found.action].all()
-    assert np.isfinite(found.value).all()
-
-
 def expected_weights(search, policy, legal, values, visits):
     """The weights to learn, in plain numpy: without the noise, and each value weighed once."""
     logits = np.where(legal, np.asarray(policy.logits), -np.inf)
@@ -127,17 +117,6 @@ def test_no_illegal_move_is_visited_inside_of_the_tree():
     assert (visits[inner][~legal[inner]] == 0).all()
     assert visits[inner].sum() > 20
     assert set(discounts[visits > 0].tolist()) <= {-1.0, 0.0}
-
-
-def test_what_is_found_depends_on_no_other_position():
-    ours = ([2], [9])
-    found = []
-    for others in ([([0], [1])] * 3, [([], []), ([0, 5], [2]), ([4], [])]):
-        states = batch_of(FIVE, *others, ours)
-        keys = keys_for(states, seed=len(found)).at[3].set(jax.random.key(77))
-        together = searched(Search(16), FIVE, network(FIVE), states, keys)
-        found.append(jax.tree.map(lambda leaf: leaf[3], together))
-    assert eqx.tree_equal(*found)
 
 
 def test_noise_explores_and_its_size_0_does_not():
