@@ -60,7 +60,7 @@ def test_each_position_has_the_opinion_of_each_mind(page):
     for moment in moments:
         opinion = moment["opinions"]["confident"]
         assert (opinion["value"], opinion["win"]) == (1.25, 0.5)
-        assert [action for action, _ in opinion["visits"]] == moment["legal"]
+        assert {action for action, _ in opinion["visits"]} == {*moment["legal"]}
         assert sum(chance for _, chance in opinion["probabilities"]) == pytest.approx(1, abs=0.01)
     assert last["end"]
     assert "opinions" not in last
