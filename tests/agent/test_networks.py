@@ -1,6 +1,7 @@
 import re
 import sys
 import types
+from functools import cache
 
 import equinox as eqx
 import jax
@@ -53,9 +54,14 @@ FINAL = (
 )
 
 
+@cache
+def network_of(name):
+    return build_network(name, BOARD, width=8, key=KEY)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_first_policy_is_nearly_uniform(name):
-    network = build_network(name, BOARD, width=8, key=KEY)
+    network = network_of(name)
     logits, _, _ = eqx.filter_jit(network)(jnp.ones(4, jnp.float32), network.initial_carry())
     chances = MaskedCategorical(logits, jnp.ones(3, bool))
     assert chances.entropy() > 0.999 * np.log(3)
@@ -64,7 +70,7 @@ def test_the_first_policy_is_nearly_uniform(name):
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("precise", ["f32", "bf16"])
 def test_unrolling_is_calling_step_by_step(name, precise):
-    network = precision(precise).cast_to_compute(build_network(name, BOARD, width=8, key=KEY))
+    network = precision(precise).cast_to_compute(network_of(name))
     draw = np.random.default_rng(0)
     seen = jnp.asarray(draw.normal(size=(7, 5, 4)), jnp.float32)
     done = jnp.asarray(draw.random((7, 5)) < 0.3)
@@ -87,7 +93,7 @@ def test_unrolling_is_calling_step_by_step(name, precise):
 # Attention multiplies tokens of one observation by each other.
 @pytest.mark.parametrize("name", sorted({*NETWORKS} - {"transformer"}))
 def test_under_vmap_each_layer_is_one_plain_matrix_product(name):
-    network = build_network(name, BOARD, width=8, key=KEY)
+    network = network_of(name)
     carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (16, *x.shape)), network.initial_carry())
     lowered = jax.jit(jax.vmap(network)).lower(jnp.ones((16, 4), jnp.float32), carry)
     products = re.findall(r"stablehlo\.dot_general.*", lowered.as_text())

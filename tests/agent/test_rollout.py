@@ -1,3 +1,5 @@
+from functools import cache
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -51,6 +53,7 @@ def collect(policy, environment, actors, num_steps=NUM_STEPS, name="f32"):
     return RolloutCollector(num_steps)(policy, environment, actors, precision=precision(name))
 
 
+@cache
 def collected(network="mlp", name="f32", num_envs=NUM_ENVS):
     environment = chain(board=network == "conv")
     policy = decisive(NETWORKS[network](environment.spec))

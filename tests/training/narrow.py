@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from hackmatrix_rl.agent.precision import equations, products
+from hackmatrix_rl.training import Trainer
 
 # What a layer and its gradient are made of: the products, the rectifier, sums of two terms,
 # and what moves numbers about without computing.
@@ -21,6 +23,16 @@ HOLDERS = {
     *("remat2", "shard_map"),
 }
 LOOPS = {"scan", "while"}
+
+
+def traced_update(trainer: Trainer) -> Any:
+    """The program of one update of everything that a run does; nothing is compiled."""
+    state, rest = eqx.partition(trainer.abstract_state(), lambda leaf: hasattr(leaf, "dtype"))
+
+    def update(state: Any) -> Any:
+        return eqx.filter(trainer.algorithm(eqx.combine(state, rest)), eqx.is_array)
+
+    return jax.make_jaxpr(update)(state)
 
 
 def is_narrow(value: Any) -> bool:

@@ -27,6 +27,7 @@ from hackmatrix_rl.training import GradientStep, StepReport, Trainer, mean_weigh
 from hackmatrix_rl.training._gradient_step import part_of
 from hackmatrix_rl.training.sharding import mesh, place, replicated_shardings, single_device
 
+from .narrow import traced_update
 from .states import arrays, assert_same
 
 X = jnp.asarray([1.0, 2.0, -3.0, 8.0, 0.5, 4.0, 0.0, 3.5])
@@ -199,14 +200,8 @@ def test_every_algorithm_accumulates_recomputes_and_offloads(algorithm, shape):
 
 
 def traced(name, **changes):
-    """How often each operation stands in the program of an update."""
-    trainer = ALGORITHMS[name](**changes)
-    state, rest = eqx.partition(trainer.abstract_state(), lambda leaf: hasattr(leaf, "dtype"))
-
-    def update(state):
-        return eqx.filter(trainer.algorithm(eqx.combine(state, rest)), eqx.is_array)
-
-    found = list(equations(jax.make_jaxpr(update)(state)))
+    """How often each feature stands in the program of an update."""
+    found = list(equations(traced_update(ALGORITHMS[name](**changes))))
     names = [each.primitive.name for each in found]
     lengths = [each.params["length"] for each in found if each.primitive.name == "scan"]
     return {
@@ -218,9 +213,8 @@ def traced(name, **changes):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_each_feature_is_in_the_program_of_every_algorithm(name):
-    plain = traced(name)
-    for feature, value in {**FEATURES, "grad_accum": 8}.items():
-        found = traced(name, **{feature: value})
+    plain, found = traced(name), traced(name, **{**FEATURES, "grad_accum": 8})
+    for feature in FEATURES:
         assert found[feature] > plain[feature], feature
 
 

@@ -53,12 +53,6 @@ def cells():
     ]
 
 
-def test_the_cover_lets_every_two_values_meet():
-    cover = pairwise_cover()
-    assert set().union(*map(pairs, cover)) == set().union(*map(pairs, EVERY))
-    assert len(cover) <= 12
-
-
 def save(folder, update, trainer):
     with CheckpointWriter(folder, keep=5, config=PPOConfig()) as checkpoints:
         state = trainer.state

@@ -29,25 +29,16 @@ from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import mesh as make_mesh
 
-from .narrow import narrow_arithmetic, narrow_products
+from .narrow import narrow_arithmetic, narrow_products, traced_update
 
 BOARD = probes.Probe({(0, None): (1.0, 1, probes.TRUNCATES)}, board=True)
 
 
 def traced(policy="mlp", name="bf16", **changes):
-    """The program of one update of everything that a run does."""
     if isinstance(policy, str):
         policy = build_network(policy, BOARD.spec, width=8, key=jax.random.key(0))
     settings = {"value_scale": RunningScale(compress=True), "precision": precision(name)}
-    trainer = make_trainer(BOARD, policy, **{**settings, **changes})
-    trainer.start(jax.random.key(1))
-    arrays, rest = eqx.partition((trainer.algorithm, trainer.state), eqx.is_array)
-
-    def update(arrays):
-        update, state = eqx.combine(arrays, rest)
-        return eqx.filter(update(state), eqx.is_array)
-
-    return jax.make_jaxpr(update)(arrays)
+    return traced_update(make_trainer(BOARD, policy, **{**settings, **changes}))
 
 
 @pytest.mark.parametrize("name", ["bf16", "f16"])
