@@ -59,6 +59,13 @@ def test_the_options_are_those_of_every_program_of_the_trainer(monkeypatch):
             act()
 
 
+def test_the_versions_stand_in_order():
+    def numbers(version):
+        return tuple(map(int, version.split(".")))
+
+    assert list(CPU_OPTIONS) == sorted(CPU_OPTIONS, key=numbers)
+
+
 def test_wandb_is_told_only_of_the_limits_that_its_version_has():
     class Older:
         init_timeout: float
