@@ -34,7 +34,7 @@ PROCESSES = (
 )
 DEVICES = (
     *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),
-    *("tests/bench/test_benchmarks.py", "tests/training/test_communication.py"),
+    *("tests/bench/test_benchmarks.py", "tests/training/test_compiled.py"),
     *("tests/runs/test_compare.py", "tests/training/test_debug.py"),
     *("tests/training/test_gradient_step.py", "tests/training/test_loss_scaling.py"),
     *("tests/training/test_matrix.py", "tests/training/test_mesh_training.py"),

@@ -3,21 +3,18 @@
 import json
 
 import pytest
+from view.games import played
 
 from hackmatrix_rl.evaluation import SCRIPTS
 from hackmatrix_rl.runs import report_of
-from hackmatrix_rl.view.replays import Match, Mind, Replay, page_of
+from hackmatrix_rl.view.replays import Mind, Replay, page_of
 
 from .conftest import downloaded, fits, number_shown, wait_until
 
 
 @pytest.fixture(scope="module")
 def match():
-    match = Match.start(3)
-    runner = Mind(SCRIPTS["runner"](), match)
-    while match.now.end is None and match.now.number < 80:
-        match.play(runner.opinion().action)
-    return match
+    return played(3, moves=80)
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,9 @@ from hackmatrix_rl.view.ui._app import MOST_BYTES, make_app  # noqa: E402
 from hackmatrix_rl.view.ui._serve import open_socket  # noqa: E402
 from hackmatrix_rl.view.ui._table import Table, Worker  # noqa: E402
 
-from .test_table import find_player  # noqa: E402
+from .test_table import NOTHING, find_player  # noqa: E402
 
 TOKEN = "the-token"
-NOTHING = {"game": None, "moments": 0, "shapes": 0}
 
 
 class Served:
