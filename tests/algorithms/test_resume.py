@@ -47,4 +47,5 @@ def test_training_resumes_in_the_same_bits(tmp_path, name):
     for trainer in (straight, resumed):
         trainer.dispatch(after)
     assert_same(resumed.state, straight.state)
-    assert_all_changed(straight.policy, straight.algorithm.initial_policy)
+    if name != "pqn":  # which uses no value head
+        assert_all_changed(straight.policy, straight.algorithm.initial_policy)
