@@ -134,21 +134,6 @@ def test_the_value_bootstraps_through_truncation():
     assert first_values(learns)[0] == pytest.approx([10.0] * 3, abs=1.0)
 
 
-@pytest.mark.nightly
-def test_nothing_leaks_over_a_reset():
-    # A memory of the only step of an episode is never learned from, so this network has none.
-    learns = train(probes.reset_leak(), updates=1500, kind="forgetful")
-    assert first_values(learns)[:3].max(axis=1) == pytest.approx([0.0, 10.0, 0.0], abs=1.0)
-
-
-@pytest.mark.nightly
-def test_what_is_illegal_is_not_in_the_maximum():
-    """State 1 looks like state 0, where an illegal action of state 1 pays 10."""
-    learns = train(look_alike(), updates=1000)
-    assert first_values(learns)[0, 2] == pytest.approx(10.0, abs=0.5)
-    assert values_along(learns, [2, 1])[0] == pytest.approx([0.9] * 3, abs=0.3)
-
-
 def test_a_network_with_memory_remembers_and_one_without_cannot():
     probe = probes.memory()
     best = values_along(train(probe, updates=800), [0, 2])[1]

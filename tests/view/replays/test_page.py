@@ -42,17 +42,12 @@ def test_the_page_carries_the_whole_game(match, page):
 
 
 def test_the_pictures_are_those_of_the_frames(match, page):
-    data = data_of(page)
-    film = Film()
+    data, film = data_of(page), Film()
     for moment, shown in zip(match.moments, data["moments"], strict=True):
         again = film.moment(moment)
-        for name in ("all", "seen"):
-            assert (name in shown) == (name in again)
-            if name in shown:
-                assert shown[name] == again[name]
+        assert all(shown.get(name) == again.get(name) for name in ("all", "seen"))
     assert data["shapes"] == film.shapes
-    hidden = [shown for shown in data["moments"] if "seen" in shown]
-    assert hidden, "in some position there is something that the player does not see"
+    assert any("seen" in shown for shown in data["moments"]), "something is hidden somewhere"
 
 
 def test_each_position_has_the_opinion_of_each_mind(page):
