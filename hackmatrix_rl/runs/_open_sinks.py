@@ -35,6 +35,7 @@ def open_sinks(
 
 def open_wandb(config: RunConfig, folder: RunFolder) -> sinks.WeightsAndBiases:
     """Opens the run on Weights & Biases; one that is there goes on."""
+    settings = config.as_dict()
     return sinks.WeightsAndBiases(
         project=config.wandb_project,
         run_id=folder.wandb_id,
@@ -43,8 +44,9 @@ def open_wandb(config: RunConfig, folder: RunFolder) -> sinks.WeightsAndBiases:
         tags=[tag.strip() for tag in (config.wandb_tags or "").split(",") if tag.strip()],
         notes=config.wandb_notes,
         folder=folder.path,
-        config=config.as_dict(),
+        config=settings,
         mode="offline" if config.wandb_mode == "offline" else "online",
+        names=sinks.OriginalNames(settings) if config.metric_names == "original" else None,
     )
 
 

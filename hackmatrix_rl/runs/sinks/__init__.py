@@ -5,6 +5,7 @@ from ._files import LogFile as LogFile
 from ._files import forget_rows_after as forget_rows_after
 from ._files import read_json_lines as read_json_lines
 from ._files import rows_and_damage as rows_and_damage
+from ._original_names import OriginalNames as OriginalNames
 from ._queued import Queued as Queued
 from ._sink import Fanout as Fanout
 from ._sink import Row as Row
