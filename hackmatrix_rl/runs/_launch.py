@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +11,7 @@ from hackmatrix_rl import system
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import AgreedError, ConfigError
 from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.runs._fetched_run import PREFIX, fetch_run
 from hackmatrix_rl.runs._folder import (
     RunFolder,
     check_run_folder,
@@ -147,7 +148,17 @@ def _find(
         system.make_deterministic()  # before processes speak to one another over their devices
 
     def find() -> dict[str, Any]:
-        found = find_resumable_run(run_id, changes.get("checkpoint_dir"), lock=lock)
+        notes: list[str] = []
+        place = run_id
+        if run_id.startswith(PREFIX):
+            if changes.get("checkpoint_dir") is not None:
+                raise ConfigError(
+                    f"--checkpoint-dir {changes['checkpoint_dir']}: the checkpoints of "
+                    f"--resume-run {run_id} come from there. Leave it out."
+                )
+            place = fetch_run(run_id, note=notes.append)
+        found = find_resumable_run(place, changes.get("checkpoint_dir"), lock=lock)
+        found = replace(found, notes=(*notes, *found.notes))
         found.check_command(command)
         check_unchanged(found.path, found.config({}), changes)
         found.check_trusted(changes, trust_code=trust_code)

@@ -29,7 +29,9 @@ def open_sinks(
     if config.tensorboard:
         every.append(sinks.TensorBoard(folder.path / "tensorboard"))
     if config.wandb:
-        every.append(sinks.Queued(open_wandb(config, folder), report=sinks.Fanout(every).note))
+        report = sinks.Fanout(every).note
+        patience = 60.0 + (sinks.UPLOAD_SECONDS if config.wandb_artifacts else 0)
+        every.append(sinks.Queued(open_wandb(config, folder), patience=patience, report=report))
     return sinks.Fanout(every)
 
 
@@ -47,6 +49,7 @@ def open_wandb(config: RunConfig, folder: RunFolder) -> sinks.WeightsAndBiases:
         config=settings,
         mode="offline" if config.wandb_mode == "offline" else "online",
         names=sinks.OriginalNames(settings) if config.metric_names == "original" else None,
+        artifacts=config.wandb_artifacts,
     )
 
 

@@ -16,4 +16,7 @@ from ._terminal import Length as Length
 from ._terminal import LiveTerminal as LiveTerminal
 from ._terminal import PlainTerminal as PlainTerminal
 from ._terminal import terminal as terminal
+from ._weights_and_biases import ARTIFACT as ARTIFACT
+from ._weights_and_biases import UPLOAD_SECONDS as UPLOAD_SECONDS
 from ._weights_and_biases import WeightsAndBiases as WeightsAndBiases
+from ._weights_and_biases import artifact_name as artifact_name

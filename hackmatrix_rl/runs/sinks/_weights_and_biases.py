@@ -1,6 +1,7 @@
 """Metrics on Weights & Biases."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,6 +15,19 @@ from hackmatrix_rl.system import wandb_timeouts, within
 
 _SLACK = 10.0  # seconds for the library to start, and to end
 
+ARTIFACT = "checkpoint"
+"""The type of the artifacts that are checkpoints."""
+
+UPLOAD_SECONDS = 600
+"""How long the upload of a checkpoint may take."""
+
+_LONGEST = 100  # characters of the run's id; the library allows 128 in a name
+
+
+def artifact_name(run_id: str) -> str:
+    """The name of a run's checkpoints among the artifacts of its project."""
+    return f"checkpoint-{re.sub('[^A-Za-z0-9_.-]', '_', run_id)[-_LONGEST:]}"
+
 
 class WeightsAndBiases(Sink):
     """Logs each row, by environment steps. The constructor imports the library.
@@ -24,6 +38,8 @@ class WeightsAndBiases(Sink):
     With `names`, rows go under the names of the original project, whose dashboards draw over
     updates as the library's own steps. Those may only grow: the library leaves out rows that a
     resumed run logs again.
+
+    With `artifacts`, the run's checkpoints are uploaded as versions of one artifact.
 
     The library's files lie in `folder`; `offline` keeps everything there. `patience` is in seconds:
     to wait for the service at the start, and again at the end.
@@ -45,12 +61,14 @@ class WeightsAndBiases(Sink):
         notes: str | None = None,
         mode: Literal["online", "offline"] = "online",
         names: OriginalNames | None = None,
+        artifacts: bool = False,
         patience: float = 30.0,
     ) -> None:
         import wandb  # takes seconds to import, and few runs use it
 
         self._patience = patience
         self._names = names
+        self._artifact = artifact_name(run_id) if artifacts else None
         timeouts = wandb_timeouts(wandb.Settings, seconds=patience)
         try:
             self._run = within(
@@ -95,6 +113,22 @@ class WeightsAndBiases(Sink):
         beside = {} if self._names is None else {"commit": False}
         # By its content: the file is written again while the library uploads it.
         self._run.log({page.stem: wandb.Html(page.read_text(), inject=False)}, **beside)
+
+    def keep(self, checkpoint: Path) -> None:
+        """Uploads a checkpoint, and waits until it is there; offline it is kept for later.
+
+        Only whole ones count: one that is deleted meanwhile is refused where it is fetched.
+        """
+        import wandb
+
+        if self._artifact is None:
+            return
+        about = {"update": int(checkpoint.name)}
+        artifact = wandb.Artifact(self._artifact, type=ARTIFACT, metadata=about)
+        artifact.add_dir(str(checkpoint))
+        logged = self._run.log_artifact(artifact, aliases=[f"update-{checkpoint.name}"])
+        if not self._run.offline:
+            logged.wait(timeout=UPLOAD_SECONDS)
 
     def film(self, file: Path) -> None:
         """Uploads a moving picture, named like its file."""
