@@ -22,7 +22,7 @@ from hackmatrix_rl.system import check_output_file
     "kind",
     type=click.Choice(FORMATS),
     required=True,
-    help="stablehlo: a program for JAX alone; json: the weights as lists; npz: the weights as the "
+    help="stablehlo: a program for JAX alone; onnx: a graph for onnxruntime and others; json: the weights as lists; npz: the weights as the "
     "original project keeps them.",
 )
 @shared.file_option(
