@@ -72,7 +72,9 @@ def scripted(*answers, patience=30.0, person=False):
     """An app that answers so."""
     answers = [true_answers().get(answer, answer) for answer in answers]
     lines = [answer if isinstance(answer, str) else json.dumps(answer) for answer in answers]
-    return App([sys.executable, apps.__file__, "--headless-cli", *lines], patience=patience, person=person)
+    return App(
+        [sys.executable, apps.__file__, "--headless-cli", *lines], patience=patience, person=person
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +167,9 @@ def test_a_person_is_advised_and_their_moves_are_recognised(program, tmp_path, c
     assert content["player"] == "a person, coached by runner"
     assert content["end"] == "died"
     *told, last = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in told] == [f"move {n + 1}" for n in range(len(played))]
+    assert [line.partition(":")[0] for line in told] == [
+        f"move {n + 1}" for n in range(len(played))
+    ]
     assert {line.partition(": ")[2] for line in told} <= {each.name for each in Action}
     assert last.startswith(f"a person, coached by runner: {len(played)} moves")
 
@@ -202,8 +206,8 @@ def test_an_advice_has_the_likeliest_actions_of_the_legal_ones():
 
 
 def test_with_a_coach_nobody_waits_before_a_move():
+    flags = ["--app", "app", "--coach", "--pause", "1"]
     with pytest.raises(ConfigError, match="--pause 1: with --coach you move when you like"):
-        flags = ["--app", "app", "--coach", "--pause", "1"]
         main(["play-app", "runner", *flags], standalone_mode=False)
 
 

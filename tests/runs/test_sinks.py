@@ -159,7 +159,9 @@ class FakeWandb(SimpleNamespace):
         pass
 
     def __init__(self, refuses=False):
-        super().__init__(logged=[], how=[], finished=False, refuses=refuses, metrics={}, Settings=Settings)
+        super().__init__(
+            logged=[], how=[], finished=False, refuses=refuses, metrics={}, Settings=Settings
+        )
 
     def init(self, **arguments):
         if self.refuses:
