@@ -102,8 +102,8 @@ class WeightsAndBiases(Sink):
     def write(self, row: Row) -> None:
         """Logs the finite numbers."""
         named = row if self._names is None else self._names(row)
-        step = {} if self._names is None else {"step": int(named[AXIS])}
-        self._run.log({name: x for name, x in named.items() if math.isfinite(x)}, **step)
+        step = None if self._names is None else int(named[AXIS])
+        self._run.log({name: x for name, x in named.items() if math.isfinite(x)}, step=step)
 
     def show(self, page: Path) -> None:
         """Uploads the page, named like its file; it stands beside the metrics."""
