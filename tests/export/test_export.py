@@ -91,9 +91,9 @@ def assert_numpy_plays(agent, environment, timestep):
         np.testing.assert_allclose(answer, array, atol=2e-5, rtol=1e-5)
 
 
-def assert_onnx_plays(agent, environment, timestep):
+def assert_onnx_plays(agent, environment, timestep, model=None):
     """The graph, by onnxruntime, in batches of two sizes."""
-    model = as_onnx(agent, environment)
+    model = model or as_onnx(agent, environment)
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     about = session.get_modelmeta().custom_metadata_map["contract"]
     assert json.loads(about) == contract(agent, environment)
@@ -224,7 +224,17 @@ def test_the_shipped_agent_is_exported_by_the_command(tmp_path, monkeypatch):
     loaded = hm.load("pretrained/no-rewind")
     positions = first_positions(loaded.environment, 20)
     assert_numpy_plays(loaded.agent(), loaded.environment, positions)
-    assert_onnx_plays(loaded.agent(), loaded.environment, positions)
+    done("export", "pretrained/no-rewind", "--format", "onnx", "--output", "agent.onnx")
+    assert Path("agent.onnx.contract.json").exists()
+    model = Path("agent.onnx").read_bytes()
+    assert_onnx_plays(loaded.agent(), loaded.environment, positions, model)
+
+
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(hm.ConfigError, match=r"--format onnx needs .*pip install '\.\[export\]'"):
+        export_agent(*agent_of("mlp", "classic"), tmp_path / "a", format="onnx")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_refuses_in_one_line(tmp_path, monkeypatch):

@@ -13,9 +13,9 @@ from hackmatrix_rl.env import HackMatrix, env_keys
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import RandomAgent, Runner, Thought
 from hackmatrix_rl.game import Action, GameConfig, to_arrays
-from hackmatrix_rl.protocol import Server
+from hackmatrix_rl.protocol import Engine, Server, Step
 from hackmatrix_rl.protocol.client import App, AppError, SeenGame, coach, play_app
-from hackmatrix_rl.protocol.client._coach import advice
+from hackmatrix_rl.protocol.client._coach import advice, recognised
 from hackmatrix_rl.search import Expert
 from hackmatrix_rl.view.replays import Match, Mind, play_on
 from protocol import apps, person
@@ -209,6 +209,30 @@ def test_with_a_coach_nobody_waits_before_a_move():
     flags = ["--app", "app", "--coach", "--pause", "1"]
     with pytest.raises(ConfigError, match="--pause 1: with --coach you move when you like"):
         main(["play-app", "runner", *flags], standalone_mode=False)
+
+
+@pytest.mark.nightly
+def test_moves_that_the_app_does_not_name_are_recognised_and_the_position_is_known():
+    server, tries, rng = Server(3), Engine(0), np.random.default_rng(0)
+    tries.begin()
+    observe = jax.jit(HackMatrix(observation="tactical").observe)
+    right, known = [], []
+    for _ in range(12):
+        game = SeenGame(GameConfig())
+        game.begin(server.answer({"action": "reset"})["observation"])
+        while game.end is None and len(game.moments) <= 60:
+            legal = server.answer({"action": "getValidActions"})["validActions"]
+            rare = [each for each in legal if each >= Action.SIPHON]
+            action = int(rng.choice(rare if rare and rng.random() < 0.3 else legal))
+            answer = server.answer({"action": "step", "actionIndex": action})
+            found = recognised(tries, game.state, Step.of(answer))
+            right.append(found == action)
+            game.follow(found, answer)
+            true, tracked = observe(server.engine.state), game.tracker.observation()
+            known.append(bool((np.asarray(true.memory) == np.asarray(tracked.memory)).all()))
+    assert len(right) > 300
+    assert np.mean(right) > 0.98
+    assert np.mean(known) > 0.98
 
 
 @pytest.mark.nightly
