@@ -20,7 +20,7 @@ from hackmatrix_rl.checkpoints import (
 from hackmatrix_rl.errors import ConfigError, shortened
 from hackmatrix_rl.runs._folder import RUNS, run_folders, stored_identity
 from hackmatrix_rl.runs.sinks import ARTIFACT, artifact_name
-from hackmatrix_rl.system import format_bytes, set_aside
+from hackmatrix_rl.system import format_bytes, set_aside, within
 
 PREFIX = "wandb:"
 """What the names of such runs begin with: `wandb:ENTITY/PROJECT/RUN_ID`."""
@@ -86,7 +86,10 @@ def _versions(said: str, name: str) -> list[Any]:
     import wandb  # takes seconds to import, and few runs use it
 
     try:
-        found = list(wandb.Api(timeout=_SECONDS).artifacts(ARTIFACT, name))
+        # The library tries again for a minute where its service does not answer.
+        found = within(
+            _SECONDS, lambda: list(wandb.Api(timeout=_SECONDS).artifacts(ARTIFACT, name))
+        )
         numbers = {id(each): int(str(each.version).removeprefix("v")) for each in found}
     except Exception as error:  # any error of the library or the service: told
         why = " ".join(f"{error}".split())[:200].rstrip(".")

@@ -101,7 +101,8 @@ def launch(
 
     A new run has a `config`. In its place, `resume_run` is the id of a run to resume by the command
     that began it, with some changed settings. With `trust_code`, the code that it names may be
-    imported. Only process 0 reads folders; it tells the other processes what it found. The folders
+    imported. Only process 0 reads folders, and fetches a run from Weights & Biases
+    (`wandb:ENTITY/PROJECT/RUN_ID`); it tells the other processes what it found. The folders
     stay locked until the context ends.
 
     Raises:

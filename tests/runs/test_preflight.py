@@ -194,7 +194,7 @@ def test_offline_nothing_is_asked(account, trainer):
 
 def test_checkpoints_that_cannot_be_uploaded_are_said(trainer):
     elsewhere = config(wandb=True, wandb_artifacts=True)
-    with pytest.raises(ConfigError, match="--wandb-artifacts: .* --checkpoint-dir gs://b/c is "):
+    with pytest.raises(ConfigError, match=r"--wandb-artifacts: .* --checkpoint-dir gs://b/c is "):
         preflight(elsewhere, trainer, folder="gs://b/c")
     lines = preflight(config(wandb_artifacts=True), trainer, folder=None)
     assert lines[0] == "--wandb-artifacts: nothing is uploaded without --wandb"
