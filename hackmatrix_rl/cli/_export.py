@@ -22,8 +22,8 @@ from hackmatrix_rl.system import check_output_file
     "kind",
     type=click.Choice(FORMATS),
     required=True,
-    help="stablehlo: a program for JAX alone; json: the weights as lists; npz: the weights as the "
-    "original project keeps them.",
+    help="stablehlo: a program for JAX alone; onnx: a graph for onnxruntime and others; json: the "
+    "weights as lists; npz: the weights as the original project keeps them.",
 )
 @shared.file_option(
     "--output", metavar="FILE", dir_okay=False, required=True, help="The file to write."

@@ -128,8 +128,9 @@ run_options = all_of(
     click.option(
         "--resume-run",
         metavar="ID",
-        help="Resume a stopped run: its folder, its name under runs/, or its wandb run id. It "
-        "keeps its settings; give the ones that you want to change.",
+        help="Resume a stopped run: its folder, its name under runs/, or its wandb run id; or "
+        "wandb:ENTITY/PROJECT/RUN_ID, from its newest checkpoint there. It keeps its settings; "
+        "give the ones that you want to change.",
     ),
     trust_option,
     click.option(

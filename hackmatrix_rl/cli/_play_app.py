@@ -13,7 +13,9 @@ from hackmatrix_rl.cli._failures import writing
 from hackmatrix_rl.cli._games import chosen_player, named
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import env_keys
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.protocol.client import App, SeenGame, play_app
+from hackmatrix_rl.protocol.client import coach as give_advice
 from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.system import (
     check_output_file,
@@ -39,6 +41,11 @@ VISUAL_SECONDS = 2.0
 )
 @click.option("--visual", is_flag=True, help="Start it with its window, and wait before each move.")
 @click.option(
+    "--coach",
+    is_flag=True,
+    help="You play in its window, and the agent only says what it would do.",
+)
+@click.option(
     "--patience",
     type=NumberRange(0.1, 3600),
     metavar="SECONDS",
@@ -63,6 +70,7 @@ def play_app_command(
     flags: tuple[str, ...],
     app: Path,
     visual: bool,
+    coach: bool,
     patience: float,
     pause: float | None,
     seed: int,
@@ -77,12 +85,16 @@ def play_app_command(
 
     \b
     hackmatrix-rl play-app pretrained --app ./HackMatrix --visual
+    hackmatrix-rl play-app pretrained --app ./HackMatrix --coach
     hackmatrix-rl play-app runs/... --app $(which hackmatrix-headless) -- --seed 7
     """
+    if coach and pause is not None:
+        raise ConfigError(f"--pause {pause:g}: with --coach you move when you like. Leave it out.")
     for file, flag in ((html, "--html"), (save, "--save")):
         if file is not None:
             check_output_file(file, flag)
     name = named(agent, chosen["search"])
+    who = f"a person, coached by {name}" if coach else name
     with Working(f"loading {agent}") as work:
         select_device("cpu")
         player, environment = chosen_player(work, agent, find=find_hackmatrix_player, **chosen)
@@ -91,24 +103,30 @@ def play_app_command(
         wait = (1.0 if visual else 0.0) if pause is None else pause
         # A path drops the ./ in front of a name, without which the name is looked for in PATH.
         program = str(app.absolute() if app.exists() else app)
-        command = [program, "--visual-cli" if visual else "--headless-cli", *flags]
+        window = visual or coach
+        command = [program, "--visual-cli" if window else "--headless-cli", *flags]
+        key = env_keys(jax.random.key(seed), 1)[0]
         work.doing(f"{name} plays")
         try:
-            with App(command, patience=patience) as other:
-                time.sleep(VISUAL_SECONDS if visual else 0.0)
-                play_app(
-                    other,
-                    player,
-                    environment,
-                    game,
-                    key=env_keys(jax.random.key(seed), 1)[0],
-                    pause=wait,
-                    on_move=lambda moves: work.doing(f"{name} plays: move {moves}"),
-                )
+            with App(command, patience=patience, person=coach) as other:
+                time.sleep(VISUAL_SECONDS if window else 0.0)
+                if coach:
+                    work.hide()
+                    give_advice(other, player, environment, game, key=key, tell=click.echo)
+                else:
+                    play_app(
+                        other,
+                        player,
+                        environment,
+                        game,
+                        key=key,
+                        pause=wait,
+                        on_move=lambda moves: work.doing(f"{name} plays: move {moves}"),
+                    )
         finally:
             if game.moments:
-                _keep(game, name, html, save)
-    click.echo(Replay.of(game.match(), player=name).summary())
+                _keep(game, who, html, save)
+    click.echo(Replay.of(game.match(), player=who).summary())
 
 
 def _keep(game: SeenGame, player: str, html: Path | None, save: Path | None) -> None:

@@ -28,7 +28,7 @@ ENDS = "0.3"
 # `{gamma}` stands for a setting, and `{device:gpu}` for a setting with its value.
 FOREIGN: Mapping[str, str] = {
     "anneal_lr": "Use {learning_rate_schedule:linear} (the default), or constant.",
-    "artifact": "Leave it out: checkpoints stay in the run's folder.",
+    "artifact": "Use {wandb_artifacts}, or leave it out: checkpoints stay in the run's folder.",
     "auto_tune": "Leave it out: hackmatrix-rl compare A.toml B.toml compares settings.",
     "batch_size": "Use {minibatch_size} for the actions of a minibatch; an update learns from "
     "{num_envs} x {num_steps} actions.",

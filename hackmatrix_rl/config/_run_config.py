@@ -205,6 +205,14 @@ class RunConfig(ABC):
         "Send metrics at once, or store them in the run's folder for `wandb sync`.",
         choices=("online", "offline"),
     )
+    wandb_artifacts: bool = in_watching(
+        False, "Also upload checkpoints there; --resume-run wandb:ENTITY/PROJECT/RUN_ID."
+    )
+    metric_names: str = in_watching(
+        "own",
+        "Names and units of metrics on Weights & Biases: own, or the original project's.",
+        choices=("own", "original"),
+    )
     tensorboard: bool = in_watching(False, "Also write TensorBoard events into the run's folder.")
     stop_after_nonfinite: int | None = in_watching(
         20,

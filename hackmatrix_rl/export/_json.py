@@ -24,25 +24,38 @@ def as_json(agent: PolicyAgent, environment: HackMatrix) -> dict[str, Any]:
         ConfigError: the network is not exported, its value is no number of one layer, or the units
             of its value are compressed.
     """
+    layers = layers_of(agent)
+    spec = environment.spec
+    return {
+        **contract(agent, environment),
+        "features": described(jax.eval_shape(spec.encode, spec.observation)),
+        # As float32 the numbers come back bit for bit.
+        "layers": jax.tree.map(np.ndarray.tolist, layers),
+    }
+
+
+def layers_of(agent: PolicyAgent) -> dict[str, Any]:
+    """The layers by name, each `weight` `[inputs, outputs]` and `bias`; float32.
+
+    Raises:
+        ConfigError: see `as_json`.
+    """
     name, found = exported_network(agent.policy)
     network: Any = found
     value = network.heads.value
     if not isinstance(value, Dense):
         raise ConfigError(
-            "JSON holds a scalar value, and this network has one of bins. Use --format stablehlo, "
-            "or train with --value-head scalar."
+            "this format holds a scalar value, and this network has one of bins. Use --format "
+            "stablehlo, or train with --value-head scalar."
         )
     scale = IDENTITY_SCALE if agent.value_scale is None else agent.value_scale
     shift, factor = affine(scale)
-    worth = value.weight * factor, value.bias * factor + shift
-    spec = environment.spec
     return {
-        **contract(agent, environment),
-        "features": described(jax.eval_shape(spec.encode, spec.observation)),
-        "layers": {
-            **_hidden(name, network),
-            "policy": _layer(network.heads.policy),
-            "value": {"weight": _list(worth[0]), "bias": _list(worth[1])},
+        **_hidden(name, network),
+        "policy": _layer(network.heads.policy),
+        "value": {
+            "weight": _array(value.weight * factor),
+            "bias": _array(value.bias * factor + shift),
         },
     }
 
@@ -61,10 +74,9 @@ def _hidden(name: str, network: Any) -> dict[str, Any]:
     return {"dense": [_layer(each) for each in network.layers]}
 
 
-def _layer(layer: Dense) -> dict[str, Any]:
-    return {"weight": _list(layer.weight), "bias": _list(layer.bias)}
+def _layer(layer: Dense) -> dict[str, np.ndarray]:
+    return {"weight": _array(layer.weight), "bias": _array(layer.bias)}
 
 
-def _list(array: Any) -> Any:
-    """The numbers in lists; as float32 they come back bit for bit."""
-    return np.asarray(array, np.float32).tolist()
+def _array(array: Any) -> np.ndarray:
+    return np.asarray(array, np.float32)

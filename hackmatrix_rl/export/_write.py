@@ -10,10 +10,11 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.export._contract import contract
 from hackmatrix_rl.export._json import as_json
+from hackmatrix_rl.export._onnx import as_onnx
 from hackmatrix_rl.export._stablehlo import as_stablehlo
 from hackmatrix_rl.system import write_json, write_whole
 
-FORMATS = ("stablehlo", "json", "npz")
+FORMATS = ("stablehlo", "onnx", "json", "npz")
 """The formats, by name."""
 
 
@@ -46,6 +47,8 @@ def export_agent(
     about = contract(agent, environment)
     if format == "stablehlo":
         write_whole(file, [as_stablehlo(agent, environment)])
+    elif format == "onnx":
+        write_whole(file, [as_onnx(agent, environment)])
     else:
         scale = IDENTITY_SCALE if agent.value_scale is None else agent.value_scale
         save_npz(agent.policy, file, value_scale=scale)

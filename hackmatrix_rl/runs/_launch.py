@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +11,7 @@ from hackmatrix_rl import system
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import AgreedError, ConfigError
 from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.runs._fetched_run import PREFIX, fetch_run
 from hackmatrix_rl.runs._folder import (
     RunFolder,
     check_run_folder,
@@ -100,7 +101,8 @@ def launch(
 
     A new run has a `config`. In its place, `resume_run` is the id of a run to resume by the command
     that began it, with some changed settings. With `trust_code`, the code that it names may be
-    imported. Only process 0 reads folders; it tells the other processes what it found. The folders
+    imported. Only process 0 reads folders, and fetches a run from Weights & Biases
+    (`wandb:ENTITY/PROJECT/RUN_ID`); it tells the other processes what it found. The folders
     stay locked until the context ends.
 
     Raises:
@@ -147,7 +149,17 @@ def _find(
         system.make_deterministic()  # before processes speak to one another over their devices
 
     def find() -> dict[str, Any]:
-        found = find_resumable_run(run_id, changes.get("checkpoint_dir"), lock=lock)
+        notes: list[str] = []
+        place = run_id
+        if run_id.startswith(PREFIX):
+            if changes.get("checkpoint_dir") is not None:
+                raise ConfigError(
+                    f"--checkpoint-dir {changes['checkpoint_dir']}: the checkpoints of "
+                    f"--resume-run {run_id} come from there. Leave it out."
+                )
+            place = fetch_run(run_id, note=notes.append)
+        found = find_resumable_run(place, changes.get("checkpoint_dir"), lock=lock)
+        found = replace(found, notes=(*notes, *found.notes))
         found.check_command(command)
         check_unchanged(found.path, found.config({}), changes)
         found.check_trusted(changes, trust_code=trust_code)

@@ -29,12 +29,15 @@ def open_sinks(
     if config.tensorboard:
         every.append(sinks.TensorBoard(folder.path / "tensorboard"))
     if config.wandb:
-        every.append(sinks.Queued(open_wandb(config, folder), report=sinks.Fanout(every).note))
+        report = sinks.Fanout(every).note
+        patience = 60.0 + (sinks.UPLOAD_SECONDS if config.wandb_artifacts else 0)
+        every.append(sinks.Queued(open_wandb(config, folder), patience=patience, report=report))
     return sinks.Fanout(every)
 
 
 def open_wandb(config: RunConfig, folder: RunFolder) -> sinks.WeightsAndBiases:
     """Opens the run on Weights & Biases; one that is there goes on."""
+    settings = config.as_dict()
     return sinks.WeightsAndBiases(
         project=config.wandb_project,
         run_id=folder.wandb_id,
@@ -43,8 +46,10 @@ def open_wandb(config: RunConfig, folder: RunFolder) -> sinks.WeightsAndBiases:
         tags=[tag.strip() for tag in (config.wandb_tags or "").split(",") if tag.strip()],
         notes=config.wandb_notes,
         folder=folder.path,
-        config=config.as_dict(),
+        config=settings,
         mode="offline" if config.wandb_mode == "offline" else "online",
+        names=sinks.OriginalNames(settings) if config.metric_names == "original" else None,
+        artifacts=config.wandb_artifacts,
     )
 
 

@@ -17,7 +17,7 @@ from hackmatrix_rl.env import Environment, EnvSpec, HackMatrix
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.runs.sinks import require_tensorboard
-from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, within
+from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, is_remote, within
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import bytes_per_device
 
@@ -63,6 +63,9 @@ def least_memory(
     return MemoryEstimate(state=state, working=rollout, checkpoint=state)
 
 
+_UNSENT = "--wandb-artifacts: nothing is uploaded without --wandb"
+
+
 def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -> list[str]:
     """Looks whether a run can work here: its services, its memory, its disk.
 
@@ -75,10 +78,16 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
     """
     if config.tensorboard:
         require_tensorboard()
+    if config.wandb and config.wandb_artifacts and is_remote(folder or "."):
+        raise ConfigError(
+            f"--wandb-artifacts: uploads from a folder here, and --checkpoint-dir {folder} is "
+            "elsewhere, where checkpoints last by themselves. Leave one of the two out."
+        )
     if config.wandb and config.wandb_mode == "online":
         require_wandb()
     needed = estimate_memory(trainer)
-    lines = check_memory(config, needed, available_memory())
+    lines = [] if config.wandb or not config.wandb_artifacts else [_UNSENT]
+    lines += check_memory(config, needed, available_memory())
     return lines + check_disk(config, needed.checkpoint, folder or ".")
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -145,7 +146,14 @@ def _stage(
         run=folder.identity,
     ) as checkpoints:
         update = int(trainer.state.update)
-        saving = CheckpointScheduler(config, checkpoints, update, note=sink.note, clock=clock)
+        saving = CheckpointScheduler(
+            config,
+            checkpoints,
+            update,
+            note=sink.note,
+            saved=lambda update: sink.keep(Path(folder.checkpoints / str(update))),
+            clock=clock,
+        )
         if update == 0:
             with system.ticking(partial(sink.working, "saving")):
                 saving.begin(trainer)

@@ -19,6 +19,7 @@ class CheckpointScheduler:
 
     A failed save does not stop training: a message reports it, and the next attempt follows.
     `unsaved` tells whether the newest save failed. `update` is that of the start, or the resume.
+    `saved` is told the update of each checkpoint that is whole.
     """
 
     def __init__(
@@ -28,10 +29,11 @@ class CheckpointScheduler:
         update: int,
         *,
         note: Callable[[str], None],
+        saved: Callable[[int], None] = lambda update: None,
         clock: Callable[[], float],
     ) -> None:
         self._config, self._writer = config, writer
-        self._note, self._clock = note, clock
+        self._note, self._saved, self._clock = note, saved, clock
         self._last = clock()
         self._last_update = update
         self._saved_update = -1
@@ -112,6 +114,7 @@ class CheckpointScheduler:
             self.unsaved = outcome.error is not None
             if outcome.error is None:
                 self._saved_update = outcome.update
+                self._saved(outcome.update)
             else:
                 self._retry_at = self._clock() + RETRY_SECONDS
                 self._note(

@@ -11,13 +11,14 @@ import export_agent as example
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnxruntime
 import pytest
 from cli.commands import assert_refused, done, invoke
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.export import as_json, as_stablehlo, contract, export_agent
+from hackmatrix_rl.export import as_json, as_onnx, as_stablehlo, contract, export_agent
 
 WIDTH = 16
 KINDS = (("mlp", "classic"), ("cells", "tactical"), ("gru", "compact"))
@@ -90,6 +91,35 @@ def assert_numpy_plays(agent, environment, timestep):
         np.testing.assert_allclose(answer, array, atol=2e-5, rtol=1e-5)
 
 
+def assert_onnx_plays(agent, environment, timestep, model=None):
+    """The graph, by onnxruntime, in batches of two sizes."""
+    model = model or as_onnx(agent, environment)
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    about = session.get_modelmeta().custom_metadata_map["contract"]
+    assert json.loads(about) == contract(agent, environment)
+    carries = carries_of(agent, len(timestep.mask))
+    features = jax.jit(jax.vmap(environment.spec.encode))(timestep.observation)
+    given = {"grid": features.grid, "flat": features.flat, "mask": timestep.mask}
+    if jax.tree.leaves(carries):
+        given["carry"] = carries
+    assert [each.name for each in session.get_inputs()] == [*given]
+    right = wanted(agent, timestep, carries)
+    names = ["logits", "value", "next_carry"][: len(right)]
+    for batch in (1, len(timestep.mask)):
+        answers = session.run(names, {name: np.asarray(x)[:batch] for name, x in given.items()})
+        for answer, array in zip(answers, right, strict=True):
+            np.testing.assert_allclose(answer, array[:batch], atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(  # the shipped agent has cells, too
+    ("network", "observation"),
+    [pytest.param(*each, marks=[pytest.mark.nightly] * (each[0] == "cells")) for each in KINDS],
+)
+def test_onnxruntime_plays_the_graph(network, observation):
+    agent, environment = agent_of(network, observation)
+    assert_onnx_plays(agent, environment, first_positions(environment, 200))
+
+
 @pytest.mark.parametrize(  # the shipped agent has cells, too
     ("network", "observation"),
     [pytest.param(*each, marks=[pytest.mark.nightly] * (each[0] == "cells")) for each in KINDS],
@@ -101,7 +131,7 @@ def test_numpy_plays_the_json(network, observation):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("network", "observation"), KINDS)
-def test_both_play_ten_thousand_positions_of_games(network, observation):
+def test_all_play_ten_thousand_positions_of_games(network, observation):
     agent, environment = agent_of(network, observation)
 
     def step(carry, key):
@@ -116,6 +146,7 @@ def test_both_play_ten_thousand_positions_of_games(network, observation):
     seen, mask = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), played)
     timestep = eqx.tree_at(lambda t: (t.observation, t.mask), first[1], (seen, mask))
     assert_numpy_plays(agent, environment, timestep)
+    assert_onnx_plays(agent, environment, timestep)
     program = jax.export.deserialize(bytearray(as_stablehlo(agent, environment)))
     carries = carries_of(agent, len(mask))
     answers = program.call(*jax.tree.leaves(seen), mask, *jax.tree.leaves(carries))
@@ -191,7 +222,19 @@ def test_the_shipped_agent_is_exported_by_the_command(tmp_path, monkeypatch):
     read = json.loads(Path("agent.json").read_text())
     assert (read["league"], read["network"]["name"]) == ("no-rewind", "cells")
     loaded = hm.load("pretrained/no-rewind")
-    assert_numpy_plays(loaded.agent(), loaded.environment, first_positions(loaded.environment, 20))
+    positions = first_positions(loaded.environment, 20)
+    assert_numpy_plays(loaded.agent(), loaded.environment, positions)
+    done("export", "pretrained/no-rewind", "--format", "onnx", "--output", "agent.onnx")
+    assert Path("agent.onnx.contract.json").exists()
+    model = Path("agent.onnx").read_bytes()
+    assert_onnx_plays(loaded.agent(), loaded.environment, positions, model)
+
+
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(hm.ConfigError, match=r"--format onnx needs .*pip install '\.\[export\]'"):
+        export_agent(*agent_of("mlp", "classic"), tmp_path / "a", format="onnx")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_refuses_in_one_line(tmp_path, monkeypatch):

@@ -11,13 +11,14 @@ import pytest
 from hackmatrix_rl.cli._main import main
 from hackmatrix_rl.env import HackMatrix, env_keys
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import RandomAgent, Runner
-from hackmatrix_rl.game import GameConfig, to_arrays
-from hackmatrix_rl.protocol import Server
-from hackmatrix_rl.protocol.client import App, AppError, SeenGame, play_app
+from hackmatrix_rl.evaluation import RandomAgent, Runner, Thought
+from hackmatrix_rl.game import Action, GameConfig, to_arrays
+from hackmatrix_rl.protocol import Engine, Server, Step
+from hackmatrix_rl.protocol.client import App, AppError, SeenGame, coach, play_app
+from hackmatrix_rl.protocol.client._coach import advice, recognised
 from hackmatrix_rl.search import Expert
 from hackmatrix_rl.view.replays import Match, Mind, play_on
-from protocol import apps
+from protocol import apps, person
 from protocol.headless import headless_command
 
 
@@ -67,11 +68,13 @@ def test_the_runner_plays_the_game_that_it_plays_in_an_evaluation(program, tmp_p
     assert again.exists()
 
 
-def scripted(*answers, patience=30.0):
+def scripted(*answers, patience=30.0, person=False):
     """An app that answers so."""
     answers = [true_answers().get(answer, answer) for answer in answers]
     lines = [answer if isinstance(answer, str) else json.dumps(answer) for answer in answers]
-    return App([sys.executable, apps.__file__, "--headless-cli", *lines], patience=patience)
+    return App(
+        [sys.executable, apps.__file__, "--headless-cli", *lines], patience=patience, person=person
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,6 +152,87 @@ def test_states_for_searches_look_like_the_true_one_and_have_its_history():
         if game.end is not None:
             break
     assert len(to_arrays(game.state)["cells"]) == 36
+
+
+def test_a_person_is_advised_and_their_moves_are_recognised(program, tmp_path, capsys):
+    app, log, record = (tmp_path / name for name in ("app", "log", "game.json"))
+    command = [sys.executable, person.__file__, str(log), str(program), "--seed", "4"]
+    app.write_text(f"#!{sys.executable}\nimport os\nos.execv({sys.executable!r}, {command!r})\n")
+    app.chmod(0o755)
+    flags = ["--app", str(app), "--coach", "--save", str(record)]
+    main(["play-app", "runner", *flags], standalone_mode=False)
+    content = json.loads(record.read_text())
+    played = [int(line) for line in log.read_text().splitlines()]
+    assert [move["action"] for move in content["moves"]] == played
+    assert content["player"] == "a person, coached by runner"
+    assert content["end"] == "died"
+    *told, last = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in told] == [
+        f"move {n + 1}" for n in range(len(played))
+    ]
+    assert {line.partition(": ")[2] for line in told} <= {each.name for each in Action}
+    assert last.startswith(f"a person, coached by runner: {len(played)} moves")
+
+
+def test_there_is_no_advice_for_a_position_that_the_person_has_left():
+    moved, legal = (json.dumps(true_answers()[name]) for name in ("MOVED", "LEGAL"))
+    game, told = SeenGame(GameConfig()), []
+    died = pytest.raises(AppError, match="ended at getValidActions, with exit status 3")
+    with died, scripted("BEGUN", f"{moved}\n{legal}", "die", person=True) as app:
+        key = jax.random.key(0)
+        coach(app, RandomAgent(), HackMatrix(), game, key=key, tell=told.append)
+    assert told == []
+    assert [moment.action for moment in game.moments[1:]] == [
+        true_answers()["LEGAL"]["validActions"][0]
+    ]
+
+
+def test_an_app_that_ends_while_the_person_plays_is_one_line():
+    game, told = SeenGame(GameConfig()), []
+    with scripted("BEGUN", "LEGAL", person=True) as app:
+        key = jax.random.key(0)
+        with pytest.raises(AppError, match="ended at a person's move, with exit status 0"):
+            coach(app, RandomAgent(), HackMatrix(), game, key=key, tell=told.append)
+    assert len(told) == 1
+
+
+def test_an_advice_has_the_likeliest_actions_of_the_legal_ones():
+    mask = np.zeros(28, bool)
+    mask[[0, 4]] = True
+    chances = np.zeros(28)
+    chances[[0, 4]] = 0.25, 0.75
+    assert advice(Action.UP, Thought(probabilities=chances), mask) == "SIPHON 75%, UP 25%"
+    assert advice(Action.UP, Thought(), mask) == "UP"
+
+
+def test_with_a_coach_nobody_waits_before_a_move():
+    flags = ["--app", "app", "--coach", "--pause", "1"]
+    with pytest.raises(ConfigError, match="--pause 1: with --coach you move when you like"):
+        main(["play-app", "runner", *flags], standalone_mode=False)
+
+
+@pytest.mark.nightly
+def test_moves_that_the_app_does_not_name_are_recognised_and_the_position_is_known():
+    server, tries, rng = Server(3), Engine(0), np.random.default_rng(0)
+    tries.begin()
+    observe = jax.jit(HackMatrix(observation="tactical").observe)
+    right, known = [], []
+    for _ in range(12):
+        game = SeenGame(GameConfig())
+        game.begin(server.answer({"action": "reset"})["observation"])
+        while game.end is None and len(game.moments) <= 60:
+            legal = server.answer({"action": "getValidActions"})["validActions"]
+            rare = [each for each in legal if each >= Action.SIPHON]
+            action = int(rng.choice(rare if rare and rng.random() < 0.3 else legal))
+            answer = server.answer({"action": "step", "actionIndex": action})
+            found = recognised(tries, game.state, Step.of(answer))
+            right.append(found == action)
+            game.follow(found, answer)
+            true, tracked = observe(server.engine.state), game.tracker.observation()
+            known.append(bool((np.asarray(true.memory) == np.asarray(tracked.memory)).all()))
+    assert len(right) > 300
+    assert np.mean(right) > 0.98
+    assert np.mean(known) > 0.98
 
 
 @pytest.mark.nightly

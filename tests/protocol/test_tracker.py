@@ -77,17 +77,28 @@ class Beside:
                 break
 
 
-@pytest.mark.parametrize("config", LEAGUES, ids=lambda config: config.league)
-@pytest.mark.parametrize("games", [8, pytest.param(400, marks=pytest.mark.nightly)])
-def test_the_tracked_observation_is_the_true_one_at_every_step(config, games):
-    rng = np.random.default_rng(games)
-    beside = Beside(config, seed=5)
+def play_beside(config, *, seed, games, moves):
+    """Games at random, three of four of them with all programs; what was seen in them."""
+    rng = np.random.default_rng(seed)
+    beside = Beside(config, seed=seed)
     for game in range(games):
         beside.begin()
         if game % 4:
             beside.enrich(rng)
-        beside.play(rng, moves=60)
-    assert beside.seen == set(Memory)
+        beside.play(rng, moves)
+    return beside.seen
+
+
+@pytest.mark.parametrize("config", LEAGUES, ids=lambda config: config.league)
+def test_the_tracked_observation_is_the_true_one_at_every_step(config):
+    assert play_beside(config, seed=8, games=8, moves=60) == set(Memory)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("config", LEAGUES, ids=lambda config: config.league)
+@pytest.mark.parametrize("part", range(20))
+def test_ten_thousand_games_are_tracked_to_their_end(config, part):
+    assert play_beside(config, seed=100 + part, games=250, moves=1000) == set(Memory)
 
 
 def test_what_a_siphon_calls_while_step_is_active_is_known_of_question_blocks_too():
@@ -105,6 +116,20 @@ def test_what_a_siphon_calls_while_step_is_active_is_known_of_question_blocks_to
     beside.step(Action.UNDO)
     beside.step(Action.WAIT)
     assert beside.tracker.pending == 0
+
+
+def test_a_block_that_was_siphoned_calls_nothing_again():
+    beside = Beside(GameConfig(), seed=2)
+    beside.begin()
+    cells = np.zeros((36, 7), np.int8)
+    cells[14, :3] = Content.DATA, 6, 6
+    # No play leaves a spawn count there, but `setState` does, and another program may.
+    cells[2, :6] = Content.PROGRAM, Program.STEP, 4, 0, 0, True
+    beside.put(cells=cells, cell=8)
+    for _ in range(2):
+        beside.step(Action.STEP)
+        beside.step(Action.SIPHON)
+        assert beside.tracker.pending == 6
 
 
 @pytest.mark.parametrize("config", LEAGUES, ids=lambda config: config.league)

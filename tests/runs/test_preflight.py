@@ -190,3 +190,11 @@ def test_offline_nothing_is_asked(account, trainer):
     preflight(config(wandb=True, wandb_mode="offline"), trainer, folder=None)
     with pytest.raises(ConfigError, match="no login"):
         preflight(config(wandb=True), trainer, folder=None)
+
+
+def test_checkpoints_that_cannot_be_uploaded_are_said(trainer):
+    elsewhere = config(wandb=True, wandb_artifacts=True)
+    with pytest.raises(ConfigError, match=r"--wandb-artifacts: .* --checkpoint-dir gs://b/c is "):
+        preflight(elsewhere, trainer, folder="gs://b/c")
+    lines = preflight(config(wandb_artifacts=True), trainer, folder=None)
+    assert lines[0] == "--wandb-artifacts: nothing is uploaded without --wandb"

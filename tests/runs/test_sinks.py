@@ -22,6 +22,7 @@ from hackmatrix_rl.runs.sinks import (
     Length,
     LiveTerminal,
     LogFile,
+    OriginalNames,
     PlainTerminal,
     Queued,
     WeightsAndBiases,
@@ -158,7 +159,9 @@ class FakeWandb(SimpleNamespace):
         pass
 
     def __init__(self, refuses=False):
-        super().__init__(logged=[], finished=False, refuses=refuses, metrics={}, Settings=Settings)
+        super().__init__(
+            logged=[], how=[], finished=False, refuses=refuses, metrics={}, Settings=Settings
+        )
 
     def init(self, **arguments):
         if self.refuses:
@@ -179,8 +182,9 @@ class FakeWandb(SimpleNamespace):
     def define_metric(self, name, step_metric=None):
         self.metrics[name] = step_metric
 
-    def log(self, numbers):
+    def log(self, numbers, **how):
         self.logged.append(numbers)
+        self.how.append(how)
 
     def finish(self):
         self.finished = True
@@ -267,6 +271,72 @@ def test_wandb_continues_a_run_of_the_same_id_even_where_steps_go_back(monkeypat
     assert fake.metrics == {"env_steps": None, "*": "env_steps"}
 
 
+def test_under_the_original_names_units_are_the_original_ones_over_updates(monkeypatch, tmp_path):
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    settings = {
+        "wandb": True,
+        "metric_names": "original",
+        "vf_coef": 0.25,
+        "ent_coef": "linear:1:0",
+        "run_dir": str(tmp_path / "run"),
+    }
+    config = make_config("debug", settings)
+    own = {"env_steps": 8000.0, "updates": 10.0, "seconds": 2.0, "steps_per_second": 200.0}
+    games = {"episodes": 4.0, "return": 3.0, "length": 50.0, "siphons": 5.0, "programs": 10.0}
+    terms = {"reward/kills": 2.0, "reward/death_penalty": -1.0, "ent_coef": 0.5}
+    first = row(**own, **games, **terms, clip_fraction=0.1, won=0.25)
+    sink = open_sinks(config, make_run_folder(config))
+    sink.write(first)
+    page = tmp_path / "replay.html"
+    page.write_text("<p>a game")
+    sink.show(page)
+    sink.write(row(updates=12.0, seconds=4.0, entropy=math.nan))
+    sink.close()
+    assert fake.metrics == {"train/update_step": None, "*": "train/update_step"}
+    assert fake.how == [{"step": 10}, {"commit": False}, {"step": 12}]
+    sent = fake.logged[0]
+    assert sent == pytest.approx(
+        {
+            "train/update_step": 10,
+            "train/pg_loss": -0.002,
+            "train/vf_loss": 0.5,
+            "train/ent_loss": -2.0,
+            "train/total_loss": -0.002 + 0.25 * 0.5 - 0.5 * 2.0,
+            "train/entropy": 2.0,
+            "train/approx_kl": 0.01,
+            "train/clip_frac": 0.1,
+            "train/mean_episode_return": 3.0,
+            "train/mean_episode_length": 50.0,
+            "train/num_episodes": 4.0,
+            # 4 games have ended in 400 steps.
+            "reward/kills": 2.0 * 4 / 400,
+            "reward/death_penalty": -1.0 * 4 / 400,
+            "train/mean_reward": (2.0 - 1.0) * 4 / 400,
+            "actions/move_frac": 0.7,
+            "actions/siphon_frac": 0.1,
+            "actions/program_frac": 0.2,
+            "env_steps": 8000.0,
+            "seconds": 2.0,
+            "steps_per_second": 200.0,
+            "stage": 1.5,
+            "won": 0.25,
+            "ent_coef": 0.5,
+        }
+    )
+    assert fake.logged[2]["train/updates_per_second"] == 0.5
+    # What stays here keeps its names.
+    (written, _) = read_json_lines(tmp_path / "run" / "metrics.jsonl")
+    assert written == first
+
+
+def test_the_loss_is_left_out_where_its_weights_are_not_known():
+    for settings in ({}, {"vf_coef": 0.5, "ent_coef": 0.01, "then": {}}):
+        names = OriginalNames(settings)(row(updates=1.0))
+        assert "train/total_loss" not in names
+        assert names["train/ent_loss"] == -2.0
+
+
 def test_a_service_that_refuses_is_a_setting_that_cannot_work(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "wandb", FakeWandb(refuses=True))
     with pytest.raises(ConfigError, match=r"--wandb: no login\. Log in with"):
@@ -285,15 +355,16 @@ def real_wandb(monkeypatch, tmp_path):
     wandb.teardown()
 
 
-def test_the_library_keeps_a_run_offline_and_goes_on_with_it(real_wandb, tmp_path):
+@pytest.mark.parametrize("names", [None, OriginalNames({})], ids=["own", "original"])
+def test_the_library_keeps_a_run_offline_and_goes_on_with_it(real_wandb, tmp_path, names):
     page = tmp_path / "replay.html"
     page.write_text("<!doctype html><p>a game")
     film = tmp_path / "replay.gif"
     save_gif([draw(Match.start(seed=1).now.frame)] * 2, film)
     for steps in ((64, 128), (64, 128, 192)):
-        sink = wandb_sink(tmp_path, mode="offline")
+        sink = wandb_sink(tmp_path, mode="offline", names=names)
         for step in steps:
-            sink.write({"env_steps": step, "entropy": 1.0})
+            sink.write({"env_steps": step, "updates": step // 64, "entropy": 1.0})
         sink.show(page)
         sink.film(film)
         sink.close()

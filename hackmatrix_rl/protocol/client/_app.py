@@ -4,9 +4,11 @@ import json
 import queue
 import subprocess
 import threading
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,14 +31,18 @@ class App:
     Args:
         command: the app, and its flags.
         patience: seconds that an answer may take.
+        person: whether a person plays in its window. The answers to the person's steps, which
+            nobody has asked for, are kept for `next_move`.
 
     Raises:
         AppError: it cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], *, patience: float) -> None:
+    def __init__(self, command: Sequence[str], *, patience: float, person: bool = False) -> None:
         self._name = Path(command[0]).name
         self._patience = patience
+        self._person = person
+        self._moves: deque[Json] = deque()
         try:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except (OSError, ValueError) as error:
@@ -64,6 +70,7 @@ class App:
     def reset(self) -> Json:
         """Begins a game; its first observation."""
         observation: Json = self.ask({"action": "reset"}, "observation")["observation"]
+        self._moves.clear()  # of the game before
         return observation
 
     def valid_actions(self) -> np.ndarray:
@@ -74,6 +81,19 @@ class App:
     def step(self, action: int) -> Json:
         """Takes an action; the answer."""
         return self.ask({"action": "step", "actionIndex": action}, "observation")
+
+    @property
+    def moved(self) -> bool:
+        """Whether a move of the person waits for `next_move`."""
+        return bool(self._moves)
+
+    def next_move(self) -> Json:
+        """The answer to the person's next step, however long that takes.
+
+        Raises:
+            AppError: the app has ended, or answers otherwise.
+        """
+        return self._moves.popleft() if self._moves else self._next("a person's move", "reward")
 
     def ask(self, request: Json, expected: str) -> Json:
         """The answer to a request, which must have the field that is expected.
@@ -88,28 +108,38 @@ class App:
             self._process.stdin.flush()
         except OSError as error:
             raise AppError(self._ended(said)) from error
-        try:
-            line = self._answers.get(timeout=self._patience)
-        except queue.Empty as error:
-            raise AppError(
-                f"{self._name} has not answered {said} within {self._patience:g} s"
-            ) from error
+        return self._next(said, expected, patience=self._patience)
+
+    def _next(self, said: str, expected: str, *, patience: float | None = None) -> Json:
+        """The next answer, within so many seconds; a person's moves before it are kept."""
+        while True:
+            try:
+                line = self._answers.get(timeout=patience)
+            except queue.Empty as error:
+                raise AppError(
+                    f"{self._name} has not answered {said} within {patience:g} s"
+                ) from error
+            answer = self._read(line, said)
+            fields = answer if isinstance(answer, dict) else {}
+            if "error" in fields:
+                raise AppError(f"{self._name} refuses {said}: {shortened(str(fields['error']))}")
+            if self._person and expected != "reward" and "reward" in fields:
+                self._moves.append(fields)
+            elif expected in fields:
+                return fields
+            else:
+                shown = shortened(repr(answer))
+                raise AppError(f"{self._name} answers {said} without {expected}: {shown}")
+
+    def _read(self, line: bytes, said: str) -> Any:
+        """The value that a line holds."""
         if not line:
             raise AppError(self._ended(said))
-        return self._read(line, said, expected)
-
-    def _read(self, line: bytes, said: str, expected: str) -> Json:
         try:
-            answer = json.loads(line)
+            return json.loads(line)
         except (ValueError, RecursionError) as error:
             shown = shortened(repr(line.decode(errors="replace").strip()))
             raise AppError(f"{self._name} answers {said} with {shown}, which is no JSON") from error
-        if isinstance(answer, dict) and "error" in answer:
-            raise AppError(f"{self._name} refuses {said}: {shortened(str(answer['error']))}")
-        if not isinstance(answer, dict) or expected not in answer:
-            shown = shortened(repr(answer))
-            raise AppError(f"{self._name} answers {said} without {expected}: {shown}")
-        return answer
 
     def _listen(self) -> None:
         """Passes on its lines; an empty one stands for its end."""

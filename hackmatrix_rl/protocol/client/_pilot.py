@@ -49,15 +49,15 @@ def play_app(
         game.allow(app.valid_actions())
         time.sleep(pause)
         now = game.moments[-1]
-        observation = read_by(player, _observed(game, environment), lambda: game.state)
+        observation = read_by(player, observed(game, environment), lambda: game.state)
         act_key, _ = step_keys(key, now.number)
         action, carry = _act(player, observation, jnp.asarray(now.mask), carry, act_key)
         game.follow(int(action), app.step(int(action)))
         on_move(now.number + 1)
 
 
-def _observed(game: SeenGame, environment: HackMatrix) -> PyTree[Array]:
-    """What the environment would show."""
+def observed(game: SeenGame, environment: HackMatrix) -> PyTree[Array]:
+    """What the environment would show of the present position."""
     tracker = game.tracker
     if environment.observation == "tactical":
         return tracker.observation()

@@ -52,6 +52,10 @@ class Queued(Sink):
         """Queues the page; returns at once."""
         self._put(lambda: self._sink.show(page))
 
+    def keep(self, checkpoint: Path) -> None:
+        """Queues the checkpoint; returns at once."""
+        self._put(lambda: self._sink.keep(checkpoint))
+
     def close(self) -> None:
         """Waits, with a limit, until the queue is empty and the sink is closed."""
         if self._closed:

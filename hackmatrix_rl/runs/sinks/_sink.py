@@ -28,6 +28,9 @@ class Sink:
     def show(self, page: Path) -> None:
         """Takes an HTML page that has been written, to show it beside the metrics."""
 
+    def keep(self, checkpoint: Path) -> None:
+        """Takes the folder of a checkpoint that has been written, to keep a copy elsewhere."""
+
     def close(self) -> None:
         """Finishes. Nothing is written afterwards."""
 
@@ -67,6 +70,10 @@ class Fanout(Sink):
     def show(self, page: Path) -> None:
         """Passes the page to each sink."""
         self._each(lambda sink: sink.show(page))
+
+    def keep(self, checkpoint: Path) -> None:
+        """Passes the checkpoint to each sink."""
+        self._each(lambda sink: sink.keep(checkpoint))
 
     def close(self) -> None:
         """Closes each sink, the last one first."""

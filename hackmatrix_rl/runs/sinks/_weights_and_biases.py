@@ -1,6 +1,7 @@
 """Metrics on Weights & Biases."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -8,10 +9,24 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs.sinks._original_names import AXIS, OriginalNames
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
 from hackmatrix_rl.system import wandb_timeouts, within
 
 _SLACK = 10.0  # seconds for the library to start, and to end
+
+ARTIFACT = "checkpoint"
+"""The type of the artifacts that are checkpoints."""
+
+UPLOAD_SECONDS = 600
+"""How long the upload of a checkpoint may take."""
+
+_LONGEST = 100  # characters of the run's id; the library allows 128 in a name
+
+
+def artifact_name(run_id: str) -> str:
+    """The name of a run's checkpoints among the artifacts of its project."""
+    return f"checkpoint-{re.sub('[^A-Za-z0-9_.-]', '_', run_id)[-_LONGEST:]}"
 
 
 class WeightsAndBiases(Sink):
@@ -19,6 +34,12 @@ class WeightsAndBiases(Sink):
 
     A run with the same id, unique in the project, continues. Rows that a resumed run logs again do
     no harm: the service draws them over environment steps, which may go back.
+
+    With `names`, rows go under the names of the original project, whose dashboards draw over
+    updates as the library's own steps. Those may only grow: the library leaves out rows that a
+    resumed run logs again.
+
+    With `artifacts`, the run's checkpoints are uploaded as versions of one artifact.
 
     The library's files lie in `folder`; `offline` keeps everything there. `patience` is in seconds:
     to wait for the service at the start, and again at the end.
@@ -39,11 +60,15 @@ class WeightsAndBiases(Sink):
         tags: Sequence[str] = (),
         notes: str | None = None,
         mode: Literal["online", "offline"] = "online",
+        names: OriginalNames | None = None,
+        artifacts: bool = False,
         patience: float = 30.0,
     ) -> None:
         import wandb  # takes seconds to import, and few runs use it
 
         self._patience = patience
+        self._names = names
+        self._artifact = artifact_name(run_id) if artifacts else None
         timeouts = wandb_timeouts(wandb.Settings, seconds=patience)
         try:
             self._run = within(
@@ -70,19 +95,40 @@ class WeightsAndBiases(Sink):
                 f"--wandb: {said}. Log in with `wandb login`, or use --wandb-mode offline."
             ) from error
         # The library's own steps must grow, but a resumed run goes back to its checkpoint.
-        self._run.define_metric("env_steps")
-        self._run.define_metric("*", step_metric="env_steps")
+        axis = "env_steps" if names is None else AXIS
+        self._run.define_metric(axis)
+        self._run.define_metric("*", step_metric=axis)
 
     def write(self, row: Row) -> None:
         """Logs the finite numbers."""
-        self._run.log({name: value for name, value in row.items() if math.isfinite(value)})
+        named = row if self._names is None else self._names(row)
+        step = None if self._names is None else int(named[AXIS])
+        self._run.log({name: x for name, x in named.items() if math.isfinite(x)}, step=step)
 
     def show(self, page: Path) -> None:
         """Uploads the page, named like its file; it stands beside the metrics."""
         import wandb
 
+        # Where updates are the library's steps, the page is none: it goes with the row before it.
+        beside = {} if self._names is None else {"commit": False}
         # By its content: the file is written again while the library uploads it.
-        self._run.log({page.stem: wandb.Html(page.read_text(), inject=False)})
+        self._run.log({page.stem: wandb.Html(page.read_text(), inject=False)}, **beside)
+
+    def keep(self, checkpoint: Path) -> None:
+        """Uploads a checkpoint, and waits until it is there; offline it is kept for later.
+
+        Only whole ones count: one that is deleted meanwhile is refused where it is fetched.
+        """
+        import wandb
+
+        if self._artifact is None:
+            return
+        about = {"update": int(checkpoint.name)}
+        artifact = wandb.Artifact(self._artifact, type=ARTIFACT, metadata=about)
+        artifact.add_dir(str(checkpoint))
+        logged = self._run.log_artifact(artifact, aliases=[f"update-{checkpoint.name}"])
+        if not self._run.offline:
+            logged.wait(timeout=UPLOAD_SECONDS)
 
     def film(self, file: Path) -> None:
         """Uploads a moving picture, named like its file."""
