@@ -14,9 +14,6 @@ from ._debug import NOJIT as NOJIT
 from ._debug import Reports as Reports
 from ._debug import checked as checked
 from ._debug import reports_of as reports_of
-from ._evaluate_every import EVALUATION as EVALUATION
-from ._evaluate_every import EvaluateEvery as EvaluateEvery
-from ._evaluate_every import evaluation_metrics as evaluation_metrics
 from ._gradient_step import GradientStep as GradientStep
 from ._gradient_step import Loss as Loss
 from ._gradient_step import mean_weights as mean_weights
@@ -34,13 +31,16 @@ from ._minibatches import Minibatches as Minibatches
 from ._minibatches import RolloutSizes as RolloutSizes
 from ._optimizer import adam as adam
 from ._optimizer import optimizer_of as optimizer_of
+from ._playing_hooks import EVALUATION as EVALUATION
+from ._playing_hooks import EvaluateEvery as EvaluateEvery
+from ._playing_hooks import SaveGifEvery as SaveGifEvery
+from ._playing_hooks import evaluation_metrics as evaluation_metrics
 from ._program import CompiledEnvironment as CompiledEnvironment
 from ._program import compiler_options as compiler_options
 from ._report import Dispatch as Dispatch
 from ._report import Metrics as Metrics
 from ._report import StepReport as StepReport
 from ._report import UpdateReport as UpdateReport
-from ._save_gif_every import SaveGifEvery as SaveGifEvery
 from ._stored import Stored as Stored
 from ._stored import Tree as Tree
 from ._stored import arrays_to_store as arrays_to_store
