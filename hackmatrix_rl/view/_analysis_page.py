@@ -8,8 +8,8 @@ import numpy as np
 
 from hackmatrix_rl.evaluation import AFTERMATH, NEAR_EXIT, Calibration, Estimate, Findings
 from hackmatrix_rl.game import Program
-from hackmatrix_rl.view._actions import program_name
 from hackmatrix_rl.view._document import document, facts, table, text
+from hackmatrix_rl.view._names import program_name
 
 MOST_CAUSES = 15
 """Most ways to die that the page lists."""

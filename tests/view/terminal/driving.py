@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from rich.console import Console
 
 from hackmatrix_rl.evaluation import Runner, ThinkingAgent, Thought
-from hackmatrix_rl.view._signs import UNICODE
+from hackmatrix_rl.view._names import UNICODE
 from hackmatrix_rl.view.replays import Match, Mind, Moment
+from hackmatrix_rl.view.terminal._pages import ScoreTable
 from hackmatrix_rl.view.terminal._play import PlayApp, Seat
-from hackmatrix_rl.view.terminal._scores import ScoreTable
 
 from .test_text import CONFIG, mask_of
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from hackmatrix_rl.game import NUM_ACTIONS, Action, Program, from_arrays, legal_actions
 from hackmatrix_rl.view import frame_of, frames_of, why_not
-from hackmatrix_rl.view._signs import ASCII, STYLES, UNICODE, signs_for
+from hackmatrix_rl.view._names import ASCII, STYLES, UNICODE, signs_for
 from hackmatrix_rl.view._text import BOARD_HEIGHT, BOARD_WIDTH, panel_of, prospects, text_of
 
 from .positions_shown import busy, crowded, state_of
