@@ -24,13 +24,13 @@ from ._learner_algorithm import VALUE_HEAD as VALUE_HEAD
 from ._learner_algorithm import Learner as Learner
 from ._learner_algorithm import LearnerAlgorithm as LearnerAlgorithm
 from ._learner_algorithm import TrainState as TrainState
+from ._learner_algorithm import adam as adam
 from ._learner_algorithm import is_value_head as is_value_head
+from ._learner_algorithm import optimizer_of as optimizer_of
 from ._learner_algorithm import scan_and_sum as scan_and_sum
 from ._learner_algorithm import state_shardings as state_shardings
 from ._minibatches import Minibatches as Minibatches
 from ._minibatches import RolloutSizes as RolloutSizes
-from ._optimizer import adam as adam
-from ._optimizer import optimizer_of as optimizer_of
 from ._playing_hooks import EVALUATION as EVALUATION
 from ._playing_hooks import EvaluateEvery as EvaluateEvery
 from ._playing_hooks import SaveGifEvery as SaveGifEvery

@@ -1,178 +1,21 @@
-"""What the terminal's apps have in common: the screen of a game, keys, work in the background."""
+"""What the terminal's apps have in common."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import numpy as np
 from rich.console import Console
-from rich.text import Text
 from textual.app import App
 from textual.binding import Binding
-from textual.containers import Container, Horizontal
 from textual.driver import Driver
-from textual.events import Key, Resize
+from textual.events import Key
 from textual.widget import Widget
-from textual.widgets import Static
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.game import SIPHON, Action
-from hackmatrix_rl.view._frame import Frame
-from hackmatrix_rl.view._names import STYLES, Signs, bar, fitted, styled
-from hackmatrix_rl.view._text import BOARD_HEIGHT, BOARD_WIDTH, panel_of, prospects, text_of
-from hackmatrix_rl.view.replays import Moment, Opinion
+from hackmatrix_rl.view._names import Signs
+from hackmatrix_rl.view.terminal._layout import GameView
 from hackmatrix_rl.view.terminal._pages import Keys, help_screen, typed
-
-_SMALLEST = 0.0005  # terms below it print as 0
-_RAREST = 0.005  # so do probabilities
-
-_TITLE = "H A C K M A T R I X"
-LEAST_WIDTH, LEAST_HEIGHT = 80, 24
-_WIDEST = 120  # columns; longer lines are hard to read
-
-
-def action_name(action: Action, signs: Signs) -> str:
-    """The action by name; a direction with its arrow."""
-    return f"{signs.arrows[action]} {action.label}" if action < SIPHON else action.label
-
-
-def number(value: float, signs: Signs) -> str:
-    """A number with its sign and two digits."""
-    return f"{'+' if value >= 0 else signs.minus}{abs(value):.2f}"
-
-
-def move_line(moment: Moment, signs: Signs) -> Text:
-    """The move that led to a position, its reward, and the terms of it."""
-    if moment.action is None:
-        return styled("The game begins.")
-    terms = [
-        f"{name} {number(value, signs)}"
-        for name, value in moment.terms.items()
-        if abs(value) > _SMALLEST
-    ]
-    found = styled(f"{moment.number} {action_name(moment.action, signs)}", STYLES["title"])
-    found += styled(f"  reward {number(moment.reward, signs)}")
-    return found + styled(f" = {', '.join(terms)}" if terms else "", STYLES["faint"])
-
-
-def opinion_line(name: str, opinion: Opinion, signs: Signs, *, most: int = 4) -> Text:
-    """What an agent would do, and why, with the probabilities of at most `most` actions."""
-    found = styled(f"{name}: {action_name(opinion.action, signs)}", STYLES["title"])
-    parts = []
-    if opinion.value is not None:
-        parts.append(f"value {number(opinion.value, signs)}")
-    if opinion.win_probability is not None:
-        parts.append(f"win {opinion.win_probability:.0%}")
-    likely = [pair for pair in opinion.probabilities.items() if pair[1] >= _RAREST]
-    parts += [f"{action.label} {chance:.0%}" for action, chance in likely[:most]]
-    searched = _searched(opinion, signs)
-    parts += ["search: " + ", ".join(searched[:most])] if searched else []
-    return found + styled("  " + ("  ".join(parts) or "(it does not tell why)"))
-
-
-def _searched(opinion: Opinion, signs: Signs) -> list[str]:
-    """What a search found for each action: how often it tried it, and its value."""
-    visits, values = opinion.search_visits, opinion.search_values
-    return [
-        f"{action.label}"
-        + (f" {visits[action]} visits" if action in visits else "")
-        + (f" {number(values[action], signs)}" if action in values else "")
-        for action in visits or values
-    ]
-
-
-@dataclass(frozen=True)
-class Page:
-    """The content of the screen; `history` is earlier moves, the newest first."""
-
-    frame: Frame | None
-    mask: np.ndarray | None
-    lines: Sequence[Text] = ()
-    message: Text = field(default_factory=Text)
-    history: Sequence[Text] = ()
-    keys: str = ""
-
-
-class GameView(Container):
-    """Shows one `Page`. A terminal that is too small shows a notice in its place."""
-
-    DEFAULT_CSS = f"""
-    GameView {{ align-horizontal: center; }}
-    GameView #inner {{ max-width: {_WIDEST}; height: 1fr; }}
-    GameView #top {{ height: {BOARD_HEIGHT}; }}
-    GameView #board {{ width: {BOARD_WIDTH}; height: {BOARD_HEIGHT}; }}
-    GameView #panel {{ width: 1fr; height: {BOARD_HEIGHT}; margin-left: 1; }}
-    GameView #below {{ height: 1fr; }}
-    GameView #keys {{ height: 1; }}
-    GameView #small {{ display: none; }}
-    GameView.empty #board {{ width: 1fr; }}
-    GameView.empty #panel {{ display: none; }}
-    GameView.small #inner {{ display: none; }}
-    GameView.small #small {{ display: block; }}
-    """
-
-    def __init__(self, signs: Signs, *, complete: bool = False) -> None:
-        super().__init__()
-        self._signs = signs
-        self._page = Page(None, None)
-        self.complete = complete
-
-    def compose(self) -> Iterator[Widget]:
-        """The parts of the screen."""
-        with Container(id="inner"):
-            with Horizontal(id="top"):
-                yield Static(id="board")
-                yield Static(id="panel")
-            yield Static(id="below")
-            yield Static(id="keys")
-        yield Static(
-            f"The game needs {LEAST_WIDTH} x {LEAST_HEIGHT} characters: make the window larger.",
-            id="small",
-        )
-
-    @property
-    def is_small(self) -> bool:
-        """Whether there is too little room."""
-        return self.has_class("small")
-
-    def on_resize(self, event: Resize) -> None:
-        """Fills the room there is."""
-        small = event.size.width < LEAST_WIDTH or event.size.height < LEAST_HEIGHT
-        self.set_class(small, "small")
-        self._draw()
-
-    def show(self, page: Page) -> None:
-        """Shows another page."""
-        self._page = page
-        self._draw()
-
-    def _draw(self) -> None:
-        page, signs = self._page, self._signs
-        width = min(self.size.width, _WIDEST)
-        if self.is_small or width < LEAST_WIDTH:
-            return
-        board, panel = Text(), Text()
-        ahead: tuple[Text, ...] = ()
-        if page.frame is not None:
-            frame = page.frame if self.complete else page.frame.seen()
-            board = text_of(frame, signs=signs)
-            panel = panel_of(frame, page.mask, width=width - BOARD_WIDTH - 1, signs=signs)
-            ahead = prospects(frame)
-        else:
-            lines = [*[""] * (BOARD_HEIGHT // 2), _TITLE, "", page.message.plain]
-            board = styled("\n".join(line.center(width) for line in lines), "bold")
-        room = self.size.height - BOARD_HEIGHT - 1
-        fixed = [] if page.frame is None else [*ahead, *page.lines, page.message]
-        fixed += [styled(""), *page.history] if page.history else []
-        below = [fitted(line, width, signs) for line in fixed[:room]]
-        self.set_class(page.frame is None, "empty")
-        self.query_one("#board", Static).update(board)
-        self.query_one("#panel", Static).update(panel)
-        self.query_one("#below", Static).update(Text("\n", no_wrap=True).join(below))
-        self.query_one("#keys", Static).update(bar(page.keys, width, signs))
-
 
 Result = TypeVar("Result")
 

@@ -21,7 +21,7 @@ from hackmatrix_rl.system import read_json, set_aside, write_json
 from hackmatrix_rl.view._names import KEYS, STYLES, Signs, bar, program_name, styled
 from hackmatrix_rl.view._text import cost_of
 from hackmatrix_rl.view.replays import Match
-from hackmatrix_rl.view.terminal._app import number
+from hackmatrix_rl.view.terminal._layout import number
 
 FORMAT = "hackmatrix-scores-1"
 MOST = 1000

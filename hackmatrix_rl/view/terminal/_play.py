@@ -12,7 +12,8 @@ from hackmatrix_rl.errors import shortened
 from hackmatrix_rl.game import Action
 from hackmatrix_rl.view._names import KEYS, STYLES, Signs, styled, why_not
 from hackmatrix_rl.view.replays import Match, Mind, Opinion, Replay
-from hackmatrix_rl.view.terminal._app import Page, TerminalApp, move_line, opinion_line
+from hackmatrix_rl.view.terminal._app import TerminalApp
+from hackmatrix_rl.view.terminal._layout import Page, move_line, opinion_line
 from hackmatrix_rl.view.terminal._pages import Score, ScoreTable, end_screen
 
 ARROWS = {"up": Action.UP, "down": Action.DOWN, "left": Action.LEFT, "right": Action.RIGHT}
