@@ -20,6 +20,9 @@ from ._frame_of import frames_of as frames_of
 from ._names import KEYS as KEYS
 from ._names import program_name as program_name
 from ._names import why_not as why_not
+from ._picture import INKS as INKS
+from ._picture import figures as figures
+from ._picture import style as style
 from ._raster import check_ffmpeg as check_ffmpeg
 from ._raster import image_of as image_of
 from ._raster import save_gif as save_gif
