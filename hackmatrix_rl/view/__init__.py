@@ -18,7 +18,6 @@ from ._frame import neighbours as neighbours
 from ._frame_of import frame_of as frame_of
 from ._frame_of import frames_of as frames_of
 from ._names import KEYS as KEYS
-from ._names import program_name as program_name
 from ._names import why_not as why_not
 from ._picture import INKS as INKS
 from ._picture import figures as figures
@@ -33,7 +32,6 @@ from ._show import drawings_of as drawings_of
 from ._show import load_ipython_extension as load_ipython_extension
 from ._show import rendered as rendered
 from ._show import show as show
-from ._svg import FONT as FONT
 from ._svg import css_variables as css_variables
 from ._svg import svg_fragments as svg_fragments
 from ._svg import svg_of as svg_of

@@ -4,7 +4,6 @@ from ._chosen import ChosenGame as ChosenGame
 from ._chosen import choose_games as choose_games
 from ._chosen import parse_choice as parse_choice
 from ._chosen import replays_of as replays_of
-from ._match import CUT_OFF as CUT_OFF
 from ._match import DIED as DIED
 from ._match import ILLEGAL as ILLEGAL
 from ._match import WON as WON
