@@ -7,7 +7,6 @@ from typing import Any
 import click
 import jax
 
-from hackmatrix_rl import system
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command, NumberRange
 from hackmatrix_rl.cli._failures import writing
@@ -16,6 +15,13 @@ from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import env_keys
 from hackmatrix_rl.protocol.client import App, SeenGame, play_app
 from hackmatrix_rl.runs import find_hackmatrix_player
+from hackmatrix_rl.system import (
+    check_output_file,
+    enable_compilation_cache,
+    select_device,
+    write_json,
+    write_whole,
+)
 from hackmatrix_rl.view.replays import Replay, page_of
 
 VISUAL_SECONDS = 2.0
@@ -75,12 +81,12 @@ def play_app_command(
     """
     for file, flag in ((html, "--html"), (save, "--save")):
         if file is not None:
-            system.check_output_file(file, flag)
+            check_output_file(file, flag)
     name = named(agent, chosen["search"])
     with Working(f"loading {agent}") as work:
-        system.select_device("cpu")
+        select_device("cpu")
         player, environment = chosen_player(work, agent, find=find_hackmatrix_player, **chosen)
-        system.enable_compilation_cache()
+        enable_compilation_cache()
         game = SeenGame(environment.config)
         wait = (1.0 if visual else 0.0) if pause is None else pause
         # A path drops the ./ in front of a name, without which the name is looked for in PATH.
@@ -110,7 +116,7 @@ def _keep(game: SeenGame, player: str, html: Path | None, save: Path | None) -> 
     record = game.record(player=player)
     if save is not None:
         with writing(f"--save {save}"):
-            system.write_json(save, record, indent=0)
+            write_json(save, record, indent=0)
     if html is not None:
         with writing(f"--html {html}"):
-            system.write_whole(html, page_of(game.match(), player=player, saved=record))
+            write_whole(html, page_of(game.match(), player=player, saved=record))

@@ -10,7 +10,6 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
-from hackmatrix_rl import game
 from hackmatrix_rl.batching import BitField, bits_of
 from hackmatrix_rl.env._environment import Features
 from hackmatrix_rl.env._features import ActionFeatures, Columns, FeatureSplit
@@ -20,6 +19,16 @@ from hackmatrix_rl.env._observation import (
     Number,
     Sight,
     compact_observation,
+)
+from hackmatrix_rl.game import (
+    NUM_CELLS,
+    NUM_ENEMY_TYPES,
+    NUM_PROGRAMS,
+    SIZE,
+    SPECS,
+    GameConfig,
+    Program,
+    State,
 )
 
 
@@ -32,7 +41,7 @@ class Observation(eqx.Module):
     grid: Float32[Array, "6 6 channels"]
 
 
-def observe(config: game.GameConfig, state: game.State) -> Observation:
+def observe(config: GameConfig, state: State) -> Observation:
     """The classic encoding of one game.
 
     Args:
@@ -60,7 +69,7 @@ def _one_hot(field: str, *numbers: int, **when: int) -> list[Channel]:
     return [Channel(when=((field, number), *when.items())) for number in numbers]
 
 
-_TYPES = range(1, game.NUM_ENEMY_TYPES + 1)
+_TYPES = range(1, NUM_ENEMY_TYPES + 1)
 
 CLASSIC_CHANNELS = (
     *_one_hot("enemy", *_TYPES),
@@ -70,7 +79,7 @@ CLASSIC_CHANNELS = (
     *_one_hot("content", Sight.DATA, Sight.PROGRAM, Sight.QUESTION),
     Channel("value", scale=9, when=(("content", Sight.DATA),)),
     Channel("siphoned"),
-    *_one_hot("value", *range(game.NUM_PROGRAMS), content=Sight.PROGRAM),
+    *_one_hot("value", *range(NUM_PROGRAMS), content=Sight.PROGRAM),
     Channel("spawn_count", scale=9),
     Channel("transmission", scale=4, cap=1),
     Channel("credits", scale=3),
@@ -145,8 +154,8 @@ def classic_from_compact(observation: CompactObservation) -> Observation:
     """The classic encoding of one compact observation."""
     return Observation(
         player=_player(observation),
-        programs=bits_of(observation.programs, game.NUM_PROGRAMS).astype(jnp.float32),
-        grid=encode_cells(observation.grid, CLASSIC_CHANNELS).reshape(game.SIZE, game.SIZE, -1),
+        programs=bits_of(observation.programs, NUM_PROGRAMS).astype(jnp.float32),
+        grid=encode_cells(observation.grid, CLASSIC_CHANNELS).reshape(SIZE, SIZE, -1),
     )
 
 
@@ -172,20 +181,20 @@ def features_from_compact(observation: CompactObservation) -> Features:
     and the turn. The additional channels are the last-known cells of hidden cryptogs, the types
     of transmissions, and the player's cell.
     """
-    _check_single(observation.grid.shape, (game.NUM_CELLS,))
+    _check_single(observation.grid.shape, (NUM_CELLS,))
     numbers = observation.numbers.astype(jnp.float32)
     flat = jnp.concatenate(
         [
             _player(observation),
-            bits_of(observation.programs, game.NUM_PROGRAMS).astype(jnp.float32),
+            bits_of(observation.programs, NUM_PROGRAMS).astype(jnp.float32),
             jnp.log1p(numbers[np.array([Number.SCORE, Number.CREDITS, Number.ENERGY])]) / 4,
             numbers[Number.TURN][None] / 16,
         ]
     )
-    cell = observation.numbers[Number.ROW] * game.SIZE + observation.numbers[Number.COL]
-    player = np.arange(game.NUM_CELLS, dtype=np.int32) == cell
+    cell = observation.numbers[Number.ROW] * SIZE + observation.numbers[Number.COL]
+    player = np.arange(NUM_CELLS, dtype=np.int32) == cell
     grid = encode_cells(observation.grid, CLASSIC_CHANNELS + SCREEN_CHANNELS, player)
-    grid = grid.reshape(game.SIZE, game.SIZE, -1)
+    grid = grid.reshape(SIZE, SIZE, -1)
     return Features(flat=flat, grid=grid)
 
 
@@ -239,12 +248,12 @@ def action_cells(seen: CompactObservation) -> Int32[Array, "5"]:
     row, col = seen.numbers[Number.ROW], seen.numbers[Number.COL]
     rows = row + np.array([1, -1, 0, 0, 0], np.int32)
     cols = col + np.array([0, 0, -1, 1, 0], np.int32)
-    on_board = (rows >= 0) & (rows < game.SIZE) & (cols >= 0) & (cols < game.SIZE)
-    return jnp.where(on_board, rows * game.SIZE + cols, -1)
+    on_board = (rows >= 0) & (rows < SIZE) & (cols >= 0) & (cols < SIZE)
+    return jnp.where(on_board, rows * SIZE + cols, -1)
 
 
-_CREDITS = np.array([game.SPECS[program].credits for program in game.Program], np.int32)
-_ENERGY = np.array([game.SPECS[program].energy for program in game.Program], np.int32)
+_CREDITS = np.array([SPECS[program].credits for program in Program], np.int32)
+_ENERGY = np.array([SPECS[program].energy for program in Program], np.int32)
 _COSTS = np.stack([_CREDITS, _ENERGY], axis=-1).astype(np.float32) / 5
 
 
@@ -258,7 +267,7 @@ def program_numbers(
     seen: CompactObservation, *further: Bool[Array, " num_programs"]
 ) -> Float32[Array, "num_programs numbers"]:
     """Of each program: owned, affordable, what `further` says, and its costs."""
-    flags = [bits_of(seen.programs, game.NUM_PROGRAMS), affordable(seen), *further]
+    flags = [bits_of(seen.programs, NUM_PROGRAMS), affordable(seen), *further]
     known = jnp.stack(flags, axis=-1).astype(jnp.float32)
     return jnp.concatenate([known, _COSTS], axis=-1)
 

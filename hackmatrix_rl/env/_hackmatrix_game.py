@@ -5,13 +5,21 @@ from typing import final
 import equinox as eqx
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
-from hackmatrix_rl import game
 from hackmatrix_rl.env._encoding import observe
 from hackmatrix_rl.env._single_game import Played, SingleGame
+from hackmatrix_rl.game import (
+    NUM_ACTIONS,
+    GameConfig,
+    RewardConfig,
+    State,
+    legal_actions,
+    new_game,
+    play,
+)
 
 
 @final
-class HackMatrixGame(SingleGame[game.State]):
+class HackMatrixGame(SingleGame[State]):
     """One game with the classic observation (rules, section 10). It has no limit of steps.
 
     `HackMatrix` plays thousands of games many times as fast.
@@ -21,28 +29,28 @@ class HackMatrixGame(SingleGame[game.State]):
         reward: weights of the parts of the reward.
     """
 
-    config: game.GameConfig = eqx.field(static=True, default=game.GameConfig())
-    reward: game.RewardConfig = eqx.field(static=True, default=game.RewardConfig())
+    config: GameConfig = eqx.field(static=True, default=GameConfig())
+    reward: RewardConfig = eqx.field(static=True, default=RewardConfig())
 
     @property
     def num_actions(self) -> int:
         """Four directions, the siphon, and 23 programs."""
-        return game.NUM_ACTIONS
+        return NUM_ACTIONS
 
-    def start(self, *, key: Key[Array, ""]) -> game.State:
+    def start(self, *, key: Key[Array, ""]) -> State:
         """A new game."""
-        return game.new_game(self.config, key=key)
+        return new_game(self.config, key=key)
 
-    def observe(self, state: game.State) -> PyTree[Array]:
+    def observe(self, state: State) -> PyTree[Array]:
         """The classic observation."""
         return observe(self.config, state)
 
-    def legal(self, state: game.State) -> Bool[Array, " num_actions"]:
+    def legal(self, state: State) -> Bool[Array, " num_actions"]:
         """The legal actions."""
-        return game.legal_actions(self.config, state)
+        return legal_actions(self.config, state)
 
-    def play(self, state: game.State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+    def play(self, state: State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
         """One action. By the rules, an illegal one ends the episode."""
-        after, outcome = game.play(self.config, state, action, key=key)
+        after, outcome = play(self.config, state, action, key=key)
         over = ~outcome.legal | outcome.died | outcome.won
         return Played(after, self.reward.weigh(outcome.terms), over)

@@ -11,8 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl import game
 from hackmatrix_rl.batching import fields, is_dense, masked, sparse_cond
+from hackmatrix_rl.game import (
+    NUM_CELLS,
+    Board,
+    CellSet,
+    Content,
+    Enemies,
+    EnemyType,
+    Position,
+    Slots,
+    Transmissions,
+    col_of,
+    is_block,
+    row_and_column,
+    row_of,
+)
 
 
 class Number(IntEnum):
@@ -44,7 +58,7 @@ class Sight(IntEnum):
 
 
 CELL = fields(
-    **{name: field.width for name, field in game.Board.FIELDS.items()},
+    **{name: field.width for name, field in Board.FIELDS.items()},
     enemy=3,
     enemy_hp=2,
     enemy_stunned=1,
@@ -79,7 +93,7 @@ class CompactObservation(eqx.Module):
         return CELL[name].read(self.grid)
 
 
-def compact_observation(position: game.Position, *, is_rare: bool = False) -> CompactObservation:
+def compact_observation(position: Position, *, is_rare: bool = False) -> CompactObservation:
     """The compact observation of one position.
 
     `is_rare` says whether only a few games of a batch need it. Both values give the same
@@ -88,8 +102,8 @@ def compact_observation(position: game.Position, *, is_rare: bool = False) -> Co
     """
     player, board = position.player, position.board
     numbers = {
-        Number.ROW: game.row_of(player.cell),
-        Number.COL: game.col_of(player.cell),
+        Number.ROW: row_of(player.cell),
+        Number.COL: col_of(player.cell),
         Number.HP: player.hp,
         Number.CREDITS: player.credits,
         Number.ENERGY: player.energy,
@@ -108,12 +122,12 @@ def compact_observation(position: game.Position, *, is_rare: bool = False) -> Co
     )
 
 
-def _board(board: game.Board) -> UInt32[Array, "36"]:
+def _board(board: Board) -> UInt32[Array, "36"]:
     """The words of the cells without enemies and transmissions."""
     content = board.content
-    block = game.is_block(content)
-    hidden = (content == game.Content.HIDDEN_DATA) | (content == game.Content.HIDDEN_PROGRAM)
-    sight = jnp.where(content >= game.Content.HIDDEN_PROGRAM, content - 1, content)
+    block = is_block(content)
+    hidden = (content == Content.HIDDEN_DATA) | (content == Content.HIDDEN_PROGRAM)
+    sight = jnp.where(content >= Content.HIDDEN_PROGRAM, content - 1, content)
     covered = block & ~board.siphoned
     seen = board.replace(content=sight)
     seen = seen.replace(hidden, value=0, spawn_count=0)
@@ -121,21 +135,21 @@ def _board(board: game.Board) -> UInt32[Array, "36"]:
     return seen.replace(~block, value=0, siphoned=0).words
 
 
-Things = tuple[game.Enemies, game.Transmissions, Int32[Array, ""], Bool[Array, ""]]
+Things = tuple[Enemies, Transmissions, Int32[Array, ""], Bool[Array, ""]]
 
 _FEW = 6
 """Number of slots that are read in every game. Most games never fill more."""
 
 
-def _things(position: game.Position, *, is_rare: bool) -> UInt32[Array, "36"]:
+def _things(position: Position, *, is_rare: bool) -> UInt32[Array, "36"]:
     """The fields of the visible enemies and transmissions."""
     enemies, transmissions = position.enemies, position.transmissions
     given = (enemies, transmissions, position.player.cell, position.show_activated)
 
     def look(some: int | None, given: Things) -> UInt32[Array, "36"]:
         enemies, transmissions, player_cell, show = given
-        return _enemies(game.Enemies(enemies.words[:some]), player_cell, show) | _transmissions(
-            game.Transmissions(transmissions.words[:some]), show
+        return _enemies(Enemies(enemies.words[:some]), player_cell, show) | _transmissions(
+            Transmissions(transmissions.words[:some]), show
         )
 
     if is_rare or is_dense():
@@ -147,28 +161,28 @@ def _things(position: game.Position, *, is_rare: bool) -> UInt32[Array, "36"]:
 
 
 def _enemies(
-    enemies: game.Enemies, player_cell: Int32[Array, ""], show: Bool[Array, ""]
+    enemies: Enemies, player_cell: Int32[Array, ""], show: Bool[Array, ""]
 ) -> UInt32[Array, "36"]:
     """The fields of the visible enemies, and of the last-known cells of hidden cryptogs."""
-    row, column = game.row_and_column(player_cell)
+    row, column = row_and_column(player_cell)
     in_sight = row | column
-    first = game.Enemies(_first_by_cell(enemies))
-    hidden = first.present & (first.type == game.EnemyType.CRYPTOG) & ~(in_sight.to_array() | show)
+    first = Enemies(_first_by_cell(enemies))
+    hidden = first.present & (first.type == EnemyType.CRYPTOG) & ~(in_sight.to_array() | show)
     look = (
         CELL["enemy"].placed(first.type + 1)
         | CELL["enemy_hp"].placed(first.hp)
         | CELL["enemy_stunned"].placed(first.stunned)
         | CELL["enemy_from_siphon"].placed(first.spawned_from_siphon)
     )
-    hints = game.CellSet.of_cells(first.last_known, hidden)
+    hints = CellSet.of_cells(first.last_known, hidden)
     shown = jnp.where(first.present & ~hidden, look, jnp.uint32(0))
     return shown | CELL["last_known"].placed(hints.to_array())
 
 
-def _transmissions(transmissions: game.Transmissions, show: Bool[Array, ""]) -> UInt32[Array, "36"]:
+def _transmissions(transmissions: Transmissions, show: Bool[Array, ""]) -> UInt32[Array, "36"]:
     """The fields of the transmissions; with their types while SHOW is active."""
     turns = jnp.minimum(transmissions.turns_remaining, CELL["transmission"].largest)
-    first = game.Transmissions(_first_by_cell(transmissions.replace(turns_remaining=turns)))
+    first = Transmissions(_first_by_cell(transmissions.replace(turns_remaining=turns)))
     kind = jnp.where(show, first.type + 1, 0)
     look = CELL["transmission"].placed(first.turns_remaining)
     look = look | CELL["transmission_type"].placed(kind)
@@ -179,14 +193,14 @@ _RECORD = 24
 """The bits that the word of an enemy, or of a transmission that is soon due, takes at most."""
 
 
-def _first_by_cell(slots: game.Slots) -> UInt32[Array, "36"]:
+def _first_by_cell(slots: Slots) -> UInt32[Array, "36"]:
     """The word of the first present slot of each cell; 0 for a cell without one."""
-    cells = np.arange(game.NUM_CELLS, dtype=np.int32)
+    cells = np.arange(NUM_CELLS, dtype=np.int32)
     words = jnp.where(slots.present, slots.words, jnp.uint32(0))
     if slots.size <= _FEW and not is_dense():
         # A few slots are faster one by one: their axis is too short for vector instructions.
         cell = jnp.where(slots.present, slots.cell, -1)
-        found = jnp.zeros(game.NUM_CELLS, jnp.uint32)
+        found = jnp.zeros(NUM_CELLS, jnp.uint32)
         for slot in reversed(range(slots.size)):  # the first one writes last
             found = jnp.where(cells == cell[slot], words[slot], found)
         return found

@@ -15,8 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, Key, PyTree, Shaped, UInt32
 
-from hackmatrix_rl import game
 from hackmatrix_rl.env._observation import CELL, Number, Sight
+from hackmatrix_rl.game import (
+    FIRST_PROGRAM,
+    NUM_ACTIONS,
+    NUM_CELLS,
+    NUM_DIRECTIONS,
+    SIZE,
+    STEPS,
+    Program,
+)
 
 
 class Changed(eqx.Module):
@@ -64,26 +72,26 @@ class SeenBoard(Protocol):
 
 def _cells() -> np.ndarray:
     """By symmetry and cell, the cell that it becomes."""
-    rows, cols = np.divmod(np.arange(game.NUM_CELLS), game.SIZE)
+    rows, cols = np.divmod(np.arange(NUM_CELLS), SIZE)
     turned = []
     for symmetry in range(NUM_SYMMETRIES):
         row, col = rows, cols
         for _ in range(symmetry % 4):
-            row, col = col, game.SIZE - 1 - row
+            row, col = col, SIZE - 1 - row
         if symmetry >= 4:
-            col = game.SIZE - 1 - col
-        turned.append(row * game.SIZE + col)
+            col = SIZE - 1 - col
+        turned.append(row * SIZE + col)
     return np.stack(turned).astype(np.int32)
 
 
 def _actions() -> np.ndarray:
     """By symmetry and action, the action that it becomes."""
-    inside = game.SIZE + 1  # a cell with four neighbours
-    actions = np.tile(np.arange(game.NUM_ACTIONS, dtype=np.int32), (NUM_SYMMETRIES, 1))
-    row, col = game.FIRST_PROGRAM + game.Program.ROW, game.FIRST_PROGRAM + game.Program.COL
+    inside = SIZE + 1  # a cell with four neighbours
+    actions = np.tile(np.arange(NUM_ACTIONS, dtype=np.int32), (NUM_SYMMETRIES, 1))
+    row, col = FIRST_PROGRAM + Program.ROW, FIRST_PROGRAM + Program.COL
     for symmetry, cells in enumerate(TURNED_CELL):
-        steps = [int(cells[inside + step] - cells[inside]) for step in game.STEPS]
-        actions[symmetry, : game.NUM_DIRECTIONS] = [game.STEPS.index(step) for step in steps]
+        steps = [int(cells[inside + step] - cells[inside]) for step in STEPS]
+        actions[symmetry, :NUM_DIRECTIONS] = [STEPS.index(step) for step in steps]
         if _EXCHANGES[symmetry]:
             actions[symmetry, [row, col]] = [col, row]
     return actions
@@ -144,9 +152,9 @@ def _is_board(part: Any) -> bool:
 def _turned(board: Any, symmetry: Int32[Array, ""]) -> Any:
     numbers, programs = board.numbers, board.programs
     exchanges = jnp.asarray(_EXCHANGES)[symmetry]
-    cell = numbers[Number.ROW] * game.SIZE + numbers[Number.COL]
+    cell = numbers[Number.ROW] * SIZE + numbers[Number.COL]
     cell = jnp.asarray(TURNED_CELL)[symmetry, cell]
-    numbers = numbers.at[Number.ROW].set(cell // game.SIZE).at[Number.COL].set(cell % game.SIZE)
+    numbers = numbers.at[Number.ROW].set(cell // SIZE).at[Number.COL].set(cell % SIZE)
     grid = board.grid[jnp.asarray(_CELL_FROM)[symmetry]]
     return replace(
         board,
@@ -159,15 +167,15 @@ def _turned(board: Any, symmetry: Int32[Array, ""]) -> Any:
 def _exchanged_bits(programs: UInt32[Array, ""]) -> UInt32[Array, ""]:
     """The owned programs with ROW as COL, and COL as ROW."""
     one = jnp.uint32(1)
-    differ = ((programs >> game.Program.ROW) ^ (programs >> game.Program.COL)) & one
-    return programs ^ (differ << game.Program.ROW) ^ (differ << game.Program.COL)
+    differ = ((programs >> Program.ROW) ^ (programs >> Program.COL)) & one
+    return programs ^ (differ << Program.ROW) ^ (differ << Program.COL)
 
 
 def _exchanged_blocks(grid: UInt32[Array, "36"]) -> UInt32[Array, "36"]:
     """The cells with program blocks of ROW as COL, and of COL as ROW."""
     value = CELL["value"].read(grid)
     is_program = CELL["content"].read(grid) == Sight.PROGRAM
-    concerned = is_program & ((value == game.Program.ROW) | (value == game.Program.COL))
-    other = CELL["value"].placed(game.Program.ROW + game.Program.COL - value)
+    concerned = is_program & ((value == Program.ROW) | (value == Program.COL))
+    other = CELL["value"].placed(Program.ROW + Program.COL - value)
     rest = grid & ~jnp.uint32(CELL["value"].mask)
     return jnp.where(concerned, rest | other, grid)

@@ -8,10 +8,30 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl import game
 from hackmatrix_rl.batching import BitField, bits_of, computed_once, fields, union
 from hackmatrix_rl.env._encoding import action_cells, affordable
 from hackmatrix_rl.env._tactical_observation import Memory, TacticalObservation, seen_position
+from hackmatrix_rl.game import (
+    ENEMY_SPEED,
+    NUM_CELLS,
+    NUM_ENEMY_TYPES,
+    NUM_PROGRAMS,
+    SIZE,
+    SPECS,
+    CellSet,
+    Content,
+    EnemyType,
+    Position,
+    Program,
+    View,
+    Yields,
+    crosses,
+    distances,
+    line_of_sight,
+    rays,
+    siphon_yields,
+    yields_of,
+)
 
 Words = tuple[Array, Array]
 
@@ -40,7 +60,7 @@ TARGET = fields(kind=3, hp=2, stunned=1, distance=4)
 """What an attack hits, in one word. The kind is 0 without a target, 1 + type of a visible enemy, or
 that of a transmission."""
 
-TRANSMISSION = game.NUM_ENEMY_TYPES + 1
+TRANSMISSION = NUM_ENEMY_TYPES + 1
 
 
 def with_knowledge(observation: TacticalObservation) -> TacticalObservation:
@@ -71,9 +91,9 @@ class Knowledge(eqx.Module):
     def of(observation: TacticalObservation) -> "Knowledge":
         """All of it."""
         position = seen_position(observation)
-        steps = _steps_to(game.CellSet.of(position.player.cell), position)
+        steps = _steps_to(CellSet.of(position.player.cell), position)
         turns = _turns_to_contact(position, steps)
-        taken = game.siphon_yields(game.yields_of(position.board))
+        taken = siphon_yields(yields_of(position.board))
         new = taken.programs & ~position.programs
         cells = _ways(position, steps, turns), _siphons(position, taken, new)
         return Knowledge(
@@ -88,13 +108,13 @@ class Knowledge(eqx.Module):
 
     def programs(self) -> list[Bool[Array, " num_programs"]]:
         """Whether each program would be usable, is usable, and is taken by a siphon from here."""
-        owned = bits_of(self.owned, game.NUM_PROGRAMS)
-        return [self.ready, self.ready & owned, bits_of(self.to_take, game.NUM_PROGRAMS)]
+        owned = bits_of(self.owned, NUM_PROGRAMS)
+        return [self.ready, self.ready & owned, bits_of(self.to_take, NUM_PROGRAMS)]
 
 
-def _steps_to(start: game.CellSet, position: game.Position) -> Int32[Array, "36"]:
+def _steps_to(start: CellSet, position: Position) -> Int32[Array, "36"]:
     """Steps around blocks between `start` and each cell."""
-    return jnp.minimum(game.distances(start, ~position.board.blocks), _FAR)
+    return jnp.minimum(distances(start, ~position.board.blocks), _FAR)
 
 
 def _word(table: Mapping[str, BitField], **planes: Array) -> UInt32[Array, "36"]:
@@ -107,60 +127,56 @@ def _word(table: Mapping[str, BitField], **planes: Array) -> UInt32[Array, "36"]
 
 
 def _ways(
-    position: game.Position, steps: Int32[Array, "36"], turns: Int32[Array, "36"]
+    position: Position, steps: Int32[Array, "36"], turns: Int32[Array, "36"]
 ) -> UInt32[Array, "36"]:
     """The planes up to `virus_near`."""
     content, enemies, blocks = position.board.content, position.enemies, position.board.blocks
     stops = blocks | enemies.cells | position.transmissions.cells
     able = enemies.present & ~enemies.stunned
-    viruses = game.CellSet.from_array(able & (enemies.type == game.EnemyType.VIRUS))
+    viruses = CellSet.from_array(able & (enemies.type == EnemyType.VIRUS))
     reached = viruses.neighbours() - (blocks | enemies.cells)
     return _word(
         WAYS,
         distance=steps,
-        exit_distance=_steps_to(game.CellSet.from_array(content == game.Content.EXIT), position),
-        pickup_distance=_steps_to(
-            game.CellSet.from_array(content == game.Content.PICKUP), position
-        ),
-        line_of_fire=game.line_of_sight(position.player.cell, stops).to_array(),
+        exit_distance=_steps_to(CellSet.from_array(content == Content.EXIT), position),
+        pickup_distance=_steps_to(CellSet.from_array(content == Content.PICKUP), position),
+        line_of_fire=line_of_sight(position.player.cell, stops).to_array(),
         contact=jnp.where(enemies.present, turns, 0),
-        beside=jnp.sum(game.crosses(able.astype(jnp.int32))[1:], axis=0, dtype=jnp.int32),
+        beside=jnp.sum(crosses(able.astype(jnp.int32))[1:], axis=0, dtype=jnp.int32),
         virus_near=reached.neighbours().to_array(),
     )
 
 
-_CELLS = np.arange(game.NUM_CELLS)
-_ROWS, _COLS = _CELLS // game.SIZE, _CELLS % game.SIZE
+_CELLS = np.arange(NUM_CELLS)
+_ROWS, _COLS = _CELLS // SIZE, _CELLS % SIZE
 
 
 def _straight(cell: Int32[Array, ""]) -> Int32[Array, "36"]:
     """Steps between a cell and each other, blocks or not."""
-    return jnp.abs(_ROWS - cell // game.SIZE) + jnp.abs(_COLS - cell % game.SIZE)
+    return jnp.abs(_ROWS - cell // SIZE) + jnp.abs(_COLS - cell % SIZE)
 
 
-def _turns_to_contact(position: game.Position, steps: Int32[Array, "36"]) -> Int32[Array, "36"]:
+def _turns_to_contact(position: Position, steps: Int32[Array, "36"]) -> Int32[Array, "36"]:
     """Enemy turns until an enemy on each cell attacks, if nothing but blocks is in its way."""
     # Enemy number N stands on cell N: `seen_position`.
     straight, enemies = _straight(position.player.cell), position.enemies
     # An enemy that was pushed onto a block steps off it; no path around blocks leads there.
-    direct = (enemies.type == game.EnemyType.GLITCH) | position.board.blocks.to_array()
+    direct = (enemies.type == EnemyType.GLITCH) | position.board.blocks.to_array()
     away = jnp.where(direct, straight, steps)
-    speed = game.ENEMY_SPEED[game.EnemyType.VIRUS]
+    speed = ENEMY_SPEED[EnemyType.VIRUS]
     faster = lax.div(away + (speed - 1), np.int32(speed))
-    turns = jnp.where(enemies.type == game.EnemyType.VIRUS, faster, away)
+    turns = jnp.where(enemies.type == EnemyType.VIRUS, faster, away)
     return jnp.maximum(turns, 1) + enemies.stunned.astype(jnp.int32)
 
 
-def _contacts(position: game.Position, turns: Int32[Array, "36"]) -> UInt32[Array, ""]:
+def _contacts(position: Position, turns: Int32[Array, "36"]) -> UInt32[Array, ""]:
     """The numbers of enemies by their turns to contact, soonest first."""
     bounds = np.array(_CONTACTS, np.int32)
     later = jnp.sum(turns[:, None] > bounds[None], axis=1, dtype=jnp.uint32)
     return jnp.sum(position.enemies.present.astype(jnp.uint32) << (8 * later), dtype=jnp.uint32)
 
 
-def _siphons(
-    position: game.Position, taken: game.Yields, new: UInt32[Array, "36"]
-) -> UInt32[Array, "36"]:
+def _siphons(position: Position, taken: Yields, new: UInt32[Array, "36"]) -> UInt32[Array, "36"]:
     """The planes from `points` on; 0 on blocks, where nobody siphons."""
     word = _word(
         SIPHONS,
@@ -170,9 +186,9 @@ def _siphons(
         energy=taken.energy,
         spawns=taken.spawns,
         questions=taken.questions,
-        undo=(new >> game.Program.UNDO) & 1,
+        undo=(new >> Program.UNDO) & 1,
     )
-    here = game.CellSet.of(position.player.cell)
+    here = CellSet.of(position.player.cell)
     standing = (~position.board.blocks | here).to_array()
     return jnp.where(standing, word, jnp.uint32(0))
 
@@ -187,7 +203,7 @@ def _around(observation: TacticalObservation, words: Words) -> Words:
     return first, second
 
 
-def _lines(position: game.Position) -> UInt32[Array, "4"]:
+def _lines(position: Position) -> UInt32[Array, "4"]:
     """What the player attacks in each direction, as words."""
     enemies, coming = position.enemies, position.transmissions.present
     words = _word(
@@ -198,7 +214,7 @@ def _lines(position: game.Position) -> UInt32[Array, "4"]:
         distance=_straight(position.player.cell),
     )
     targets = enemies.cells | position.transmissions.cells
-    up, down, left, right = game.rays(position.player.cell, position.board.blocks | targets)
+    up, down, left, right = rays(position.player.cell, position.board.blocks | targets)
     # Each sum makes two directions: a word takes half of 32 bits, and no cell is in both.
     pairs = [
         jnp.where((line & targets).to_array(), words, 0)
@@ -209,11 +225,9 @@ def _lines(position: game.Position) -> UInt32[Array, "4"]:
     return ((sums[:, None] >> np.array([[0, 16]], np.uint32)) & 0xFFFF).ravel()
 
 
-def _ready(
-    observation: TacticalObservation, position: game.Position
-) -> Bool[Array, " num_programs"]:
+def _ready(observation: TacticalObservation, position: Position) -> Bool[Array, " num_programs"]:
     """Whether each program would be usable if the player owned it, as far as the player sees."""
-    view = game.View.of(position, can_undo=observation.memory[Memory.SNAPSHOTS] > 0)
+    view = View.of(position, can_undo=observation.memory[Memory.SNAPSHOTS] > 0)
     # Not the bits of one word, as in the rules: XLA would compute all of them for each bit.
-    met = jnp.stack([game.SPECS[program].usable(view) for program in game.Program])
+    met = jnp.stack([SPECS[program].usable(view) for program in Program])
     return met & affordable(observation)

@@ -10,13 +10,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, PyTree
 
-from hackmatrix_rl import game
 from hackmatrix_rl.env._observation import (
     CELL,
     CompactObservation,
     Number,
     Sight,
     compact_observation,
+)
+from hackmatrix_rl.game import (
+    NUM_CELLS,
+    SIZE,
+    Board,
+    CellSet,
+    Enemies,
+    History,
+    Player,
+    Position,
+    Program,
+    Transmissions,
+    recall,
 )
 
 MOST_SNAPSHOTS = 15
@@ -53,31 +65,26 @@ class TacticalObservation(CompactObservation):
     known: PyTree[Array] = None
 
 
-def recollection(history: game.History) -> Int32[Array, "7"]:
+def recollection(history: History) -> Int32[Array, "7"]:
     """The numbers of `Memory` up to `SNAPSHOTS`, for one game."""
     numbers: list[Array] = []
     for back in (0, 1):
-        past = game.recall(history, back=back)
-        owns_undo = ((past.programs >> game.Program.UNDO) & 1).astype(jnp.int32)
+        past = recall(history, back=back)
+        owns_undo = ((past.programs >> Program.UNDO) & 1).astype(jnp.int32)
         numbers += [past.player.hp, past.player.credits, owns_undo]
     return jnp.stack([*numbers, jnp.minimum(history.count, MOST_SNAPSHOTS)])
 
 
-def supposed_recollection(
-    position: game.Position, *, rewind_across_stages: bool
-) -> Int32[Array, "7"]:
+def supposed_recollection(position: Position, *, rewind_across_stages: bool) -> Int32[Array, "7"]:
     """`recollection` where no history is known: both newest snapshots show what the player has."""
-    player, owned = (
-        position.player,
-        ((position.programs >> game.Program.UNDO) & 1).astype(jnp.int32),
-    )
+    player, owned = position.player, ((position.programs >> Program.UNDO) & 1).astype(jnp.int32)
     past = [player.hp, player.credits, owned]
     some = jnp.stack([*past, *past, jnp.int32(2)])
     return some if rewind_across_stages else jnp.where(position.turn == 0, 0, some)
 
 
 def tactical_observation(
-    position: game.Position, recalled: Int32[Array, "7"], *, is_rare: bool = False
+    position: Position, recalled: Int32[Array, "7"], *, is_rare: bool = False
 ) -> TacticalObservation:
     """The tactical observation of one position."""
     seen = compact_observation(position, is_rare=is_rare)
@@ -96,10 +103,10 @@ def tactical_observation(
     )
 
 
-_BOARD = np.uint32(sum(field.mask for field in game.Board.FIELDS.values()))
+_BOARD = np.uint32(sum(field.mask for field in Board.FIELDS.values()))
 
 
-def seen_position(seen: TacticalObservation) -> game.Position:
+def seen_position(seen: TacticalObservation) -> Position:
     """The position that one observation shows.
 
     What a player does not see is missing or a guess: hidden cryptogs, and all but the first enemy
@@ -109,8 +116,8 @@ def seen_position(seen: TacticalObservation) -> game.Position:
     """
     number = dict(zip(Number, seen.numbers, strict=True))
     memory = dict(zip(Memory, seen.memory, strict=True))
-    player = game.Player(
-        cell=number[Number.ROW] * game.SIZE + number[Number.COL],
+    player = Player(
+        cell=number[Number.ROW] * SIZE + number[Number.COL],
         hp=number[Number.HP],
         credits=number[Number.CREDITS],
         energy=number[Number.ENERGY],
@@ -119,7 +126,7 @@ def seen_position(seen: TacticalObservation) -> game.Position:
         attack_damage=number[Number.ATTACK_DAMAGE],
     )
     exit_cell = jnp.argmax(seen.plane("content") == Sight.EXIT).astype(jnp.int32)
-    return game.Position(
+    return Position(
         player=player,
         board=_board(seen),
         enemies=_enemies(seen),
@@ -139,25 +146,25 @@ def seen_position(seen: TacticalObservation) -> game.Position:
     )
 
 
-def _board(seen: TacticalObservation) -> game.Board:
+def _board(seen: TacticalObservation) -> Board:
     sight = seen.plane("content")
     # A `Sight` has one number for both kinds of question block, a `Content` two.
     content = jnp.where(sight > Sight.QUESTION, sight + 1, sight)
-    board = game.Board(seen.grid & _BOARD)
+    board = Board(seen.grid & _BOARD)
     # The screen marks only blocks as siphoned. But each siphon reached the cross of its center.
-    centers = game.CellSet.from_array(board.siphon_center)
+    centers = CellSet.from_array(board.siphon_center)
     siphoned = board.siphoned | (centers | centers.neighbours()).to_array()
     board = board.replace(content=content, siphoned=siphoned)
     return board.replace(sight == Sight.QUESTION, spawn_count=1)
 
 
-_CELLS = np.arange(game.NUM_CELLS, dtype=np.int32)
+_CELLS = np.arange(NUM_CELLS, dtype=np.int32)
 
 
-def _enemies(seen: TacticalObservation) -> game.Enemies:
+def _enemies(seen: TacticalObservation) -> Enemies:
     kind = seen.plane("enemy")
     present = kind > 0
-    return game.Enemies.of(
+    return Enemies.of(
         type=jnp.where(present, kind - 1, 0),
         cell=_CELLS,
         hp=seen.plane("enemy_hp"),
@@ -168,8 +175,8 @@ def _enemies(seen: TacticalObservation) -> game.Enemies:
     )
 
 
-def _transmissions(seen: TacticalObservation) -> game.Transmissions:
+def _transmissions(seen: TacticalObservation) -> Transmissions:
     turns, kind = CELL["transmission"].read(seen.grid), seen.plane("transmission_type")
-    return game.Transmissions.of(
+    return Transmissions.of(
         type=jnp.maximum(kind - 1, 0), cell=_CELLS, turns_remaining=turns, present=turns > 0
     )

@@ -10,8 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
-from hackmatrix_rl import env
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import (
+    Environment,
+    EpisodeStatistics,
+    Timestep,
+    env_keys,
+    start_key,
+    step_keys,
+)
 from hackmatrix_rl.evaluation._player import Agent, acting, read_by
 
 MOST_STEPS = 256
@@ -24,22 +31,22 @@ class Play(eqx.Module):
     """The environments of one player after another, each until its first episode ends."""
 
     state: PyTree[Array]
-    timestep: env.Timestep
+    timestep: Timestep
     carries: tuple[PyTree[Array], ...]
-    totals: env.EpisodeStatistics
+    totals: EpisodeStatistics
     done: Bool[Array, " all_envs"]
     step: Int32[Array, ""]
 
 
 def play_episodes(
     players: tuple[Agent, ...],
-    environment: env.Environment,
+    environment: Environment,
     keys: Key[Array, " num_envs"],
     *,
     max_steps: int,
     record: bool,
     on_progress: Callable[[np.ndarray], None],
-) -> tuple[env.EpisodeStatistics, np.ndarray, np.ndarray | None]:
+) -> tuple[EpisodeStatistics, np.ndarray, np.ndarray | None]:
     """Plays each environment's first episode with each player.
 
     The compiled loop is left every now and then, to tell `on_progress` which episodes have ended,
@@ -67,7 +74,7 @@ def play_episodes(
         if until:
             most = _paced(most, time.perf_counter() - began)
         until = min(step + most, max_steps)
-    totals: env.EpisodeStatistics = jax.tree.map(
+    totals: EpisodeStatistics = jax.tree.map(
         lambda leaf: np.asarray(leaf).reshape(shape), play.totals
     )
     return totals, done, np.concatenate(recorded).reshape(-1, *shape) if record else None
@@ -82,11 +89,11 @@ def _paced(steps: int, seconds: float) -> int:
 
 @eqx.filter_jit
 def _begin(
-    players: tuple[Agent, ...], environment: env.Environment, keys: Key[Array, " num_envs"]
+    players: tuple[Agent, ...], environment: Environment, keys: Key[Array, " num_envs"]
 ) -> Play:
     num_envs = keys.shape[0]
     all_keys = jnp.tile(keys, len(players))
-    state, timestep = environment.reset(jax.vmap(env.start_key)(all_keys))
+    state, timestep = environment.reset(jax.vmap(start_key)(all_keys))
     return Play(
         state=state,
         timestep=timestep,
@@ -100,7 +107,7 @@ def _begin(
 @eqx.filter_jit
 def _advance(
     players: tuple[Agent, ...],
-    environment: env.Environment,
+    environment: Environment,
     keys: Key[Array, " num_envs"],
     play: Play,
     until: Int32[Array, ""],
@@ -133,7 +140,7 @@ def _advance(
 
     def step(carry: tuple[Play, Array | None]) -> tuple[Play, Array | None]:
         play, recorded = carry
-        act_keys, play_keys = jax.vmap(env.step_keys, in_axes=(0, None))(all_keys, play.step)
+        act_keys, play_keys = jax.vmap(step_keys, in_axes=(0, None))(all_keys, play.step)
         actions, carries = act(play, act_keys)
         if recorded is not None:
             recorded = recorded.at[play.step - first].set(actions)
@@ -173,15 +180,15 @@ class Step:
 
 def play_steps(
     player: Agent,
-    environment: env.Environment,
+    environment: Environment,
     key: Key[Array, ""],
     *,
     game: int = 0,
     max_steps: int = 20_000,
 ) -> Iterator[Step]:
     """Plays the game with this number that `evaluate` plays with this key; yields each step."""
-    keys = env.env_keys(key, 1, first=game)
-    state, timestep = environment.reset(jax.vmap(env.start_key)(keys))
+    keys = env_keys(key, 1, first=game)
+    state, timestep = environment.reset(jax.vmap(start_key)(keys))
     carry = jax.tree.map(lambda leaf: leaf[None], player.initial_carry())
     for number in range(max_steps):
         before = state
@@ -191,7 +198,7 @@ def play_steps(
             state,
             timestep,
             carry,
-            jax.vmap(env.step_keys, (0, None))(keys, number),
+            jax.vmap(step_keys, (0, None))(keys, number),
         )
         ends = {"terminated": timestep.terminated, "truncated": timestep.truncated}
         end = next((name for name, flag in ends.items() if bool(flag[0])), "")
@@ -203,12 +210,12 @@ def play_steps(
 @eqx.filter_jit
 def _step(
     player: Agent,
-    environment: env.Environment,
+    environment: Environment,
     state: PyTree[Array],
-    timestep: env.Timestep,
+    timestep: Timestep,
     carry: PyTree[Array],
     keys: tuple[Key[Array, " one"], Key[Array, " one"]],
-) -> tuple[PyTree[Array], env.Timestep, PyTree[Array], Int32[Array, " one"]]:
+) -> tuple[PyTree[Array], Timestep, PyTree[Array], Int32[Array, " one"]]:
     """One step of a batch of one game."""
     read = read_by(player, timestep.observation, lambda: state.games)
     action, carry = jax.vmap(acting(player))(read, timestep.mask, carry, keys[0])

@@ -11,11 +11,19 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from hackmatrix_rl import evaluation
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import (
+    Estimate,
+    Judgement,
+    OnProgress,
+    evaluate_all,
+    interquartile_mean,
+    judge,
+    policy_divergence,
+)
 from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.system import describe_device, peak_memory
 from hackmatrix_rl.training import Trainer
@@ -73,9 +81,9 @@ class Measured:
         return [float(values.mean()) for values in self.returns]
 
     @property
-    def interquartile(self) -> evaluation.Estimate:
+    def interquartile(self) -> Estimate:
         """The interquartile mean of the returns, over seeds."""
-        return evaluation.interquartile_mean(np.reshape(self.return_by_seed, (-1, 1)))
+        return interquartile_mean(np.reshape(self.return_by_seed, (-1, 1)))
 
     @property
     def speed(self) -> float:
@@ -94,7 +102,7 @@ class Comparison:
 
     names: tuple[str, str]
     measured: tuple[Measured, Measured]
-    judgement: evaluation.Judgement
+    judgement: Judgement
     divergence: tuple[float, ...]
     divergence_of_seeds: tuple[float, ...]
     peak_bytes: int
@@ -152,7 +160,7 @@ def compare(
     episodes: int,
     tolerance: float = 0.03,
     note: Callable[[str], None] = lambda message: None,
-    on_progress: evaluation.OnProgress = lambda finished, whole: None,
+    on_progress: OnProgress = lambda finished, whole: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Comparison:
     """Trains two contenders side by side, plays with their policies, and gives a verdict.
@@ -186,7 +194,7 @@ def compare(
         note(f"training with seed {seed} ({number + 1} of {len(seeds)}) ...")
         _train(contenders, measured, seed, number % 2, note, on_progress, clock)
         note(f"playing {episodes:,} games with each policy ...")
-        found = evaluation.evaluate_all(
+        found = evaluate_all(
             {str(place): each.policies[-1] for place, each in enumerate(measured)},
             baseline.environment,
             episodes=episodes,
@@ -200,7 +208,7 @@ def compare(
     return Comparison(
         names=(baseline.name, candidate.name),
         measured=(one, other),
-        judgement=evaluation.judge(one.returns, other.returns, tolerance=tolerance),
+        judgement=judge(one.returns, other.returns, tolerance=tolerance),
         divergence=_divergences(baseline, one.policies, other.policies, seeds),
         divergence_of_seeds=_divergences(baseline, one.policies[:-1], one.policies[1:], seeds[:-1]),
         peak_bytes=peak_memory(),
@@ -221,7 +229,7 @@ def _train(
     seed: int,
     first: int,
     note: Callable[[str], None],
-    on_progress: evaluation.OnProgress,
+    on_progress: OnProgress,
     clock: Callable[[], float],
 ) -> None:
     """Trains each to its end, one dispatch of each in turn, starting with `first`."""
@@ -254,6 +262,6 @@ def _divergences(
     seeds: Sequence[int],
 ) -> tuple[float, ...]:
     return tuple(
-        evaluation.policy_divergence(policy, other, baseline.environment, key=jax.random.key(seed))
+        policy_divergence(policy, other, baseline.environment, key=jax.random.key(seed))
         for policy, other, seed in zip(policies, others, seeds, strict=True)
     )

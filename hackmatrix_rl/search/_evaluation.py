@@ -11,8 +11,30 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
-from hackmatrix_rl import game
 from hackmatrix_rl.batching import bits_of
+from hackmatrix_rl.game import (
+    ENEMY_SPEED,
+    LAST_STAGE,
+    NUM_CELLS,
+    NUM_ENEMY_TYPES,
+    NUM_PROGRAMS,
+    UNREACHED,
+    CellSet,
+    Content,
+    Enemies,
+    EnemyType,
+    Event,
+    GameConfig,
+    Position,
+    Program,
+    by_type,
+    crosses,
+    distance,
+    distances,
+    is_block,
+    line_of_sight,
+    yields_of,
+)
 from hackmatrix_rl.search._weights import EvaluationWeights, WinWeights
 
 WON, DEAD = 1e6, -1000.0
@@ -27,7 +49,7 @@ _NEVER = 6
 Value = Float32[Array, ""]
 
 
-def evaluate(config: game.GameConfig, position: game.Position, weights: EvaluationWeights) -> Value:
+def evaluate(config: GameConfig, position: Position, weights: EvaluationWeights) -> Value:
     """The heuristic value of a position in the middle of a stage; use `jax.vmap` for a batch."""
     where = Where.of(position)
     worth = _possessions(position, weights) + _dangers(position, where, weights)
@@ -40,7 +62,7 @@ def evaluate(config: game.GameConfig, position: game.Position, weights: Evaluati
 
 
 def evaluate_next_stage(
-    config: game.GameConfig, position: game.Position, weights: EvaluationWeights
+    config: GameConfig, position: Position, weights: EvaluationWeights
 ) -> Value:
     """The heuristic value of a position that has just completed a stage."""
     along = _real(position.enemies.count + position.transmissions.count)
@@ -51,7 +73,7 @@ def evaluate_next_stage(
 
 
 def evaluate_result(
-    config: game.GameConfig, position: game.Position, event: game.Event, weights: EvaluationWeights
+    config: GameConfig, position: Position, event: Event, weights: EvaluationWeights
 ) -> Value:
     """The heuristic value of a position after an action, without the set-up of a next stage."""
     pending = _real(position.pending_siphon_transmissions)
@@ -60,14 +82,14 @@ def evaluate_result(
     return jnp.where(event.won, WON, worth)
 
 
-def owns(position: game.Position, program: game.Program) -> Bool[Array, ""]:
+def owns(position: Position, program: Program) -> Bool[Array, ""]:
     """Whether the player owns a program."""
     return (position.programs & np.uint32(1 << program)) != 0
 
 
-def walks_by_undo(config: game.GameConfig, position: game.Position) -> Bool[Array, ""]:
+def walks_by_undo(config: GameConfig, position: Position) -> Bool[Array, ""]:
     """Whether UNDO can bring the player through all stages: owned, paid for, across stages."""
-    ready = owns(position, game.Program.UNDO) & (position.player.credits >= 1)
+    ready = owns(position, Program.UNDO) & (position.player.credits >= 1)
     return ready & config.rewind_across_stages
 
 
@@ -77,31 +99,29 @@ class Where(eqx.Module):
     #: From the player to each cell around blocks; on a block, to where it is entered.
     steps: Int32[Array, "36"]
     to_exit: Int32[Array, ""]  #: Steps to the exit; `NO_EXIT` if none leads there.
-    fire: game.CellSet  #: The cells in the line of fire.
+    fire: CellSet  #: The cells in the line of fire.
 
     @staticmethod
-    def of(position: game.Position) -> "Where":
+    def of(position: Position) -> "Where":
         """The distances in a position."""
-        here, blocks = game.CellSet.of(position.player.cell), position.board.blocks
-        steps = game.distances(here, ~game.CellSet.empty(), barrier=blocks)
-        to_exit = jnp.min(
-            jnp.where(position.board.content == game.Content.EXIT, steps, game.UNREACHED)
-        )
+        here, blocks = CellSet.of(position.player.cell), position.board.blocks
+        steps = distances(here, ~CellSet.empty(), barrier=blocks)
+        to_exit = jnp.min(jnp.where(position.board.content == Content.EXIT, steps, UNREACHED))
         return Where(
             steps=steps,
-            to_exit=jnp.where(to_exit == game.UNREACHED, NO_EXIT, to_exit),
-            fire=game.line_of_sight(position.player.cell, blocks | position.enemies.cells),
+            to_exit=jnp.where(to_exit == UNREACHED, NO_EXIT, to_exit),
+            fire=line_of_sight(position.player.cell, blocks | position.enemies.cells),
         )
 
 
-def _possessions(position: game.Position, weights: EvaluationWeights) -> Value:
+def _possessions(position: Position, weights: EvaluationWeights) -> Value:
     """The terms of the player alone, and of the stage."""
     player = position.player
     credits_, energy = _real(player.credits), _real(player.energy)
     hp = jnp.where(player.hp >= 3, weights["hp_3"], weights["hp_2"])
     hp = jnp.where(player.hp <= 1, weights["hp_1"], hp)
-    ready = owns(position, game.Program.UNDO) & (player.credits >= 1)
-    owned = bits_of(position.programs, game.NUM_PROGRAMS)
+    ready = owns(position, Program.UNDO) & (player.credits >= 1)
+    owned = bits_of(position.programs, NUM_PROGRAMS)
     return (
         hp
         + weights["stage"] * _real(position.stage)
@@ -117,7 +137,7 @@ def _possessions(position: game.Position, weights: EvaluationWeights) -> Value:
     )
 
 
-def _dangers(position: game.Position, where: Where, weights: EvaluationWeights) -> Value:
+def _dangers(position: Position, where: Where, weights: EvaluationWeights) -> Value:
     """The terms of enemies, transmissions, and what holds them up."""
     player, enemies = position.player, position.enemies
     present = enemies.present
@@ -131,8 +151,8 @@ def _dangers(position: game.Position, where: Where, weights: EvaluationWeights) 
     damage = jnp.maximum(player.attack_damage, 1)
     hits = (enemies.hp + damage - 1) // damage
     hits = jnp.sum(jnp.where(present & (turns <= 3), hits, 0), dtype=jnp.int32)
-    kinds = jnp.stack([count(enemies.type == kind) for kind in range(game.NUM_ENEMY_TYPES)])
-    of_kinds = jnp.stack([weights[kind.name.lower()] for kind in game.EnemyType])
+    kinds = jnp.stack([count(enemies.type == kind) for kind in range(NUM_ENEMY_TYPES)])
+    of_kinds = jnp.stack([weights[kind.name.lower()] for kind in EnemyType])
     due = position.transmissions.present & where.fire.has(position.transmissions.cell)
     return (
         weights["threat"] * next_turn
@@ -155,32 +175,30 @@ def _dangers(position: game.Position, where: Where, weights: EvaluationWeights) 
 
 
 def turns_to_contact(
-    enemies: game.Enemies, player_cell: Int32[Array, ""], steps: Int32[Array, "36"]
+    enemies: Enemies, player_cell: Int32[Array, ""], steps: Int32[Array, "36"]
 ) -> Int32[Array, " n"]:
     """Turns until each enemy can attack; `_NEVER` without a way to the player."""
-    there = np.arange(game.NUM_CELLS)[None, :] == enemies.cell[:, None]
+    there = np.arange(NUM_CELLS)[None, :] == enemies.cell[:, None]
     around_blocks = jnp.max(jnp.where(there, steps[None, :], 0), axis=1)
-    straight = game.distance(enemies.cell, jnp.full_like(enemies.cell, player_cell))
-    away = jnp.where(enemies.type == game.EnemyType.GLITCH, straight, around_blocks)
-    speed = game.by_type(game.ENEMY_SPEED, enemies.type)
-    turns = jnp.where(away == game.UNREACHED, _NEVER, (away + speed - 1) // speed)
+    straight = distance(enemies.cell, jnp.full_like(enemies.cell, player_cell))
+    away = jnp.where(enemies.type == EnemyType.GLITCH, straight, around_blocks)
+    speed = by_type(ENEMY_SPEED, enemies.type)
+    turns = jnp.where(away == UNREACHED, _NEVER, (away + speed - 1) // speed)
     held_up = (enemies.disabled_turns > 0) | enemies.stunned
     return turns + held_up.astype(jnp.int32)
 
 
-def _aims(position: game.Position, where: Where, weights: EvaluationWeights) -> Value:
+def _aims(position: Position, where: Where, weights: EvaluationWeights) -> Value:
     """The terms of what lies ahead in this stage: pickups, the best siphon, the exit."""
     content, siphons = position.board.content, position.player.data_siphons
-    pickups = content == game.Content.PICKUP
+    pickups = content == Content.PICKUP
     number = _real(jnp.sum(pickups, dtype=jnp.int32))
-    nearest = jnp.min(jnp.where(pickups, where.steps, game.UNREACHED))
-    nearest = _real(jnp.where(nearest == game.UNREACHED, NO_PICKUP, nearest))
+    nearest = jnp.min(jnp.where(pickups, where.steps, UNREACHED))
+    nearest = _real(jnp.where(nearest == UNREACHED, NO_PICKUP, nearest))
 
     plans = siphon_values(position, weights) - weights["plan_distance"] * _real(where.steps)
-    standing = (
-        (where.steps != game.UNREACHED) & ~game.is_block(content) & (content != game.Content.EXIT)
-    )
-    standing = standing | (np.arange(game.NUM_CELLS) == position.player.cell)
+    standing = (where.steps != UNREACHED) & ~is_block(content) & (content != Content.EXIT)
+    standing = standing | (np.arange(NUM_CELLS) == position.player.cell)
     best = jnp.max(jnp.where(standing, plans, 0.0))
     best = jnp.maximum(best, 0.0)
 
@@ -193,13 +211,13 @@ def _aims(position: game.Position, where: Where, weights: EvaluationWeights) -> 
     return plan + jnp.where(to_get, pickup, 0.0) + exit_
 
 
-def siphon_values(position: game.Position, weights: EvaluationWeights) -> Float32[Array, "36"]:
+def siphon_values(position: Position, weights: EvaluationWeights) -> Float32[Array, "36"]:
     """The value of a siphon at each cell."""
     board, programs = position.board, weights.programs
-    each = game.yields_of(board)
+    each = yields_of(board)
     new = each.programs & ~position.programs
-    worth = programs[jnp.clip(board.value, 0, game.NUM_PROGRAMS - 1)]
-    undo = np.uint32(1 << game.Program.UNDO)
+    worth = programs[jnp.clip(board.value, 0, NUM_PROGRAMS - 1)]
+    undo = np.uint32(1 << Program.UNDO)
     gain = (
         weights["plan_point"] * _real(each.points)
         + weights["plan_resource"] * _real(each.credits + each.energy)
@@ -208,12 +226,10 @@ def siphon_values(position: game.Position, weights: EvaluationWeights) -> Float3
         + jnp.where(new != 0, worth, 0.0)
         + jnp.where(new == undo, 0.5 * weights["undo_ready"], 0.0)
     )
-    total = jnp.sum(game.crosses(gain), axis=0)
+    total = jnp.sum(crosses(gain), axis=0)
     # UNDO without the credit that it costs: the first credit is worth more.
-    has_undo = owns(position, game.Program.UNDO) | (game.crosses(each.programs == undo)).any(axis=0)
-    first_credit = (
-        has_undo & (position.player.credits < 1) & game.crosses(each.credits > 0).any(axis=0)
-    )
+    has_undo = owns(position, Program.UNDO) | (crosses(each.programs == undo)).any(axis=0)
+    first_credit = has_undo & (position.player.credits < 1) & crosses(each.credits > 0).any(axis=0)
     return total + jnp.where(first_credit, weights["plan_first_credit"], 0.0)
 
 
@@ -227,11 +243,7 @@ _MOST_OF_EACH, _MOST_SIPHONS = 15, 3
 
 
 def win_probability(
-    config: game.GameConfig,
-    position: game.Position,
-    weights: WinWeights,
-    *,
-    started: Bool[Array, ""],
+    config: GameConfig, position: Position, weights: WinWeights, *, started: Bool[Array, ""]
 ) -> Value:
     """The win probability: a logistic function of the player's resources.
 
@@ -271,20 +283,20 @@ def win_terms(
     before, and `programs` has one bit for each owned program.
     """
 
-    def owned(program: game.Program) -> Array:
+    def owned(program: Program) -> Array:
         return _real((jnp.asarray(programs) >> np.uint32(program)) & np.uint32(1))
 
     rows = [
-        *(_real(stage == each) for each in range(1, game.LAST_STAGE + 1)),
+        *(_real(stage == each) for each in range(1, LAST_STAGE + 1)),
         _real(hp) - 2.5,
         _real(jnp.minimum(credits, _MOST_OF_EACH)) / 5,
         _real(jnp.minimum(energy, _MOST_OF_EACH)) / 5,
         _real(jnp.minimum(data_siphons, _MOST_SIPHONS)),
         _real(jnp.minimum(attack_damage - 1, _MOST_ATTACK)),
         _real(crowd),
-        owned(game.Program.RESET),
-        owned(game.Program.CRASH),
-        owned(game.Program.ROW) + owned(game.Program.COL),
-        owned(game.Program.UNDO),
+        owned(Program.RESET),
+        owned(Program.CRASH),
+        owned(Program.ROW) + owned(Program.COL),
+        owned(Program.UNDO),
     ]
     return jnp.stack(rows, axis=-1)

@@ -7,12 +7,38 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl import evaluation, game
 from hackmatrix_rl.env import HackMatrix, compact_observation
+from hackmatrix_rl.evaluation import (
+    Agent,
+    GameAgent,
+    StateAgent,
+    ThinkingAgent,
+    Thought,
+    check_player,
+)
+from hackmatrix_rl.game import (
+    FIRST_PROGRAM,
+    LAST_STAGE,
+    NUM_ACTIONS,
+    SIPHON,
+    UNREACHED,
+    CellSet,
+    Content,
+    Direction,
+    GameConfig,
+    Position,
+    Program,
+    State,
+    distances,
+    first_steps,
+    recall,
+    siphon_yields,
+    yields_of,
+)
 from hackmatrix_rl.search._expert import UNDO
 from hackmatrix_rl.search._imagined import Legal
 
-_SIPH_PLUS = game.FIRST_PROGRAM + game.Program.SIPH_PLUS
+_SIPH_PLUS = FIRST_PROGRAM + Program.SIPH_PLUS
 
 _QUESTION = 2.5
 """Points that a question block is taken to hold."""
@@ -31,7 +57,7 @@ class _Harvest(NamedTuple):
 
 
 @final
-class Harvester(evaluation.GameAgent):
+class Harvester(GameAgent):
     """Another player, and a script that collects the points of the last stage.
 
     A victory pays 500 + 100 x score, but a player that was made to survive leaves the points where
@@ -49,18 +75,18 @@ class Harvester(evaluation.GameAgent):
         player: the other player.
     """
 
-    config: game.GameConfig = eqx.field(static=True)
+    config: GameConfig = eqx.field(static=True)
     environment: HackMatrix
-    player: evaluation.Agent
+    player: Agent
 
-    def __init__(self, environment: HackMatrix, player: evaluation.Agent) -> None:
+    def __init__(self, environment: HackMatrix, player: Agent) -> None:
         """Takes a player, and the environment that it plays in.
 
         Raises:
             TypeError: `player` is no `Agent`.
             ValueError: it cannot play in the environment.
         """
-        evaluation.check_player(player, environment)
+        check_player(player, environment)
         self.config = environment.config
         self.environment = environment
         self.player = player
@@ -71,56 +97,50 @@ class Harvester(evaluation.GameAgent):
 
     def think(
         self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
-    ) -> tuple[Int32[Array, ""], PyTree[Array], evaluation.Thought]:
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Plays in a `State`; the thought is the other player's, if it has one."""
-        state: game.State = observation
+        state: State = observation
         harvest = _harvest(state.position, mask)
         allowed = mask & ~harvest.barred & ~_loses_points(state)
         allowed = jnp.where(allowed.any(), allowed, mask)
-        read = (
-            state
-            if isinstance(self.player, evaluation.StateAgent)
-            else self.environment.observe(state)
-        )
-        if isinstance(self.player, evaluation.ThinkingAgent):
+        read = state if isinstance(self.player, StateAgent) else self.environment.observe(state)
+        if isinstance(self.player, ThinkingAgent):
             action, carry, thought = self.player.think(read, allowed, carry, key=key)
         else:
             action, carry = self.player.act(read, allowed, carry, key=key)
-            thought = evaluation.Thought()
+            thought = Thought()
         return jnp.where(harvest.action >= 0, harvest.action, action), carry, thought
 
 
-def _harvest(position: game.Position, mask: Legal) -> _Harvest:
+def _harvest(position: Position, mask: Legal) -> _Harvest:
     player, board = position.player, position.board
-    here, at_exit = game.CellSet.of(player.cell), game.CellSet.of(position.exit_cell)
+    here, at_exit = CellSet.of(player.cell), CellSet.of(position.exit_cell)
     walkable = ~board.blocks - at_exit
-    steps = game.distances(here, walkable)
-    from_exit = game.distances(at_exit, ~board.blocks)
+    steps = distances(here, walkable)
+    from_exit = distances(at_exit, ~board.blocks)
 
-    taken = game.siphon_yields(game.yields_of(board))
+    taken = siphon_yields(yields_of(board))
     points = taken.points.astype(jnp.float32) + _QUESTION * taken.questions.astype(jnp.float32)
     near = jnp.minimum(from_exit, _MOST_EXIT_STEPS).astype(jnp.float32)
-    worthy = (walkable | here).to_array() & (steps < game.UNREACHED) & (points >= _LEAST)
+    worthy = (walkable | here).to_array() & (steps < UNREACHED) & (points >= _LEAST)
     worth = points - _STEP * steps.astype(jnp.float32) - _EXIT_STEP * near
 
-    pickups = (board.content == game.Content.PICKUP) & (steps < game.UNREACHED)
-    can_siphon = mask[game.SIPHON] | mask[_SIPH_PLUS]
+    pickups = (board.content == Content.PICKUP) & (steps < UNREACHED)
+    can_siphon = mask[SIPHON] | mask[_SIPH_PLUS]
     fetches = ~can_siphon & pickups.any()
     away = -steps.astype(jnp.float32)
     value = jnp.where(fetches, _only(pickups, away), _only(worthy, worth))
     target = jnp.argmax(value).astype(jnp.int32)
 
-    last = (position.stage == game.LAST_STAGE) & (player.hp >= _LEAST_HP)
+    last = (position.stage == LAST_STAGE) & (player.hp >= _LEAST_HP)
     stays = last & worthy.any() & (can_siphon | fetches)
     seen = compact_observation(position)
     calm = ~((seen.plane("enemy") > 0) | (seen.plane("transmission") > 0)).any()
-    ways = game.first_steps(player.cell, game.CellSet.of(target), walkable | here)
+    ways = first_steps(player.cell, CellSet.of(target), walkable | here)
     step = jnp.argmax(_towards(here, ways))
-    siphon = jnp.where(mask[game.SIPHON], game.SIPHON, _SIPH_PLUS)
+    siphon = jnp.where(mask[SIPHON], SIPHON, _SIPH_PLUS)
     action = jnp.where(target == player.cell, siphon, step).astype(jnp.int32)
-    barred = (
-        jnp.zeros(game.NUM_ACTIONS, bool).at[: len(game.Direction)].set(_towards(here, at_exit))
-    )
+    barred = jnp.zeros(NUM_ACTIONS, bool).at[: len(Direction)].set(_towards(here, at_exit))
     return _Harvest(jnp.where(stays & calm & mask[action], action, -1), stays & barred)
 
 
@@ -128,13 +148,13 @@ def _only(cells: Bool[Array, "36"], values: Float32[Array, "36"]) -> Float32[Arr
     return jnp.where(cells, values, -jnp.inf)
 
 
-def _towards(start: game.CellSet, cells: game.CellSet) -> Bool[Array, "4"]:
+def _towards(start: CellSet, cells: CellSet) -> Bool[Array, "4"]:
     """Whether each direction leads from `start` onto one of some cells."""
-    return jnp.stack([(start.shifted(direction) & cells).any() for direction in game.Direction])
+    return jnp.stack([(start.shifted(direction) & cells).any() for direction in Direction])
 
 
-def _loses_points(state: game.State) -> Legal:
+def _loses_points(state: State) -> Legal:
     """UNDO, where it takes back points and more than 1 hp is left."""
-    past, player = game.recall(state.history), state.position.player
+    past, player = recall(state.history), state.position.player
     loses = past.held & (past.player.score < player.score) & (player.hp > 1)
-    return loses & (np.arange(game.NUM_ACTIONS) == UNDO)
+    return loses & (np.arange(NUM_ACTIONS) == UNDO)

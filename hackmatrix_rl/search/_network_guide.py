@@ -8,12 +8,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32, Key
 
-from hackmatrix_rl import game
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
 from hackmatrix_rl.batching import Chance, one_round_loop, select
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import PolicyAgent, Thought
+from hackmatrix_rl.game import (
+    Event,
+    GameConfig,
+    Position,
+    State,
+    allowed,
+    attempt,
+    reward_terms,
+    set_up_stage,
+)
 from hackmatrix_rl.search._expert import UNDO
 from hackmatrix_rl.search._guide import Action, Flag, Guide
 from hackmatrix_rl.search._imagined import Legal, PerAction
@@ -37,7 +46,7 @@ def _key(chance: Chance) -> Key[Array, ""]:
 class _Walk(eqx.Module):
     """An imagined game that a network plays; `action` is the next one."""
 
-    position: game.Position
+    position: Position
     action: Action
     moves_left: Int32[Array, ""]
     moves: Int32[Array, ""]
@@ -65,24 +74,24 @@ class _PlayedByNetwork(Guide):
     opinion: eqx.AbstractVar[float]
 
     @abstractmethod
-    def choose(self, position: game.Position, *, chance: Chance) -> Action:
+    def choose(self, position: Position, *, chance: Chance) -> Action:
         """The network's move in an imagined game."""
 
     @abstractmethod
-    def reward(self, before: game.Position, after: game.Position, event: game.Event) -> Value:
+    def reward(self, before: Position, after: Position, event: Event) -> Value:
         """What a move adds to the result of the game."""
 
-    def prefer(self, position: game.Position, legal: Legal, *, chance: Chance) -> PerAction:
+    def prefer(self, position: Position, legal: Legal, *, chance: Chance) -> PerAction:
         return self.opinion * jax.nn.log_softmax(jnp.where(legal, self.logits(position), -1e9))
 
-    def logits(self, position: game.Position) -> PerAction:
+    def logits(self, position: Position) -> PerAction:
         """The network's logits in an imagined game."""
         seen = self.environment.observe_position(position)
         return self.policy(seen, self.policy.initial_carry())[0]
 
     def play(
-        self, position: game.Position, action: Action, wanted: Flag, *, chance: Chance
-    ) -> tuple[_Walk, game.Position]:
+        self, position: Position, action: Action, wanted: Flag, *, chance: Chance
+    ) -> tuple[_Walk, Position]:
         """An imagined game, and the position after it, in the next stage if it completed one."""
         no, zero = jnp.bool_(False), jnp.int32(0)
         moves = jnp.where(wanted, self.most_moves, 0).astype(jnp.int32)
@@ -96,7 +105,7 @@ class _PlayedByNetwork(Guide):
         )
         goes_on = walk.completed & ~walk.won
         after = select(
-            goes_on, game.set_up_stage(walk.position, chance=chance.fold_in(1)), walk.position
+            goes_on, set_up_stage(walk.position, chance=chance.fold_in(1)), walk.position
         )
         return walk, after
 
@@ -104,7 +113,7 @@ class _PlayedByNetwork(Guide):
 def _walk_on(walk: _Walk, guide: _PlayedByNetwork, chance: Chance) -> _Walk:
     """The game after its next move, and what the network would do then."""
     chance = chance.fold_in(walk.moves)
-    after, event = game.attempt(walk.position, walk.action, chance=chance)
+    after, event = attempt(walk.position, walk.action, chance=chance)
     over = event.completed | (after.player.hp == 0)
     weight = guide.discount ** walk.moves.astype(jnp.float32)
     return _Walk(
@@ -130,7 +139,7 @@ class NetworkGuide(_PlayedByNetwork):
     the victory judges it.
     """
 
-    config: game.GameConfig = eqx.field(static=True)
+    config: GameConfig = eqx.field(static=True)
     environment: HackMatrix  #: The one that the network reads.
     policy: WithAuxiliaryHead  #: The network.
     most_moves: int = eqx.field(static=True)  #: Moves after which an imagined game ends.
@@ -167,7 +176,7 @@ class NetworkGuide(_PlayedByNetwork):
         self.opinion = opinion
 
     def roll_out(
-        self, position: game.Position, action: Action, wanted: Flag, *, chance: Chance
+        self, position: Position, action: Action, wanted: Flag, *, chance: Chance
     ) -> Value:
         """Plays the network within the stage; its head gives the win probability."""
         walk, after = self.play(position, action, wanted, chance=chance)
@@ -175,7 +184,7 @@ class NetworkGuide(_PlayedByNetwork):
         worth = jnp.where(walk.won, 1.0, self.leaf_value(after))
         return jnp.where(walk.died, 0.0, worth * discount)
 
-    def leaf_value(self, position: game.Position) -> Value:
+    def leaf_value(self, position: Position) -> Value:
         """The win probability by the network's head."""
         policy = self.policy
         seen = self.environment.observe_position(position)
@@ -184,12 +193,12 @@ class NetworkGuide(_PlayedByNetwork):
         assert won is not None  # checked at construction
         return jax.nn.sigmoid(won)
 
-    def choose(self, position: game.Position, *, chance: Chance) -> Action:
+    def choose(self, position: Position, *, chance: Chance) -> Action:
         """The network's likeliest move."""
-        legal = game.allowed(position, can_undo=jnp.bool_(False))
+        legal = allowed(position, can_undo=jnp.bool_(False))
         return MaskedCategorical(self.logits(position), legal).mode()
 
-    def reward(self, before: game.Position, after: game.Position, event: game.Event) -> Value:
+    def reward(self, before: Position, after: Position, event: Event) -> Value:
         """Nothing: the leaf value alone counts."""
         return jnp.float32(0)
 
@@ -204,7 +213,7 @@ class ReturnGuide(_PlayedByNetwork):
     where the network draws it.
     """
 
-    config: game.GameConfig = eqx.field(static=True)
+    config: GameConfig = eqx.field(static=True)
     environment: HackMatrix  #: The one that the network was trained in; it has the reward.
     policy: ActorCritic  #: The network.
     value_scale: ValueScale  #: Units of its value.
@@ -241,7 +250,7 @@ class ReturnGuide(_PlayedByNetwork):
         self.opinion = opinion
 
     def roll_out(
-        self, position: game.Position, action: Action, wanted: Flag, *, chance: Chance
+        self, position: Position, action: Action, wanted: Flag, *, chance: Chance
     ) -> Value:
         """Lets the network play; its value judges the position after the last move."""
         walk, after = self.play(position, action, wanted, chance=chance)
@@ -249,20 +258,20 @@ class ReturnGuide(_PlayedByNetwork):
         discount = self.discount ** walk.moves.astype(jnp.float32)
         return (walk.total + discount * beyond) / self._unit()
 
-    def leaf_value(self, position: game.Position) -> Value:
+    def leaf_value(self, position: Position) -> Value:
         """The network's value."""
         return self._value(position) / self._unit()
 
-    def choose(self, position: game.Position, *, chance: Chance) -> Action:
+    def choose(self, position: Position, *, chance: Chance) -> Action:
         """A move drawn from the network's probabilities."""
-        legal = game.allowed(position, can_undo=jnp.bool_(False))
+        legal = allowed(position, can_undo=jnp.bool_(False))
         return MaskedCategorical(self.logits(position), legal).sample(_key(chance))
 
-    def reward(self, before: game.Position, after: game.Position, event: game.Event) -> Value:
+    def reward(self, before: Position, after: Position, event: Event) -> Value:
         """The reward of the environment."""
-        return self.environment.reward.weigh(game.reward_terms(before, after, event))
+        return self.environment.reward.weigh(reward_terms(before, after, event))
 
-    def undoes(self, state: game.State, mask: Legal, *, chance: Chance) -> Flag:
+    def undoes(self, state: State, mask: Legal, *, chance: Chance) -> Flag:
         """Whether the network draws UNDO, which it has learned to use."""
         seen = self.environment.observe(state)  # what it remembers counts, too
         logits, _, _ = self.policy(seen, self.policy.initial_carry())
@@ -274,7 +283,7 @@ class ReturnGuide(_PlayedByNetwork):
         unit = self._unit()
         return Thought(value=unit * result, search_values=unit * results, search_visits=visits)
 
-    def _value(self, position: game.Position) -> Value:
+    def _value(self, position: Position) -> Value:
         """The network's value, in units of reward."""
         seen = self.environment.observe_position(position)
         _, value, _ = self.policy(seen, self.policy.initial_carry())

@@ -11,13 +11,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl import game
 from hackmatrix_rl.batching import Chance, below, only_first, pick, union
+from hackmatrix_rl.game import (
+    ALL_PROGRAMS,
+    MAX_POINTS,
+    NUM_CELLS,
+    NUM_PROGRAMS,
+    SPECS,
+    Board,
+    CellSet,
+    Content,
+    Enemies,
+    EnemyType,
+    Position,
+    Program,
+    distinct_programs,
+    row_and_column,
+)
 
-_SPAWN_COSTS = np.array([game.SPECS[program].spawn_cost for program in game.Program], np.int32)
+_SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.int32)
 
 
-def draw_unseen(position: game.Position, *, chance: Chance) -> game.Position:
+def draw_unseen(position: Position, *, chance: Chance) -> Position:
     """A position (not a batch) that looks the same, with hidden information resampled.
 
     - Question blocks: data or a program, as in a new stage (rules, section 3). A program that is
@@ -39,20 +54,20 @@ def draw_unseen(position: game.Position, *, chance: Chance) -> game.Position:
     )
 
 
-def _questions(board: game.Board, *, chance: Chance) -> game.Board:
+def _questions(board: Board, *, chance: Chance) -> Board:
     """The board with new contents of its question blocks."""
     content = board.content
-    hidden = (content == game.Content.HIDDEN_DATA) | (content == game.Content.HIDDEN_PROGRAM)
-    program = hidden & (chance.words(game.NUM_CELLS) >> 31 == 1)
-    points = 1 + below(chance.words(game.NUM_CELLS, first=game.NUM_CELLS), game.MAX_POINTS)
+    hidden = (content == Content.HIDDEN_DATA) | (content == Content.HIDDEN_PROGRAM)
+    program = hidden & (chance.words(NUM_CELLS) >> 31 == 1)
+    points = 1 + below(chance.words(NUM_CELLS, first=NUM_CELLS), MAX_POINTS)
 
-    seen_program, seen_data = content == game.Content.PROGRAM, content == game.Content.DATA
+    seen_program, seen_data = content == Content.PROGRAM, content == Content.DATA
     bits = jnp.uint32(1) << board.value.astype(jnp.uint32)
     seen = union(jnp.where(seen_program, bits, jnp.uint32(0)))
-    programs = game.distinct_programs(
-        game.CellSet.from_array(program), chance=chance.fold_in(0), unused=~seen & game.ALL_PROGRAMS
+    programs = distinct_programs(
+        CellSet.from_array(program), chance=chance.fold_in(0), unused=~seen & ALL_PROGRAMS
     )
-    costs = jnp.asarray(_SPAWN_COSTS)[jnp.minimum(board.value, game.NUM_PROGRAMS - 1)]
+    costs = jnp.asarray(_SPAWN_COSTS)[jnp.minimum(board.value, NUM_PROGRAMS - 1)]
     costs = jnp.where(seen_program, costs, board.value)
     taken_off = jnp.where(
         (seen_program | seen_data) & ~board.siphoned, costs - board.spawn_count, 0
@@ -61,40 +76,38 @@ def _questions(board: game.Board, *, chance: Chance) -> game.Board:
     spawns = jnp.where(program, programs.spawn_count, points) - jnp.max(taken_off)
     return board.replace(
         hidden,
-        content=jnp.where(program, game.Content.HIDDEN_PROGRAM, game.Content.HIDDEN_DATA),
+        content=jnp.where(program, Content.HIDDEN_PROGRAM, Content.HIDDEN_DATA),
         value=jnp.where(program, programs.value, points),
         spawn_count=jnp.maximum(spawns, 0),
     )
 
 
-def _cryptogs(position: game.Position, *, chance: Chance) -> game.Enemies:
+def _cryptogs(position: Position, *, chance: Chance) -> Enemies:
     """The enemies with new cells of the hidden cryptogs."""
     enemies, here = position.enemies, position.player.cell
-    row, column = game.row_and_column(here)
+    row, column = row_and_column(here)
     in_sight = row | column
-    unseen = (
-        enemies.present & (enemies.type == game.EnemyType.CRYPTOG) & ~in_sight.has(enemies.cell)
-    )
+    unseen = enemies.present & (enemies.type == EnemyType.CRYPTOG) & ~in_sight.has(enemies.cell)
     same = (enemies.cell[:, None] == enemies.cell[None, :]) & enemies.present[None, :]
     alone = jnp.sum(same, axis=1, dtype=jnp.int32) == 1
     moves = unseen & alone & ~position.show_activated
-    stay = game.CellSet.of_cells(enemies.cell, enemies.present & ~moves)
+    stay = CellSet.of_cells(enemies.cell, enemies.present & ~moves)
     free = ~(in_sight | position.board.blocks | position.transmissions.cells | stay)
 
-    Carry = tuple[Bool[Array, " n"], game.CellSet, UInt32[Array, " n"]]
+    Carry = tuple[Bool[Array, " n"], CellSet, UInt32[Array, " n"]]
 
     def one(carry: Carry) -> Carry:
         moves, free, words = carry
         now = only_first(moves)
         last = pick(now, enemies.last_known)
-        near = free & game.CellSet.of(last).surroundings().surroundings()
+        near = free & CellSet.of(last).surroundings().surroundings()
         near_some = near.any()
         choices = near.where(near_some) | free.where(~near_some)
         number: Int32[Array, ""] = jnp.sum(moves, dtype=jnp.int32)
         cell = choices.choose(chance.bits(number))
         now = now & choices.any()
-        words = game.Enemies(words).replace(now, cell=cell).words
-        return moves & ~only_first(moves), free - game.CellSet.of(cell), words
+        words = Enemies(words).replace(now, cell=cell).words
+        return moves & ~only_first(moves), free - CellSet.of(cell), words
 
     start = (moves, free, enemies.words)
-    return game.Enemies(jax.lax.while_loop(lambda carry: carry[0].any(), one, start)[-1])
+    return Enemies(jax.lax.while_loop(lambda carry: carry[0].any(), one, start)[-1])

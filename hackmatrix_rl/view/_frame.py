@@ -5,10 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from hackmatrix_rl import game
+from hackmatrix_rl.game import (
+    ENEMY_SPEED,
+    NUM_CELLS,
+    SIZE,
+    STEPS,
+    Content,
+    Direction,
+    EnemyType,
+    Program,
+)
 
-DATA = (game.Content.DATA, game.Content.HIDDEN_DATA)
-PROGRAMS = (game.Content.PROGRAM, game.Content.HIDDEN_PROGRAM)
+DATA = (Content.DATA, Content.HIDDEN_DATA)
+PROGRAMS = (Content.PROGRAM, Content.HIDDEN_PROGRAM)
 """Blocks of each kind, known and hidden."""
 
 
@@ -16,9 +25,9 @@ PROGRAMS = (game.Content.PROGRAM, game.Content.HIDDEN_PROGRAM)
 class Cell:
     """One cell."""
 
-    content: game.Content
+    content: Content
     points: int  #: Points of a data block, else 0.
-    program: game.Program | None  #: The program of a program block, else `None`.
+    program: Program | None  #: The program of a program block, else `None`.
     spawn_count: int  #: Transmissions that siphoning the block calls.
     credits: int  #: 0..3, also under a block, like `energy`.
     energy: int
@@ -35,14 +44,14 @@ class Cell:
     @property
     def is_question(self) -> bool:
         """Whether its block is a question block: the player does not know what it holds."""
-        return self.content in (game.Content.HIDDEN_DATA, game.Content.HIDDEN_PROGRAM)
+        return self.content in (Content.HIDDEN_DATA, Content.HIDDEN_PROGRAM)
 
 
 @dataclass(frozen=True)
 class Enemy:
     """One enemy."""
 
-    type: game.EnemyType
+    type: EnemyType
     cell: int
     hp: int
     disabled_turns: int  #: Turns until it may move.
@@ -57,7 +66,7 @@ class Enemy:
 class Transmission:
     """An enemy on its way; its `type` is `None` if unknown."""
 
-    type: game.EnemyType | None
+    type: EnemyType | None
     cell: int
     turns_remaining: int  #: Turns until it appears; 1 is the next enemy turn.
     from_scheduled_task: bool
@@ -70,7 +79,7 @@ class Transmission:
 class Shot:
     """The effect of a move in one direction."""
 
-    direction: game.Direction
+    direction: Direction
     #: The cells that it looks along, the nearest first; the last one is the target, if any.
     cells: tuple[int, ...]
     hits: str | None  #: `"enemy"` or `"transmission"`, or `None` for no target.
@@ -88,7 +97,7 @@ class SiphonYield:
     cells: tuple[int, ...]  #: The cells of the cross that are not siphoned yet.
     points: int  #: Score from the data blocks.
     #: Programs that the player does not own yet, in the order of the cells.
-    programs: tuple[game.Program, ...]
+    programs: tuple[Program, ...]
     credits: int  #: From cells without a block, like `energy`.
     energy: int
     spawns: int  #: Transmissions that it calls.
@@ -113,7 +122,7 @@ class Frame:
     data_siphons: int
     score: int
     attack_damage: int  #: Hp that an attack takes.
-    owned: tuple[game.Program, ...]  #: The programs, in the order of their actions.
+    owned: tuple[Program, ...]  #: The programs, in the order of their actions.
     stage: int
     turn: int  #: Turns played in this stage.
     exit_cell: int
@@ -149,7 +158,7 @@ class Frame:
     @cached_property
     def shots(self) -> tuple[Shot, ...]:
         """What a move in each direction would hit, as far as the frame shows it."""
-        return tuple(self._shot(direction) for direction in game.Direction)
+        return tuple(self._shot(direction) for direction in Direction)
 
     @cached_property
     def attackers(self) -> frozenset[int]:
@@ -192,7 +201,7 @@ class Frame:
             unknown=sum(1 for each in found if each.is_block and not each.known),
         )
 
-    def _shot(self, direction: game.Direction) -> Shot:
+    def _shot(self, direction: Direction) -> Shot:
         enemies = {enemy.cell for enemy in self.enemies}
         transmissions = {each.cell for each in self.transmissions}
         passed: list[int] = []
@@ -212,7 +221,7 @@ class Frame:
         if enemy.stunned or enemy.disabled_turns or self.step_active:
             return False
         cell = enemy.cell
-        for _ in range(game.ENEMY_SPEED[enemy.type]):
+        for _ in range(ENEMY_SPEED[enemy.type]):
             if self.player_cell in neighbours(cell):
                 return True
             cell = self._moved(enemy, cell)
@@ -220,8 +229,8 @@ class Frame:
 
     def _moved(self, enemy: Enemy, cell: int) -> int:
         """Where the enemy goes from a cell, if nothing else moves (rules, section 5)."""
-        walls = {each for each in range(game.NUM_CELLS) if self.cells[each].is_block}
-        if enemy.type == game.EnemyType.GLITCH:
+        walls = {each for each in range(NUM_CELLS) if self.cells[each].is_block}
+        if enemy.type == EnemyType.GLITCH:
             walls = set()
         others: tuple[Enemy | Transmission, ...] = (*self.enemies, *self.transmissions)
         taken = {each.cell for each in others if each is not enemy} - {self.player_cell}
@@ -232,23 +241,21 @@ class Frame:
         if step is not None and step not in taken:
             return step
         free = [each for each in neighbours(cell) if each not in walls | taken]
-        row, col = divmod(self.player_cell, game.SIZE)
-        distances = {
-            each: abs(each // game.SIZE - row) + abs(each % game.SIZE - col) for each in free
-        }
+        row, col = divmod(self.player_cell, SIZE)
+        distances = {each: abs(each // SIZE - row) + abs(each % SIZE - col) for each in free}
         return min(free, key=distances.__getitem__, default=cell)
 
 
 def neighbours(cell: int) -> list[int]:
     """The cells beside a cell, in direction order."""
-    return [next_ for direction in game.Direction for next_ in _ray(cell, direction, most=1)]
+    return [next_ for direction in Direction for next_ in _ray(cell, direction, most=1)]
 
 
-def _ray(cell: int, direction: game.Direction, most: int = game.SIZE) -> Iterator[int]:
+def _ray(cell: int, direction: Direction, most: int = SIZE) -> Iterator[int]:
     """The cells from a cell to the edge of the board, without itself."""
-    row, col = divmod(cell, game.SIZE)
-    room = (game.SIZE - 1 - row, row, col, game.SIZE - 1 - col)[direction]
-    return (cell + game.STEPS[direction] * (number + 1) for number in range(min(room, most)))
+    row, col = divmod(cell, SIZE)
+    room = (SIZE - 1 - row, row, col, SIZE - 1 - col)[direction]
+    return (cell + STEPS[direction] * (number + 1) for number in range(min(room, most)))
 
 
 def _first_step(start: int, goal: int, blocked: set[int]) -> int | None:
@@ -265,7 +272,7 @@ def _first_step(start: int, goal: int, blocked: set[int]) -> int | None:
                 queue.append(each)
     if start not in away:
         return None
-    nearer = (each for each in neighbours(start) if away.get(each, game.NUM_CELLS) < away[start])
+    nearer = (each for each in neighbours(start) if away.get(each, NUM_CELLS) < away[start])
     return next(nearer, None)
 
 
@@ -274,7 +281,7 @@ def _covered(cell: Cell) -> Cell:
     shown = cell
     if cell.is_question:
         # Which kind of question block it is does not show either.
-        hidden = replace(shown, content=game.Content.HIDDEN_DATA, known=False)
+        hidden = replace(shown, content=Content.HIDDEN_DATA, known=False)
         shown = replace(hidden, points=0, program=None, spawn_count=0)
     if cell.is_block and not cell.siphoned:
         shown = replace(shown, credits=0, energy=0)

@@ -5,7 +5,17 @@ import textwrap
 import numpy as np
 from rich.text import Text
 
-from hackmatrix_rl import game
+from hackmatrix_rl.game import (
+    FIRST_PROGRAM,
+    LAST_STAGE,
+    MAX_HP,
+    SIZE,
+    SPECS,
+    Action,
+    Content,
+    Direction,
+    Program,
+)
 from hackmatrix_rl.view._frame import Cell, Enemy, Frame, Transmission
 from hackmatrix_rl.view._marks import counted
 from hackmatrix_rl.view._names import (
@@ -22,8 +32,8 @@ from hackmatrix_rl.view._names import (
 )
 
 CELL_WIDTH = 7
-BOARD_WIDTH = game.SIZE * (CELL_WIDTH + 1) + 1
-BOARD_HEIGHT = game.SIZE * 3 + 1
+BOARD_WIDTH = SIZE * (CELL_WIDTH + 1) + 1
+BOARD_HEIGHT = SIZE * 3 + 1
 _ROW = 17  # key, name and cost of a program
 _INDENT = 4
 _MORE = 9  # the most further enemies of a cell that are counted
@@ -56,15 +66,15 @@ class _Board:
     def text(self) -> Text:
         lines = self.signs.lines
         found = [self._rule(*lines[2:5])]
-        for row in reversed(range(game.SIZE)):
-            cells = range(row * game.SIZE, (row + 1) * game.SIZE)
+        for row in reversed(range(SIZE)):
+            cells = range(row * SIZE, (row + 1) * SIZE)
             found += [self._row([self._upper(cell) for cell in cells])]
             found += [self._row([self._lower(cell) for cell in cells])]
             found += [self._rule(*(lines[5:8] if row else lines[8:11]))]
         return Text("\n", no_wrap=True).join(found)
 
     def _rule(self, left: str, middle: str, right: str) -> Text:
-        inner = middle.join([self.signs.lines[0] * CELL_WIDTH] * game.SIZE)
+        inner = middle.join([self.signs.lines[0] * CELL_WIDTH] * SIZE)
         return styled(left + inner + right, STYLES["faint"])
 
     def _row(self, parts: list[Text]) -> Text:
@@ -86,7 +96,7 @@ class _Board:
             return styled(f" {name}  ", STYLES["exit"])
         if cell in self.rays:
             arrow = self.signs.arrows[self.rays[cell]]
-            upright = self.rays[cell] in (game.Direction.UP, game.Direction.DOWN)
+            upright = self.rays[cell] in (Direction.UP, Direction.DOWN)
             return styled(
                 f"   {arrow}   " if upright else f" {arrow} {arrow} {arrow} ", STYLES["ray"]
             )
@@ -142,7 +152,7 @@ class _Board:
             return styled(f" {name} ", STYLES["exit"]) + self._mark(here)
         found = styled("+" if self._would_gain(cell) else " ", STYLES["gain"])
         found += self._resource(here)
-        found += styled("[S]" if here.content == game.Content.PICKUP else "   ", STYLES["pickup"])
+        found += styled("[S]" if here.content == Content.PICKUP else "   ", STYLES["pickup"])
         return found + self._mark(here)
 
     def _block(self, cell: int) -> Text:
@@ -180,7 +190,7 @@ class _Board:
 
     def _exit(self, cell: int) -> str | None:
         """After UNDO, the exit of the stage need not lie where the board shows one."""
-        if self.frame.cells[cell].content == game.Content.EXIT:
+        if self.frame.cells[cell].content == Content.EXIT:
             return "EXIT"
         return "exit" if cell == self.frame.exit_cell else None
 
@@ -249,15 +259,15 @@ def _numbers(frame: Frame, width: int, signs: Signs) -> list[Text]:
         first = fitted(styled(left, left_style), half - 1, signs) + styled(" ")
         return first + fitted(styled(right, right_style), width - half, signs)
 
-    hearts = signs.hp[0] * frame.hp + signs.hp[1] * (game.MAX_HP - frame.hp)
+    hearts = signs.hp[0] * frame.hp + signs.hp[1] * (MAX_HP - frame.hp)
     credits, energy = f"credits ${_short(frame.credits)}", f"energy E{_short(frame.energy)}"
     task = max(1, frame.next_scheduled_task_turn - frame.turn)
-    undo = f"undo: {counted(frame.snapshots, 'turn')}" if game.Program.UNDO in frame.owned else ""
+    undo = f"undo: {counted(frame.snapshots, 'turn')}" if Program.UNDO in frame.owned else ""
     active = [name for name, is_on in frame.flags.items() if is_on]
     low = STYLES["aim"] if frame.hp <= 1 else STYLES["title"]
     return [
         pair(f"hp {frame.hp} {hearts}", f"attack {_short(frame.attack_damage)}", low),
-        pair(f"stage {frame.stage} of {game.LAST_STAGE}", f"turn {_short(frame.turn)}"),
+        pair(f"stage {frame.stage} of {LAST_STAGE}", f"turn {_short(frame.turn)}"),
         pair(f"score {_short(frame.score)}", f"siphons {_short(frame.data_siphons)}"),
         pair(credits, energy, STYLES["credits"], STYLES["energy"]),
         pair("no tasks" if frame.scheduled_tasks_disabled else f"task in {_short(task)}", undo),
@@ -279,7 +289,7 @@ def _programs(frame: Frame, mask: np.ndarray | None, width: int, room: int) -> l
     if not frame.owned:
         return [title, styled("none: siphon a block", STYLES["faint"])]
     rows = [
-        (program, None if mask is None else why_not(frame, mask, game.FIRST_PROGRAM + program))
+        (program, None if mask is None else why_not(frame, mask, FIRST_PROGRAM + program))
         for program in frame.owned
     ]
     detailed = [line for program, why in rows for line in _detailed(program, why, width)]
@@ -293,33 +303,33 @@ def _programs(frame: Frame, mask: np.ndarray | None, width: int, room: int) -> l
     return [title, *(fitted(left, width // 2) + right for left, right in pairs)]
 
 
-def _entry(program: game.Program, usable: bool) -> Text:
+def _entry(program: Program, usable: bool) -> Text:
     """Key and name, in 13 characters."""
-    key = KEYS[game.Action(game.FIRST_PROGRAM + program)]
+    key = KEYS[Action(FIRST_PROGRAM + program)]
     name = f"{program_name(program):6}"
     if usable:
         return styled(f" {key}  ") + styled(name, STYLES["title"])
     return styled(f"({key}) {name}", STYLES["faint"])
 
 
-def cost_of(program: game.Program) -> str:
+def cost_of(program: Program) -> str:
     """What a program costs: `$2 E1`."""
-    spec = game.SPECS[program]
+    spec = SPECS[program]
     parts = [f"${spec.credits}"] if spec.credits else []
     return " ".join(parts + ([f"E{spec.energy}"] if spec.energy else []))
 
 
-def _costed(program: game.Program, why: str | None) -> Text:
+def _costed(program: Program, why: str | None) -> Text:
     style = "" if why is None else STYLES["faint"]
     return _entry(program, why is None) + styled(f" {cost_of(program):5} ", style)
 
 
-def _line(program: game.Program, why: str | None, width: int) -> Text:
-    said = game.SPECS[program].does if why is None and width >= 50 else why or ""
+def _line(program: Program, why: str | None, width: int) -> Text:
+    said = SPECS[program].does if why is None and width >= 50 else why or ""
     return fitted(_costed(program, why) + styled(said, STYLES["faint"]), width)
 
 
-def _detailed(program: game.Program, why: str | None, width: int) -> list[Text]:
+def _detailed(program: Program, why: str | None, width: int) -> list[Text]:
     """The program, and in the next lines why it is not legal, unless it fits beside it."""
     if why is None or _ROW + len(why) <= width:
         return [_line(program, why, width)]

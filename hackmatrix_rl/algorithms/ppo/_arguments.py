@@ -9,7 +9,19 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array
 
-from hackmatrix_rl import agent
+from hackmatrix_rl.agent import (
+    GAE,
+    AdvantageEstimator,
+    AuxiliaryTargets,
+    Batch,
+    Collector,
+    LossMetrics,
+    PPOLoss,
+    RolloutCollector,
+    RunningScale,
+    ValueScale,
+    at,
+)
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
 from hackmatrix_rl.env import EnvSpec
@@ -25,7 +37,7 @@ def num_steps_of(given: Any, collector: Any) -> Any:
     """`num_steps`; where it is `None`, that of the collector, or this package's default."""
     if collector is None:
         return NUM_STEPS if given is None else given
-    instance("collector", collector, agent.Collector, "RolloutCollector(128)")
+    instance("collector", collector, Collector, "RolloutCollector(128)")
     if given is not None and given != collector.num_steps:
         raise ValueError(
             f"num_steps is {given}, and the collector takes {collector.num_steps} steps; leave "
@@ -34,16 +46,14 @@ def num_steps_of(given: Any, collector: Any) -> Any:
     return collector.num_steps
 
 
-def losses_of(
-    loss: Any, gae: Any, value_scale: Any
-) -> tuple[Any, agent.AdvantageEstimator, agent.ValueScale]:
+def losses_of(loss: Any, gae: Any, value_scale: Any) -> tuple[Any, AdvantageEstimator, ValueScale]:
     """Loss, advantage estimator and value scale; this package's default for each `None`."""
-    loss = agent.PPOLoss() if loss is None else loss
-    gae = agent.GAE() if gae is None else gae
-    value_scale = agent.RunningScale() if value_scale is None else value_scale
+    loss = PPOLoss() if loss is None else loss
+    gae = GAE() if gae is None else gae
+    value_scale = RunningScale() if value_scale is None else value_scale
     check_loss(loss)
-    instance("gae", gae, agent.AdvantageEstimator, "hm.GAE(gamma=0.99)")
-    instance("value_scale", value_scale, agent.ValueScale, "RunningScale()")
+    instance("gae", gae, AdvantageEstimator, "hm.GAE(gamma=0.99)")
+    instance("value_scale", value_scale, ValueScale, "RunningScale()")
     return loss, gae, value_scale
 
 
@@ -85,14 +95,14 @@ def check_loss(loss: Any) -> None:
 
 
 def collector_of(
-    given: agent.Collector | None, num_steps: int, loss: Any, spec: EnvSpec, mesh: Mesh
-) -> agent.Collector:
+    given: Collector | None, num_steps: int, loss: Any, spec: EnvSpec, mesh: Mesh
+) -> Collector:
     """The collector, or this package's for `None`; a `RolloutCollector` on each device."""
     # Only an auxiliary loss needs the parts of the reward of each step.
     terms = spec.terms if getattr(loss, "auxiliary", None) is not None else ()
     keep_log_probs = bool(getattr(loss, "needs_old_log_probs", False))
     if given is None:
-        given = agent.RolloutCollector(num_steps, terms=terms, keep_log_probs=keep_log_probs)
+        given = RolloutCollector(num_steps, terms=terms, keep_log_probs=keep_log_probs)
     if terms and given.terms != terms:
         raise ValueError(
             f"collector keeps the terms {list(given.terms)}, and the auxiliary loss needs all of "
@@ -104,7 +114,7 @@ def collector_of(
             "use keep_log_probs=True"
         )
     # A subclass may collect in its own way, which `ShardedCollector` would not call.
-    return ShardedCollector(given, mesh) if type(given) is agent.RolloutCollector else given
+    return ShardedCollector(given, mesh) if type(given) is RolloutCollector else given
 
 
 def check_losses(
@@ -120,7 +130,7 @@ def check_losses(
     def evaluate(loss: Any, policy: ActorCritic) -> Any:
         # The batch exists only while tracing and takes no memory.
         batch = _zeros(policy, spec, *sizes, loss)
-        loss = agent.at(loss, jnp.float32(0))
+        loss = at(loss, jnp.float32(0))
         return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
 
     try:
@@ -138,7 +148,7 @@ def check_losses(
     check_array(
         f"{said} returns as loss", value, "float32", (), hint="a mean over the batch, jnp.mean(...)"
     )
-    if not isinstance(metrics, agent.LossMetrics):
+    if not isinstance(metrics, LossMetrics):
         raise TypeError(
             f"{said} returns {described(metrics)} in second place; expected LossMetrics: "
             "return loss, hackmatrix_rl.agent.LossMetrics(...)"
@@ -149,9 +159,7 @@ def check_losses(
             check_array(f"{said} returns LossMetrics whose {name} is", leaf, "float32", ())
 
 
-def _zeros(
-    policy: ActorCritic, spec: EnvSpec, num_steps: int, num_games: int, loss: Any
-) -> agent.Batch:
+def _zeros(policy: ActorCritic, spec: EnvSpec, num_steps: int, num_games: int, loss: Any) -> Batch:
     """A minibatch of zeros, with what the loss needs."""
 
     def array(dtype: Any, *more: int) -> Array:
@@ -159,10 +167,8 @@ def _zeros(
 
     carry = policy.initial_carry()
     every_action = array(jnp.float32, int(spec.num_actions))
-    auxiliary = agent.AuxiliaryTargets(
-        terms=array(jnp.float16, len(spec.terms)), terminated=array(bool)
-    )
-    return agent.Batch(
+    auxiliary = AuxiliaryTargets(terms=array(jnp.float16, len(spec.terms)), terminated=array(bool))
+    return Batch(
         observation=jax.tree.map(lambda leaf: array(leaf.dtype, *leaf.shape), spec.observation),
         mask=array(bool, int(spec.num_actions)),
         action=array(jnp.int32),

@@ -8,7 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, PyTree
 
-from hackmatrix_rl.agent import ValueScale, best_action, networks, value_of
+from hackmatrix_rl.agent import ValueScale, best_action, value_of
+from hackmatrix_rl.agent.networks import (
+    ActorCritic,
+    RecurrentActorCritic,
+    reset_carry,
+    unroll_steps,
+)
 from hackmatrix_rl.errors import number
 
 
@@ -107,7 +113,7 @@ def q_values(
 
 
 def unroll_q(
-    policy: networks.ActorCritic,
+    policy: ActorCritic,
     observation: PyTree[Array],
     last: PyTree[Array] | None,
     carry: PyTree[Array],
@@ -129,23 +135,23 @@ def unroll_q(
         to it.
     """
     initial = policy.initial_carry()
-    if isinstance(policy, networks.RecurrentActorCritic) and not recompute:
+    if isinstance(policy, RecurrentActorCritic) and not recompute:
         drive = jax.vmap(jax.vmap(policy.drive))
         driven = (drive(observation), None if last is None else drive(last))
-        hidden = networks.unroll_steps(Twice(policy, driven=True), initial, driven, carry, done)
+        hidden = unroll_steps(Twice(policy, driven=True), initial, driven, carry, done)
         heads = jax.vmap(jax.vmap(policy.heads))
         found = tuple(None if each is None else heads(each) for each in hidden)
     else:
         seen = observation, last
         twice = Twice(policy, driven=False)
-        found = networks.unroll_steps(twice, initial, seen, carry, done, recompute=recompute)
+        found = unroll_steps(twice, initial, seen, carry, done, recompute=recompute)
     here, after = (None if each is None else q_values(*each, dueling=dueling) for each in found)
     assert here is not None  # the observations themselves are always there
     return here, after
 
 
 def memory_after(
-    policy: networks.ActorCritic,
+    policy: ActorCritic,
     observation: PyTree[Array],
     carry: PyTree[Array],
     done: Bool[Array, "time batch"],
@@ -154,9 +160,9 @@ def memory_after(
     if not done.shape[0]:
         return carry
     initial = policy.initial_carry()
-    carries = networks.unroll_steps(Remember(policy), initial, observation, carry, done)
+    carries = unroll_steps(Remember(policy), initial, observation, carry, done)
     last = jax.tree.map(lambda leaf: leaf[-1], carries)
-    return jax.lax.stop_gradient(networks.reset_carry(last, initial, done[-1]))
+    return jax.lax.stop_gradient(reset_carry(last, initial, done[-1]))
 
 
 class Twice(eqx.Module):
@@ -166,7 +172,7 @@ class Twice(eqx.Module):
     are observations, and logits with values.
     """
 
-    policy: networks.ActorCritic
+    policy: ActorCritic
     driven: bool = eqx.field(static=True)
 
     def __call__(self, seen: Any, carry: PyTree[Array]) -> tuple[Any, PyTree[Array]]:
@@ -177,7 +183,7 @@ class Twice(eqx.Module):
         return (found, beyond), after
 
     def _one(self, seen: Any, carry: PyTree[Array]) -> tuple[Any, PyTree[Array]]:
-        if self.driven and isinstance(self.policy, networks.RecurrentActorCritic):
+        if self.driven and isinstance(self.policy, RecurrentActorCritic):
             return self.policy.advance(seen, carry)
         logits, value, after = self.policy(seen, carry)
         return (logits, value), after
@@ -186,11 +192,11 @@ class Twice(eqx.Module):
 class Remember(eqx.Module):
     """The memory after each step."""
 
-    policy: networks.ActorCritic
+    policy: ActorCritic
 
     def __call__(self, seen: PyTree[Array], carry: PyTree[Array]) -> tuple[Any, PyTree[Array]]:
         """The memory, twice: to look at and as the carry."""
-        if isinstance(self.policy, networks.RecurrentActorCritic):
+        if isinstance(self.policy, RecurrentActorCritic):
             _, after = self.policy.trunk(seen, carry)
         else:
             *_, after = self.policy(seen, carry)
