@@ -6,6 +6,7 @@ Each module here can be used alone, in a notebook; `hackmatrix_rl.algorithms` co
 from ._action_choice import DRAWN as DRAWN
 from ._action_choice import ActionChoice as ActionChoice
 from ._action_choice import EpsilonGreedyChoice as EpsilonGreedyChoice
+from ._action_choice import MaskedCategorical as MaskedCategorical
 from ._action_choice import QLosses as QLosses
 from ._action_choice import best_action as best_action
 from ._action_choice import epsilon_greedy as epsilon_greedy
@@ -20,7 +21,6 @@ from ._contract import check_is_policy as check_is_policy
 from ._contract import check_policy as check_policy
 from ._contract import check_policy_shapes as check_policy_shapes
 from ._contract import precision_of as precision_of
-from ._distribution import MaskedCategorical as MaskedCategorical
 from ._gae import GAE as GAE
 from ._gae import AdvantageEstimator as AdvantageEstimator
 from ._gae import Targets as Targets

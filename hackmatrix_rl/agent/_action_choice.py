@@ -1,4 +1,4 @@
-"""What chooses the actions of a rollout: a draw from the policy, or epsilon-greedy by Q-values."""
+"""The distribution over legal actions, and what chooses the actions of a rollout by it."""
 
 from abc import abstractmethod
 from typing import final
@@ -9,7 +9,88 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent._collector_state import CollectorState
-from hackmatrix_rl.agent._distribution import MaskedCategorical
+from hackmatrix_rl.errors import check_array
+
+
+class MaskedCategorical(eqx.Module):
+    """A categorical distribution that gives illegal actions no probability.
+
+    For any logit, an illegal action has probability exactly 0 and log-probability minus infinity,
+    and is never sampled. If no action is legal, the distribution is uniform over all actions and
+    its gradient is zero, so nothing becomes NaN.
+
+    Everything is float32. Leading axes of `logits` and `mask` are batch axes.
+
+    Source: Huang and Ontañón 2022, "A closer look at invalid action masking in policy
+    gradient algorithms" (masked logits give a valid policy gradient).
+
+    Attributes:
+        log_probs: normalised log-probabilities; minus infinity for illegal actions.
+        support: the actions with a positive probability: the legal ones, or all if none is legal.
+    """
+
+    log_probs: Float32[Array, "*batch num_actions"]
+    support: Bool[Array, "*batch num_actions"]
+
+    def __init__(
+        self, logits: Float32[Array, "*batch num_actions"], mask: Bool[Array, "*batch num_actions"]
+    ) -> None:
+        """Normalises the logits over the legal actions.
+
+        Raises:
+            TypeError: the mask is not an array.
+            ValueError: the mask is not boolean, or its shape differs from that of the logits.
+        """
+        check_array("mask is", mask, "bool", logits.shape, hint="a True for each legal action")
+        some = jnp.any(mask, axis=-1, keepdims=True)
+        self.support = mask | ~some
+        usable = jnp.where(some, logits, 0.0)
+        self.log_probs = jax.nn.log_softmax(jnp.where(self.support, usable, -jnp.inf), axis=-1)
+
+    @property
+    def probs(self) -> Float32[Array, "*batch num_actions"]:
+        """Probabilities of all actions."""
+        return jnp.exp(self.log_probs)
+
+    def sample(self, key: Key[Array, ""]) -> Int32[Array, "*batch"]:
+        """Draws an action (for a batch of distributions, all from one key)."""
+        # The same result as `jax.random.categorical`. On a CPU, its `argmax` takes as long as
+        # drawing the noise. So this takes the maximum, then the first action that has it.
+        noise = jax.random.gumbel(key, self.log_probs.shape, self.log_probs.dtype)
+        lots = jax.lax.optimization_barrier(self.log_probs + noise)  # computed once for both
+        wins = lots == jnp.max(lots, axis=-1, keepdims=True)
+        last = lots.shape[-1] - 1
+        actions = jnp.arange(last + 1, dtype=jnp.int32)
+        # If all are NaN, no action equals the maximum.
+        return jnp.min(jnp.where(wins, actions, last), axis=-1)
+
+    def log_prob(self, action: Int32[Array, "*batch"]) -> Float32[Array, "*batch"]:
+        """Log-probability of an action; minus infinity for an illegal action."""
+        # A masked sum rather than an index: its gradient is a select, not a scatter.
+        actions = jnp.arange(self.log_probs.shape[-1], dtype=jnp.int32)
+        chosen = action[..., None] == actions.reshape(*(1 for _ in action.shape), -1)
+        return jnp.sum(jnp.where(chosen, self.log_probs, 0.0), axis=-1)
+
+    def entropy(self) -> Float32[Array, "*batch"]:
+        """Entropy in nats; an illegal action adds nothing."""
+        # 0 * -inf is NaN, in the value and in the gradient. So the logarithm is replaced first.
+        finite = jnp.where(self.support, self.log_probs, 0.0)
+        return -jnp.sum(jnp.where(self.support, jnp.exp(finite) * finite, 0.0), axis=-1)
+
+    def divergence_from(self, other: "MaskedCategorical") -> Float32[Array, "*batch"]:
+        """Kullback-Leibler divergence KL(self || other), in nats.
+
+        It is infinite if an action has a positive probability here and probability 0 in `other`.
+        """
+        finite = jnp.where(self.support, self.log_probs, 0.0)
+        # An action with probability 0 here adds nothing, for any probability in `other`.
+        beyond = jnp.where(self.support, other.log_probs, 0.0)
+        return jnp.sum(jnp.where(self.support, jnp.exp(finite) * (finite - beyond), 0.0), axis=-1)
+
+    def mode(self) -> Int32[Array, "*batch"]:
+        """The most probable action; the first one if several are equal."""
+        return jnp.argmax(self.log_probs, axis=-1).astype(jnp.int32)
+
 
 Logits = Float32[Array, "num_envs num_actions"]
 Mask = Bool[Array, "num_envs num_actions"]

@@ -6,9 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32
 
+from hackmatrix_rl.agent._action_choice import MaskedCategorical
 from hackmatrix_rl.agent._auxiliary import AuxiliaryLoss, AuxiliaryMetrics
 from hackmatrix_rl.agent._batch import Batch
-from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent._schedules import Scheduled, ends_of, number_of
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, TrunkEvaluator, evaluator_of
 

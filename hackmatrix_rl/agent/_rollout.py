@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float16, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.agent._action_choice import DRAWN, ActionChoice
+from hackmatrix_rl.agent._action_choice import DRAWN, ActionChoice, MaskedCategorical
 from hackmatrix_rl.agent._auxiliary import stacked_terms
 from hackmatrix_rl.agent._collector_state import (
     PER_ENVIRONMENT,
@@ -17,7 +17,6 @@ from hackmatrix_rl.agent._collector_state import (
     OfEnvironments,
     start_collector,
 )
-from hackmatrix_rl.agent._distribution import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of, reset_carry
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.batching import is_dense, sparse_cond

@@ -4,11 +4,6 @@
 of an algorithm stands beside it in `hackmatrix_rl.algorithms`.
 """
 
-from ._checks import check_folders as check_folders
-from ._checks import check_mesh_text as check_mesh_text
-from ._checks import check_platform as check_platform
-from ._checks import check_precision as check_precision
-from ._checks import check_rate as check_rate
 from ._environments import ENVIRONMENTS as ENVIRONMENTS
 from ._environments import HACKMATRIX as HACKMATRIX
 from ._environments import env_arguments as env_arguments
@@ -55,6 +50,7 @@ from ._rollout_config import ActorCriticConfig as ActorCriticConfig
 from ._rollout_config import RolloutConfig as RolloutConfig
 from ._run_config import Given as Given
 from ._run_config import RunConfig as RunConfig
+from ._run_config import check_platform as check_platform
 from ._texts import always_schedule as always_schedule
 from ._texts import schedule_of as schedule_of
 from ._train_config import ACCELERATOR as ACCELERATOR

@@ -10,7 +10,13 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic
-from hackmatrix_rl.agent.precision import PrecisionPolicy, parse_parts
+from hackmatrix_rl.agent.precision import (
+    MixedPrecision,
+    PrecisionPolicy,
+    parse_parts,
+    parse_policy,
+    precision,
+)
 from hackmatrix_rl.config._options import (
     HIDDEN,
     check_range,
@@ -26,9 +32,10 @@ from hackmatrix_rl.config._options import (
     typed,
 )
 from hackmatrix_rl.env import EnvSpec, GameIdentity
-from hackmatrix_rl.errors import ConfigError, as_given, flag
+from hackmatrix_rl.errors import ConfigError, as_given, flag, in_flags, refusing
+from hackmatrix_rl.system import check_path
 from hackmatrix_rl.training import Algorithm, Hook
-from hackmatrix_rl.training.sharding import AUTO
+from hackmatrix_rl.training.sharding import AUTO, parse_mesh
 
 
 class Given(TypedDict):
@@ -233,9 +240,22 @@ class RunConfig(ABC):
                 check_range(each, value)
         self.check()
 
-    @abstractmethod
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together. Types and ranges are right."""
+        for name in ("run_dir", "checkpoint_dir"):
+            check_path(getattr(self, name), flag(name))
+        with in_flags():
+            parse_mesh(self.mesh)
+        try:
+            parse_policy(self.precision)
+        except ValueError as error:
+            said = f"{error}" if str(error).endswith("?") else f"{error}."
+            raise ConfigError(f"--precision {self.precision}: {said}") from error
+        with refusing(f"--precision-parts {self.precision_parts}: "):
+            computes = precision(self.precision, self.precision_table)
+        check_platform(computes, self.device)
+        if self.learning_rate == 0:
+            raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
 
     @classmethod
     def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RunConfig":
@@ -417,3 +437,12 @@ class RunConfig(ABC):
     def stages(self) -> "list[RunConfig]":
         """These settings and those of the stages after them."""
         return [self, *([] if self.then is None else self.then.stages)]
+
+
+def check_platform(computes: PrecisionPolicy, platform: str) -> None:
+    """Raises a ConfigError if a kind of device does not compute in a dtype of the policy."""
+    if platform == "tpu" and isinstance(computes, MixedPrecision) and computes.scales:
+        raise ConfigError(
+            "--precision (or --precision-parts) asks for f16, in which no TPU computes. Use "
+            "--precision bf16 there, or --device gpu or cpu."
+        )

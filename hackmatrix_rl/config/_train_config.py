@@ -11,7 +11,6 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import Schedule, Scheduled
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.config._checks import check_folders, check_mesh_text, check_precision, check_rate
 from hackmatrix_rl.config._environments import HACKMATRIX, check_env, make_environment
 from hackmatrix_rl.config._options import (
     COUNTED,
@@ -226,12 +225,14 @@ class TrainConfig(RunConfig, ABC):
             if each.metadata["env"] not in ("", self.env) and value != each.default:
                 raise ConfigError(other_env(each, value, self.env))
         object.__setattr__(self, "reward", reward_text(parse_reward(self.reward)))
-        check_folders(self)
+        super().check()
         check_path(self.init, "--init")
         self._check_sizes()
-        check_mesh_text(self.mesh)
-        check_precision(self)
-        check_rate(self, schedule=self.learning_rate_schedule)
+        if isinstance(self.learning_rate, str) and self.learning_rate_schedule == "constant":
+            raise ConfigError(
+                f"--learning-rate {self.learning_rate} is a schedule already. Leave "
+                "--learning-rate-schedule out."
+            )
 
     def _check_sizes(self) -> None:
         """Checks that every number counted in 32 bits fits. This allocates nothing."""

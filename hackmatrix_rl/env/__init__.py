@@ -8,15 +8,11 @@ from ._clique_game import VertexPermutations as VertexPermutations
 from ._contract import check_is_environment as check_is_environment
 from ._contract import check_shapes as check_shapes
 from ._contract import check_spec as check_spec
-from ._encoding import CLASSIC_CHANNELS as CLASSIC_CHANNELS
 from ._encoding import SCREEN_CHANNELS as SCREEN_CHANNELS
 from ._encoding import Channel as Channel
 from ._encoding import Observation as Observation
 from ._encoding import classic_from_compact as classic_from_compact
-from ._encoding import encode_cells as encode_cells
-from ._encoding import features_from_compact as features_from_compact
 from ._encoding import observe as observe
-from ._environment import LEARNED_RETURN as LEARNED_RETURN
 from ._environment import Encoder as Encoder
 from ._environment import Environment as Environment
 from ._environment import EnvSpec as EnvSpec
@@ -58,7 +54,6 @@ from ._symmetries import SeenBoard as SeenBoard
 from ._symmetries import Symmetry as Symmetry
 from ._symmetries import turn as turn
 from ._tactical_encoding import TACTICAL_PLANES as TACTICAL_PLANES
-from ._tactical_encoding import features_from_tactical as features_from_tactical
 from ._tactical_observation import MOST_SNAPSHOTS as MOST_SNAPSHOTS
 from ._tactical_observation import Memory as Memory
 from ._tactical_observation import TacticalObservation as TacticalObservation

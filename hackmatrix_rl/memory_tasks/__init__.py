@@ -1,6 +1,5 @@
 """Tasks that need memory, each with its known best return and what a player without memory gets."""
 
-from ._choice_task import ABORTED as ABORTED
 from ._choice_task import ChoiceTask as ChoiceTask
 from ._choice_task import MemoryTask as MemoryTask
 from ._choice_task import TrialState as TrialState
@@ -16,7 +15,6 @@ from ._decisions import PerceptualTrial as PerceptualTrial
 from ._n_back import NBack as NBack
 from ._n_back import NBackConfig as NBackConfig
 from ._n_back import NBackState as NBackState
-from ._t_maze import FORWARD as FORWARD
 from ._t_maze import LEFT as LEFT
 from ._t_maze import RIGHT as RIGHT
 from ._t_maze import TMaze as TMaze

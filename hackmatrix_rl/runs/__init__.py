@@ -17,7 +17,7 @@ from ._health import Health as Health
 from ._launch import Launch as Launch
 from ._launch import launch as launch
 from ._lock import RunLock as RunLock
-from ._open_sinks import send_summary as send_summary
+from ._monitor import send_summary as send_summary
 from ._plan import Plan as Plan
 from ._plan import make_plan as make_plan
 from ._plan import plan as plan
@@ -33,7 +33,7 @@ from ._resume import ResumableRun as ResumableRun
 from ._resume import find_resumable_run as find_resumable_run
 from ._run import RunResult as RunResult
 from ._run import run as run
-from ._save_run import SaveRun as SaveRun
+from ._saving import SaveRun as SaveRun
 from ._seeds_report import report_of_seeds as report_of_seeds
 from ._settings import check_unchanged as check_unchanged
 from ._settings import config_here as config_here

@@ -1,10 +1,7 @@
 """The learning curve of a run as a picture."""
 
-import io
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +11,10 @@ from hackmatrix_rl.config import TrainConfig, algorithms
 from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import read_json
+from hackmatrix_rl.view import INKS, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SMOOTHED = 0.05
 """Share of the rows that one point of the smoothed line averages."""
@@ -25,21 +22,6 @@ SMOOTHED = 0.05
 _LENGTH = ("length", "mean length of a game")
 _FEWEST = 20  # rows; fewer are drawn as they are
 _MOST = 1e30  # no number of a run is larger, and pictures cannot show such a one
-
-
-@dataclass(frozen=True)
-class Inks:
-    """The colours of a picture, for matplotlib."""
-
-    text: str = "#1f2328"
-    grid: str = "#d5d9de"
-    line: str = "#1763b6"
-    random: str = "#8a6d00"
-    runner: str = "#a0366b"
-    points: str = "#157a4a"
-
-
-INKS = Inks()
 
 
 def draw_curve(metrics: Path, picture: Path, *, title: str, summary: Path | None = None) -> bool:
@@ -80,37 +62,6 @@ def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
         for name, label in found
         if any(len(_known(rows, each)[0]) for each in (name, f"eval/{name}"))
     )
-
-
-def panels_as_svg(
-    rows: Sequence[Mapping[str, Any]],
-    levels: Mapping[str, Mapping[str, float]],
-    inks: Mapping[str, str],
-) -> list[tuple[str, str]]:
-    """Each panel that has something to draw, as its label and an SVG element for a page.
-
-    Each colour of `INKS` becomes what `inks` has for it: `var(--text)`.
-    """
-
-    def draw(axes: "Axes", name: str, label: str) -> None:
-        draw_panel(axes, rows, name, label, levels.get(name, {}))
-
-    return [
-        (label, as_svg(partial(draw, name=name, label=label), name, inks))
-        for name, label in panels_of(rows)
-    ]
-
-
-def as_svg(draw: "Callable[[Axes], None]", salt: str, inks: Mapping[str, str]) -> str:
-    """What `draw` draws as an SVG element, with the colours of `INKS` as in `panels_as_svg`."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    # Text stays text, and the same numbers give the same file.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
-        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
-        draw(figure.subplots())
-        return _svg(figure, inks)
 
 
 def baselines(summary: Path | None) -> dict[str, dict[str, float]]:
@@ -160,31 +111,6 @@ def draw_smoothed(
     if len(values) >= _FEWEST:
         values = smoothed(values)
     axes.plot(steps / 1e6, values, color=colour, linewidth=1.6, label=label or "_")
-
-
-def style(axes: "Axes", x: str, y: str) -> None:
-    """Labels, grid and legend, as all curves have them."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.set_xlabel(x, color=INKS.text)
-    axes.set_ylabel(y, color=INKS.text)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.tick_params(colors=INKS.text)
-    axes.grid(color=INKS.grid, linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(INKS.text)
-    if len(axes.get_legend_handles_labels()[0]) > 1:
-        # Above the axes, where it covers nothing.
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-            ncols=3,
-            fontsize="small",
-            frameon=False,
-            labelcolor=INKS.text,
-        )
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:
@@ -245,13 +171,3 @@ def _unit(most: float) -> tuple[float, str]:
 def entry(content: object, name: str) -> Any:
     """An entry of a file that anybody may have written; `None` if there is none."""
     return content.get(name) if isinstance(content, Mapping) else None
-
-
-def _svg(figure: "Figure", inks: Mapping[str, str]) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :]
-    for name, ink in inks.items():
-        svg = svg.replace(getattr(INKS, name), ink)
-    return svg

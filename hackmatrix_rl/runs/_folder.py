@@ -23,6 +23,16 @@ RUNS = Path("runs")
 """The default folder of runs."""
 
 
+class _File:
+    """The path of a file in a run's folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "RunFolder", owner: type) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The folder of a run, whose name is the run's id.
@@ -37,6 +47,15 @@ class RunFolder:
     process: int = 0
     notes: tuple[str, ...] = ()
 
+    config = _File("config.json")  #: JSON: the settings.
+    run = _File("run.json")  #: JSON: the run's id and aliases.
+    versions = _File("versions.json")  #: JSON: software and hardware of each start.
+    metrics = _File("metrics.jsonl")  #: One JSON object for each log interval.
+    curve = _File("learning_curve.png")  #: The learning curve as a picture.
+    summary = _File("summary.json")  #: JSON: results of the policy, and of random and runner.
+    replays = _File("replays")  #: Folder of replays of evaluation games.
+    page = _File("replay.html")  #: HTML: the newest of these games.
+
     @property
     def run_id(self) -> str:
         """The run's id."""
@@ -48,50 +67,10 @@ class RunFolder:
         return {"run_id": self.run_id, "wandb_id": self.wandb_id}
 
     @property
-    def config(self) -> Path:
-        """JSON: the settings."""
-        return self.path / "config.json"
-
-    @property
-    def run(self) -> Path:
-        """JSON: the run's id and aliases."""
-        return self.path / "run.json"
-
-    @property
-    def versions(self) -> Path:
-        """JSON: software and hardware of each start."""
-        return self.path / "versions.json"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON object for each log interval."""
-        return self.path / "metrics.jsonl"
-
-    @property
     def log(self) -> Path:
         """The messages with the time of day; each process has its own log."""
         name = "log.txt" if self.process == 0 else f"log-process-{self.process}.txt"
         return self.path / name
-
-    @property
-    def curve(self) -> Path:
-        """The learning curve as a picture."""
-        return self.path / "learning_curve.png"
-
-    @property
-    def summary(self) -> Path:
-        """JSON: results of the policy, and of random and runner."""
-        return self.path / "summary.json"
-
-    @property
-    def replays(self) -> Path:
-        """Folder of replays of evaluation games."""
-        return self.path / "replays"
-
-    @property
-    def page(self) -> Path:
-        """HTML: the newest of these games."""
-        return self.path / "replay.html"
 
     def removed(self) -> Path | epath.Path | None:
         """The folder that was removed during the run, or that another run took; `None` without one.

@@ -1,16 +1,16 @@
 """A run on one HTML page, which fetches nothing."""
 
 import base64
-import dataclasses
 import html
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs._curve import INKS, baselines, entry, number, panels_as_svg
+from hackmatrix_rl.runs._curve import baselines, draw_panel, entry, number, panels_of
 from hackmatrix_rl.runs._record import RunRecord, read_run
-from hackmatrix_rl.view import document, facts, table, text
+from hackmatrix_rl.view import document, facts, figures, table, text
 from hackmatrix_rl.view.replays import Replay, page_of, script_source
 
 MOST_LINES = 200
@@ -111,20 +111,22 @@ def _evaluation(record: RunRecord) -> str:
 
 
 def _curves(record: RunRecord) -> str:
-    inks = {each.name: f"var(--{each.name})" for each in dataclasses.fields(INKS)}
-    panels = panels_as_svg(record.rows, baselines(record.folder.summary), inks)
+    panels = panels_of(record.rows)
     if not panels:
         return ""
-    drawn = "".join(
-        f'<figure role="img" aria-label="{text(label)} over environment steps">{svg}</figure>'
-        for label, svg in panels
-    )
+    levels = baselines(record.folder.summary)
+    drawn = {
+        f"{label} over environment steps": partial(
+            draw_panel, rows=record.rows, name=name, label=label, levels=levels.get(name, {})
+        )
+        for name, label in panels
+    }
     last = record.rows[-1]
     rows = [
         [label, _number(last.get(name))] for name, label in _NEWEST if last.get(name) is not None
     ]
     newest = table(["", "newest row"], rows) if rows else ""
-    return f'<div class="curves">{drawn}</div>{newest}'
+    return figures(drawn) + newest
 
 
 def _replays(record: RunRecord) -> str:

@@ -22,10 +22,9 @@ from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.runs._monitor import RunMonitor
-from hackmatrix_rl.runs._open_sinks import open_sinks
+from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
+from hackmatrix_rl.runs._replaying import hooks_of
 from hackmatrix_rl.runs._resume import restore_training
-from hackmatrix_rl.runs._run_hooks import hooks_of
 from hackmatrix_rl.runs._saving import CheckpointScheduler
 from hackmatrix_rl.runs.sinks import Fanout, Length, Sink, forget_rows_after
 from hackmatrix_rl.training import Counter, Hook, Metrics, StopTraining, Trainer, reports_of

@@ -1,13 +1,27 @@
-"""When a run saves, and what happens after a failed save."""
+"""When a run saves, what happens after a failed save, and the run of a notebook."""
 
 import math
+import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, final
 
 from hackmatrix_rl.checkpoints import CheckpointWriter, SaveResult
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.system import any_process
-from hackmatrix_rl.training import Metrics, Trainer
+from hackmatrix_rl.errors import finite, whole
+from hackmatrix_rl.runs._curve import draw_curve
+from hackmatrix_rl.runs._health import Health
+from hackmatrix_rl.runs._lock import RunLock
+from hackmatrix_rl.runs.sinks import (
+    Fanout,
+    JsonLines,
+    LogFile,
+    Sink,
+    forget_rows_after,
+    read_json_lines,
+)
+from hackmatrix_rl.system import any_process, check_path, is_process_zero, on_process_zero
+from hackmatrix_rl.training import Hook, Metrics, StopTraining, Trainer
 
 RETRY_SECONDS = 60.0
 """How long after a failure the next save starts, if none is due before."""
@@ -127,3 +141,162 @@ def _in_words(error: Exception) -> str:
     """An error in one line, because storage libraries write pages."""
     line = str(error).strip().splitlines()[0] if str(error).strip() else ""
     return f"{type(error).__name__}: {line[:300]}".rstrip(": ")
+
+
+@final
+class _Notes(Sink):
+    """Passes messages to a function, and drops rows."""
+
+    def __init__(self, take: Callable[[str], None]) -> None:
+        self._take = take
+
+    def note(self, message: str) -> None:
+        self._take(message)
+
+
+@final
+class SaveRun(Hook):
+    """A hook that keeps a training in a folder, and continues it from there.
+
+        trainer.fit(1_000_000, key=jax.random.key(0), hooks=[hm.SaveRun("runs/cartpole")])
+
+    If the folder holds a training of the same modules, the training continues from it, bit for
+    bit, whatever its key. So the same cell starts a training, and resumes it after a crash. The
+    folder holds
+
+    - `training.hmrl`: the newest state, as `Trainer.save` writes it;
+    - `metrics.jsonl`: one row for each dispatch;
+    - `log.txt`: the rows and messages with the time of day;
+    - `learning_curve.png`, drawn when the training ends.
+
+    It saves at the start, every few minutes, and when the training ends or another hook stops it.
+    An exception, such as Ctrl-C in a dispatch, loses the updates since the last save. The signs of
+    a training that goes wrong are those of the command line (see `hackmatrix_rl.runs.Health`): a
+    state that is not finite is never saved, and too many of them in a row stop the training.
+
+    Put it before hooks that may fail. With several processes, all of them see the folder.
+
+    Args:
+        folder: the folder, made if it is missing. While the training runs, no other process can
+            write it.
+        minutes: minutes between two saves.
+        updates: updates between two saves, instead of minutes. A dispatch ends at each multiple.
+        health: the limits of the signs of trouble.
+        note: takes each message.
+        clock: seconds since some moment.
+
+    Raises:
+        ConfigError: at the start of the training: the folder cannot be written, is in use, or
+            holds a state that does not fit the trainer.
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        minutes: float = 10.0,
+        updates: int | None = None,
+        health: Health | None = None,
+        note: Callable[[str], None] = print,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        check_path(str(folder), "folder")
+        self._folder = Path(folder)
+        if finite("minutes", minutes) <= 0:
+            raise ValueError(f"minutes must be above 0, not {minutes}")
+        self._seconds = 60 * minutes
+        self._updates = None if updates is None else whole("updates", updates)
+        self._health = Health() if health is None else health
+        self._notes = _Notes(note)
+        self._clock = clock
+        self._lock: RunLock | None = None
+        self._sinks = Fanout([])
+        self._seen = self._saved = -1  # the updates of the newest row, and of the file
+        self._due = 0.0
+        self._ended = False
+
+    @property
+    def _state(self) -> Path:
+        return self._folder / "training.hmrl"
+
+    @property
+    def _metrics(self) -> Path:
+        return self._folder / "metrics.jsonl"
+
+    def on_start(self, trainer: Trainer[Any]) -> None:
+        """Continues from the state in the folder, or saves the first one there."""
+        self._lock = lock = RunLock()
+        self._ended = False
+        sinks: list[Sink] = []
+        if is_process_zero():
+            lock.take("folder", self._folder)
+            sinks = [self._notes, JsonLines(self._metrics), LogFile(self._folder / "log.txt")]
+        self._sinks = Fanout(sinks)
+        if on_process_zero(self._state.exists):
+            trainer.load(self._state)
+            self._seen = self._saved = int(trainer.state.update)
+            self._sinks.note(f"resumed at update {self._saved:,}, from {self._state}")
+        else:
+            self._save(trainer)
+        if is_process_zero():
+            for message in forget_rows_after(self._metrics, self._saved):
+                self._sinks.note(message)
+            self._health.recall(read_json_lines(self._metrics))
+
+    def before_dispatch(self, trainer: Trainer[Any]) -> None:
+        """Saves if a save is due."""
+        update = int(trainer.state.update)
+        due = self._clock() >= self._due
+        if self._updates is not None:
+            due = update % self._updates == 0
+        if any_process(due) and update != self._saved and self._health.sound:
+            try:
+                self._save(trainer)
+            except OSError as error:
+                self._due = self._clock() + RETRY_SECONDS
+                self._sinks.note(f"COULD NOT SAVE update {update}: {error}. Training goes on.")
+
+    def updates_until_due(self, trainer: Trainer[Any]) -> int | None:
+        """The updates until the next save, if saves are counted in updates."""
+        every = self._updates
+        return None if every is None else every - int(trainer.state.update) % every
+
+    def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
+        """Writes and checks the metrics."""
+        self._seen = metrics.updates
+        self._sinks.write(metrics.as_dict())
+        findings = self._health.look(metrics)
+        for finding in findings:
+            self._sinks.note(finding.message)
+        if any(finding.stop for finding in findings):
+            raise StopTraining
+
+    def on_end(self, trainer: Trainer[Any]) -> None:
+        """Notes that the training has reached its goal."""
+        self._ended = True
+
+    def on_exit(self, trainer: Trainer[Any]) -> None:
+        """Saves the last state, draws the curve, and frees the folder."""
+        if self._lock is None:
+            return
+        try:
+            update = trainer.state.update
+            # A dispatch that an exception ends has used up the state that it began with.
+            whole = not update.is_deleted() and int(update) == self._seen != self._saved
+            if whole and self._health.sound:
+                self._save(trainer)
+            how = "trained to the end at" if self._ended else "stopped at"
+            self._sinks.note(f"{how} update {self._seen:,}; saved: update {self._saved:,}")
+            if is_process_zero():
+                name = self._folder.resolve().name
+                draw_curve(self._metrics, self._folder / "learning_curve.png", title=name)
+        finally:
+            self._sinks.close()
+            self._lock.close()
+            self._lock = None
+
+    def _save(self, trainer: Trainer[Any]) -> None:
+        trainer.save(self._state)
+        self._saved = int(trainer.state.update)
+        self._due = self._clock() + self._seconds

@@ -13,9 +13,9 @@ from hackmatrix_rl.evaluation import (
     mean_over_seeds,
     performance_profile,
 )
-from hackmatrix_rl.runs._curve import INKS, as_svg, draw_smoothed, entry, number, panels_of, style
+from hackmatrix_rl.runs._curve import draw_smoothed, entry, number, panels_of
 from hackmatrix_rl.runs._record import RunRecord, read_run
-from hackmatrix_rl.view import document, table, text
+from hackmatrix_rl.view import INKS, document, figures, style, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -177,7 +177,7 @@ def _profiles(ways: Sequence[_Way]) -> str:
                 axes.fill_between(returns, profile.low, profile.high, color=colour, alpha=0.2)
         style(axes, "return", "share of runs above")
 
-    return _figures({"share of runs above each return": as_svg(draw, "profiles", _inks())})
+    return figures({"share of runs above each return": draw})
 
 
 def _curves(ways: Sequence[_Way]) -> str:
@@ -192,21 +192,9 @@ def _curves(ways: Sequence[_Way]) -> str:
                     draw_smoothed(axes, run.rows, name, colour, "" if place else way.name)
             style(axes, "environment steps (millions)", label)
 
-        found[label] = as_svg(draw, name, _inks())
-    return _figures(found)
-
-
-def _figures(found: Mapping[str, str]) -> str:
-    drawn = "".join(
-        f'<figure role="img" aria-label="{text(label)}">{svg}</figure>'
-        for label, svg in found.items()
-    )
-    return f'<div class="curves">{drawn}</div>'
+        found[label] = draw
+    return figures(found)
 
 
 def _colours(ways: Sequence[_Way]) -> list[str]:
     return [getattr(INKS, _COLOURS[place % len(_COLOURS)]) for place in range(len(ways))]
-
-
-def _inks() -> dict[str, str]:
-    return {each.name: f"var(--{each.name})" for each in dataclasses.fields(INKS)}

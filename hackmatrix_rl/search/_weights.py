@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32
 
-from hackmatrix_rl.errors import ConfigError, DamagedFileError
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
 from hackmatrix_rl.game import LAST_STAGE, League, Program
 from hackmatrix_rl.system import read_json
 
@@ -46,10 +46,8 @@ class Weights(eqx.Module):
     @classmethod
     def read(cls: type[Table], file: Path) -> Table:
         """The table in a file of weights, such as the tuner writes; a ConfigError without one."""
-        try:
+        with refusing(f"{file} is no file of weights: it ", "", of=DamagedFileError):
             found = read_json(file)
-        except DamagedFileError as error:
-            raise ConfigError(f"{file} is no file of weights: it {error}") from error
         if found is None:
             raise ConfigError(f"{file} is no file of weights: it does not exist")
         table = found.get(cls.SECTION)

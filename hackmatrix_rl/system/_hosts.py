@@ -20,7 +20,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jaxtyping import PyTree
 
-from hackmatrix_rl.errors import AgreedError, ConfigError, flag, is_key
+from hackmatrix_rl.errors import AgreedError, ConfigError, flag, is_key, refusing
 from hackmatrix_rl.system._devices import accelerator_present
 from hackmatrix_rl.system._exits import ExitCode
 
@@ -59,13 +59,9 @@ def check_port_is_free(coordinator: str) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        try:
+        said = f"--coordinator {coordinator}: process 0 cannot listen at port {port}: "
+        with refusing(said, ". Use another port.", of=OSError):
             probe.bind(("", port))
-        except OSError as error:
-            raise ConfigError(
-                f"--coordinator {coordinator}: process 0 cannot listen at port {port}: "
-                f"{error.strerror}. Use another port."
-            ) from error
 
 
 @contextmanager

@@ -1,5 +1,7 @@
-"""What algorithms with one learner share: the learner, its place on a mesh, and their state."""
+"""What algorithms with one learner share: its state, its place on a mesh, the optimizer."""
 
+import inspect
+import numbers
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -7,11 +9,13 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int32, Key, PyTree
 
-from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.agent import Constant, Schedule, ValueScale, ends_of
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.errors import check_array, described, finite, place
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Counter
 from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training.sharding import (
@@ -163,3 +167,74 @@ class LearnerAlgorithm(Algorithm[S]):
             env_steps=state.env_steps.add(self.steps_per_update),
             **changes,
         )
+
+
+def adam(max_grad_norm: float = 0.5) -> optax.GradientTransformation:
+    """Adam with learning rate 1 on gradients clipped to a Euclidean norm over all parameters.
+
+    An algorithm multiplies the step by its learning rate, a `Schedule`.
+
+    Source: Kingma and Ba 2015; the epsilon is that of OpenAI's PPO.
+
+    Raises:
+        ValueError: `max_grad_norm` is not positive.
+    """
+    if not max_grad_norm > 0:  # also refuses NaN
+        raise ValueError(f"max_grad_norm must be positive, not {max_grad_norm}")
+    return optax.chain(
+        optax.clip_by_global_norm(max_grad_norm), optax.scale_by_adam(eps=1e-5), optax.scale(-1.0)
+    )
+
+
+def optimizer_of(
+    optimizer: Any, learning_rate: Any
+) -> tuple[optax.GradientTransformation, Schedule]:
+    """Optimizer and learning rate; the defaults are those of `PPO`.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: a learning rate is negative or not finite.
+    """
+    if learning_rate is None:
+        learning_rate = 3e-4 if optimizer is None else 1.0
+    rate = _schedule(learning_rate)
+    if optimizer is None:
+        return adam(), rate
+    check_optimizer(optimizer)
+    return optimizer, rate
+
+
+def _schedule(given: Any) -> Schedule:
+    """The argument if it is a schedule; a constant schedule if it is a number."""
+    if not isinstance(given, Schedule):
+        if callable(given):
+            raise TypeError(
+                f"learning_rate is {described(given)}; expected a number, or an instance of "
+                "hackmatrix_rl.training.Schedule: learning_rate=Linear(3e-4, 0.0, "
+                "over=total_timesteps). Schedules of optax go into the optimizer: "
+                "optimizer=optax.adam(schedule)"
+            )
+        given = Constant(finite("learning_rate", given))
+    for end in ends_of(given):
+        if finite("learning_rate", end) < 0:
+            raise ValueError(f"learning_rate is {end:g}; expected 0 or more: use {-end:g}")
+    said = f"{place(given, '__call__')}, a schedule, returns"
+    rate = eqx.filter_eval_shape(given, jax.ShapeDtypeStruct((), jnp.float32))
+    check_array(said, rate, "float32", ())
+    return given
+
+
+def check_optimizer(given: Any) -> None:
+    """Raises a TypeError unless the argument has `init` and `update`, as optax's optimizers."""
+    if not isinstance(given, type) and all(
+        callable(getattr(given, name, None)) for name in ("init", "update")
+    ):
+        return
+    said = f"optimizer is {described(given)}; expected an optax.GradientTransformation"
+    if isinstance(given, numbers.Real):
+        raise TypeError(
+            f"{said}: learning_rate={given} for the default one, or optimizer=optax.adam({given})"
+        )
+    if inspect.isroutine(given):
+        raise TypeError(f"{said}: call the function, optimizer=optax.{given.__name__}(3e-4), say")
+    raise TypeError(f"{said}: optimizer=optax.adam(3e-4)")

@@ -1,8 +1,5 @@
 """Positions as pictures, in the terminal, and as pages."""
 
-from ._actions import KEYS as KEYS
-from ._actions import program_name as program_name
-from ._actions import why_not as why_not
 from ._analysis_page import analysis_page as analysis_page
 from ._board_drawing import draw as draw
 from ._document import document as document
@@ -20,17 +17,21 @@ from ._frame import Transmission as Transmission
 from ._frame import neighbours as neighbours
 from ._frame_of import frame_of as frame_of
 from ._frame_of import frames_of as frames_of
+from ._names import KEYS as KEYS
+from ._names import why_not as why_not
+from ._picture import INKS as INKS
+from ._picture import figures as figures
+from ._picture import style as style
 from ._raster import check_ffmpeg as check_ffmpeg
 from ._raster import image_of as image_of
 from ._raster import save_gif as save_gif
 from ._raster import save_mp4 as save_mp4
 from ._raster import save_png as save_png
-from ._scenes import drawings_of as drawings_of
-from ._scenes import rendered as rendered
 from ._show import Picture as Picture
+from ._show import drawings_of as drawings_of
 from ._show import load_ipython_extension as load_ipython_extension
+from ._show import rendered as rendered
 from ._show import show as show
-from ._svg import FONT as FONT
 from ._svg import css_variables as css_variables
 from ._svg import svg_fragments as svg_fragments
 from ._svg import svg_of as svg_of

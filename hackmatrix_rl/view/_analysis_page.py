@@ -2,21 +2,21 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from hackmatrix_rl.evaluation import AFTERMATH, NEAR_EXIT, Calibration, Estimate, Findings
 from hackmatrix_rl.game import Program
-from hackmatrix_rl.view._actions import program_name
-from hackmatrix_rl.view._document import document, facts, table, text
+from hackmatrix_rl.view._document import document, facts, table
+from hackmatrix_rl.view._names import program_name
+from hackmatrix_rl.view._picture import INKS, figures, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_CAUSES = 15
 """Most ways to die that the page lists."""
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 420, 240, 46, 34, 12
-_MOST_LEVEL = 9  # labels that stand side by side; more are tilted
-_TILTED = 24  # more room for them
+_MOST_LEVEL = 9  # labels that stand side by side; more stand upright
 
 
 _Columns = dict[str, Callable[[Any], str]]
@@ -24,6 +24,9 @@ _Columns = dict[str, Callable[[Any], str]]
 
 _Written = Callable[[float], str]
 """How a picture writes a number."""
+
+_Draw = Callable[["Axes"], None]
+"""Draws a picture."""
 
 
 def analysis_page(findings: Findings, *, player: str, about: Mapping[str, str]) -> str:
@@ -53,8 +56,8 @@ def analysis_page(findings: Findings, *, player: str, about: Mapping[str, str]) 
 
 
 def _stages(findings: Findings) -> str:
-    bars = [(str(each.stage), each.reached / findings.games) for each in findings.stages]
-    kept = [(str(each.stage), each.completed) for each in findings.stages]
+    reached = {str(each.stage): each.reached / findings.games for each in findings.stages}
+    kept = {str(each.stage): each.completed for each in findings.stages}
     columns: _Columns = {
         "stage": lambda each: str(each.stage),
         "games that reached it": lambda each: f"{each.reached:,}",
@@ -65,16 +68,16 @@ def _stages(findings: Findings) -> str:
         "moves": lambda each: f"{each.moves:.1f}",
         "deaths": lambda each: f"{each.deaths:,}",
     }
-    pictures = [
-        _figure("Share of the games that reached each stage", _bars(bars, _percent)),
-        _figure("Share of those that completed it, with 95% intervals", _points(kept)),
-    ]
-    return f'<div class="curves">{"".join(pictures)}</div>{_table(columns, findings.stages)}'
+    pictures = {
+        "Share of the games that reached each stage": _bars(reached, _percent),
+        "Share of those that completed it, with 95% intervals": _rates(kept),
+    }
+    return figures(pictures) + _table(columns, findings.stages)
 
 
 def _points_of(findings: Findings) -> str:
-    gained = [(str(each.stage), max(each.gained, 0.0)) for each in findings.points]
-    missed = [(str(each.stage), np.nan_to_num(each.left)) for each in findings.points]
+    gained = {str(each.stage): each.gained for each in findings.points}
+    missed = {str(each.stage): each.left for each in findings.points}
     best = f"points of the best cross within {NEAR_EXIT} steps of the exit"
     columns: _Columns = {
         "stage": lambda each: str(each.stage),
@@ -82,13 +85,12 @@ def _points_of(findings: Findings) -> str:
         "data siphons left over": lambda each: _mean(each.siphons_held),
         best: lambda each: _mean(each.left),
     }
-    pictures = [
-        _figure("Points that the games gained in each stage", _bars(gained, _mean)),
-        _figure(f"Left behind: {best}", _bars(missed, _mean)),
-    ]
+    pictures = {
+        "Points that the games gained in each stage": _bars(gained, _mean),
+        f"Left behind: {best}": _bars(missed, _mean),
+    }
     caption = "The last two are means over the games that completed the stage, as they left it."
-    found = _table(columns, findings.points, caption=caption)
-    return f'<div class="curves">{"".join(pictures)}</div>{found}'
+    return figures(pictures) + _table(columns, findings.points, caption=caption)
 
 
 def _deaths(findings: Findings) -> str:
@@ -121,13 +123,11 @@ def _siphons(findings: Findings) -> str:
         f"died within {AFTERMATH} moves": lambda each: _percent(each.died_after),
     }
     found = _table(columns, findings.siphons) or "<p>It never siphons.</p>"
-    taken = [(_name(name), count / findings.games) for name, count in findings.taken.items()]
+    taken = {_name(name): count / findings.games for name, count in findings.taken.items()}
     if not (findings.siphons and taken):
         return found
-    picture = _figure(
-        "Share of the games in which a siphon took each program", _bars(taken, _percent)
-    )
-    return f'{found}<div class="curves">{picture}</div>'
+    label = "Share of the games in which a siphon took each program"
+    return found + figures({label: _bars(taken, _percent)})
 
 
 def _tools(findings: Findings) -> str:
@@ -170,137 +170,82 @@ def _undo(findings: Findings) -> str:
 
 
 def _calibrations(findings: Findings) -> str:
-    pictures = [
-        _figure(label, _against(calibration, unit))
-        for label, calibration, unit in (
-            ("Win probability: told, and games won", findings.win_probability, True),
-            ("Value: told, and the return that it predicts", findings.value, False),
+    found = {
+        label: (calibration, written)
+        for label, calibration, written in (
+            ("Win probability: told, and games won", findings.win_probability, _percent),
+            ("Value: told, and the return that it predicts", findings.value, _short),
         )
         if calibration is not None
-    ]
-    if not pictures:
+    }
+    if not found:
         return "<p>The player tells neither a value nor a win probability.</p>"
     note = (
         "<p class=dim>Each point is a tenth of the moves, grouped by what the player told. On the "
         "line, it told the truth.</p>"
     )
-    return f'{note}<div class="curves">{"".join(pictures)}</div>'
-
-
-def _figure(label: str, svg: str) -> str:
-    return (
-        f'<figure role="img" aria-label="{text(label)}"><figcaption class="dim">{text(label)}'
-        f"</figcaption>{svg}</figure>"
-    )
-
-
-def _x(place: int, count: int) -> float:
-    return _LEFT + (place + 0.5) * (_WIDTH - _LEFT) / count
-
-
-def _y(share: float) -> float:
-    return _TOP + (1 - share) * (_HEIGHT - _TOP - _BOTTOM)
-
-
-def _svg(parts: Sequence[str], *, below: int = 0) -> str:
-    """A picture; `below` is room for tilted labels."""
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT + below}" xmlns="http://www.w3.org/2000/svg" '
-        f'font-size="11">{"".join(parts)}</svg>'
-    )
-
-
-def _scale(top: float, written: _Written) -> list[str]:
-    """Grid lines and their labels; `top` is the number at the upper end."""
-    return [_level(_y(quarter / 4), written(top * quarter / 4)) for quarter in range(5)]
-
-
-def _level(y: float, label: str) -> str:
-    return (
-        f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--grid)"/>'
-        f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="var(--dim)">{label}</text>'
-    )
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """The names below the bars; tilted where there are many."""
-    parts = []
-    for place, name in enumerate(names):
-        x, y = _x(place, len(names)), _HEIGHT - _BOTTOM + 14
-        tilted = len(names) > _MOST_LEVEL
-        turn = f' transform="rotate(-50 {x:.1f} {y})"' if tilted else ""
-        anchor = "end" if tilted else "middle"
-        parts.append(
-            f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}" fill="var(--text)"{turn}>'
-            f"{text(name)}</text>"
+    pictures = figures({label: _against(*given) for label, given in found.items()})
+    tables = [
+        table(
+            ["", "told", "happened", "moves"],
+            [
+                [label, written(told), written(happened), f"{moves:,}"]
+                for told, happened, moves in zip(
+                    calibration.told, calibration.happened, calibration.moves, strict=True
+                )
+            ],
         )
-    return parts
+        for label, (calibration, written) in found.items()
+    ]
+    return note + pictures + "".join(tables)
 
 
-def _bars(shares: Sequence[tuple[str, float]], written: _Written) -> str:
-    largest = max(share for _, share in shares)
-    decade = 10.0 ** math.ceil(math.log10(max(largest, 0.01)))
-    top = next(step for step in (0.2 * decade, 0.5 * decade, decade) if largest <= step)
-    wide = 0.7 * (_WIDTH - _LEFT) / len(shares)
-    parts = _scale(top, written)
-    for place, (name, share) in enumerate(shares):
-        height = _y(share / top)
-        parts.append(
-            f'<rect x="{_x(place, len(shares)) - wide / 2:.1f}" y="{height:.1f}" '
-            f'width="{wide:.1f}" height="{_y(0) - height:.1f}" fill="var(--line)">'
-            f"<title>{text(name)}: {written(share)}</title></rect>"
-        )
-    labels = _labels([name for name, _ in shares])
-    return _svg([*parts, *labels], below=_TILTED if len(shares) > _MOST_LEVEL else 0)
+def _bars(numbers: Mapping[str, float], written: _Written) -> _Draw:
+    """A bar for each number, which stands above it."""
+
+    def draw(axes: "Axes") -> None:
+        bars = axes.bar(range(len(numbers)), list(numbers.values()), 0.7, color=INKS.line)
+        labels = [written(number) for number in numbers.values()]
+        axes.bar_label(bars, labels, fontsize="x-small", color=INKS.text)
+        _name_columns(axes, list(numbers), written)
+
+    return draw
 
 
-def _points(rates: Sequence[tuple[str, Estimate]]) -> str:
-    parts = _scale(1.0, _percent)
-    for place, (name, rate) in enumerate(rates):
-        x = _x(place, len(rates))
-        parts.append(
-            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_y(rate.low):.1f}" y2="{_y(rate.high):.1f}" '
-            'stroke="var(--line)" stroke-width="2"/>'
-            f'<circle cx="{x:.1f}" cy="{_y(rate.mean):.1f}" r="4" fill="var(--line)">'
-            f"<title>{text(name)}: {_percent(rate.mean)}</title></circle>"
-        )
-    return _svg([*parts, *_labels([name for name, _ in rates])])
+def _rates(rates: Mapping[str, Estimate]) -> _Draw:
+    """A point for each rate, in its interval."""
+
+    def draw(axes: "Axes") -> None:
+        columns = range(len(rates))
+        for column, rate in zip(columns, rates.values(), strict=True):
+            axes.vlines(column, rate.low, rate.high, color=INKS.line, linewidth=2)
+        means = [rate.mean for rate in rates.values()]
+        axes.plot(columns, means, color=INKS.line, linestyle="none", marker="o")
+        axes.set_ylim(0, 1)
+        _name_columns(axes, list(rates), _percent)
+
+    return draw
 
 
-def _against(calibration: Calibration, is_share: bool) -> str:
+def _name_columns(axes: "Axes", names: Sequence[str], written: _Written) -> None:
+    style(axes)
+    axes.set_xticks(range(len(names)), names, rotation=0 if len(names) <= _MOST_LEVEL else 90)
+    axes.yaxis.set_major_formatter(lambda number, _: written(number))
+
+
+def _against(calibration: Calibration, written: _Written) -> _Draw:
     """What happened over what was told, with the line on which both are the same."""
-    numbers = [*calibration.told, *calibration.happened]
-    low, high = (0.0, 1.0) if is_share else (min(numbers), max(numbers))
-    span = (high - low) or 1.0
 
-    def at(told: float, happened: float) -> tuple[float, float]:
-        return _LEFT + (told - low) / span * (_WIDTH - _LEFT - 8), _y((happened - low) / span)
-
-    def written(number: float) -> str:
-        return _percent(number) if is_share else f"{number:.3g}"
-
-    parts = []
-    for quarter in range(5):
-        number = low + span * quarter / 4
-        x, y = at(number, number)
-        parts.append(
-            f'{_level(y, written(number))}<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 16}" '
-            f'text-anchor="middle" fill="var(--dim)">{written(number)}</text>'
+    def draw(axes: "Axes") -> None:
+        axes.axline((0, 0), slope=1, color=INKS.text, linestyle="--", linewidth=0.8)
+        axes.plot(
+            calibration.told, calibration.happened, color=INKS.points, linestyle="none", marker="o"
         )
-    (x1, y1), (x2, y2) = at(low, low), at(high, high)
-    parts.append(
-        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="var(--dim)" '
-        'stroke-dasharray="4 4"/>'
-    )
-    for told, happened, moves in zip(
-        calibration.told, calibration.happened, calibration.moves, strict=True
-    ):
-        x, y = at(told, happened)
-        parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="var(--points)"><title>'
-            f"told {written(told)}, happened {written(happened)}, {moves:,} moves</title></circle>"
-        )
-    return _svg(parts)
+        style(axes, "told", "happened")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda number, _: written(number))
+
+    return draw
 
 
 def _name(action: str) -> str:
@@ -315,6 +260,10 @@ def _percent(share: float) -> str:
     if math.isnan(share):
         return "-"
     return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"
+
+
+def _short(number: float) -> str:
+    return f"{number:.3g}"
 
 
 def _mean(number: float) -> str:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from hackmatrix_rl.game import LAST_STAGE, MAX_HP, NUM_CELLS, SIZE, Content
-from hackmatrix_rl.view._actions import program_name
 from hackmatrix_rl.view._cells import TILE, Actor, actors_on, tile
 from hackmatrix_rl.view._drawing import Circle, Drawing, Line, Polygon, Rect, Shape, Text
 from hackmatrix_rl.view._frame import Cell, Frame
@@ -19,6 +18,7 @@ from hackmatrix_rl.view._marks import (
     hexagon,
     plus,
 )
+from hackmatrix_rl.view._names import program_name
 
 PANEL = 208.0
 """Its width."""

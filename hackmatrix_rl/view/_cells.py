@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 
 from hackmatrix_rl.game import ENEMY_HP, Content, EnemyType
-from hackmatrix_rl.view._actions import program_name
 from hackmatrix_rl.view._drawing import Circle, Ink, Line, Rect, Shape, Text
 from hackmatrix_rl.view._frame import Cell, Enemy, Frame, Transmission
 from hackmatrix_rl.view._marks import (
@@ -21,6 +20,7 @@ from hackmatrix_rl.view._marks import (
     plus,
     polygon,
 )
+from hackmatrix_rl.view._names import program_name
 
 TILE = 68.0
 """Side of a cell."""

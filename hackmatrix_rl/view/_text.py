@@ -16,10 +16,20 @@ from hackmatrix_rl.game import (
     Direction,
     Program,
 )
-from hackmatrix_rl.view._actions import KEYS, program_name, why_not
 from hackmatrix_rl.view._frame import Cell, Enemy, Frame, Transmission
 from hackmatrix_rl.view._marks import counted
-from hackmatrix_rl.view._signs import STYLES, UNICODE, Signs, fitted, letter_of, name_of, styled
+from hackmatrix_rl.view._names import (
+    KEYS,
+    STYLES,
+    UNICODE,
+    Signs,
+    fitted,
+    letter_of,
+    name_of,
+    program_name,
+    styled,
+    why_not,
+)
 
 CELL_WIDTH = 7
 BOARD_WIDTH = SIZE * (CELL_WIDTH + 1) + 1

@@ -16,8 +16,8 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs import check_unchanged, compose, find_player, run_keys
+from hackmatrix_rl.runs._replaying import evaluation_key
 from hackmatrix_rl.runs._resume import restore_training
-from hackmatrix_rl.runs._run_hooks import evaluation_key
 from hackmatrix_rl.runs.sinks import read_json_lines
 
 from .commands import assert_refused, done, invoke

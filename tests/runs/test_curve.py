@@ -1,19 +1,14 @@
 """The learning curve: what is drawn, in units that people can read."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from hackmatrix_rl.runs._curve import (
-    baselines,
-    draw_curve,
-    draw_panel,
-    panels_as_svg,
-    panels_of,
-    smoothed,
-)
+from hackmatrix_rl.runs._curve import baselines, draw_curve, draw_panel, panels_of, smoothed
+from hackmatrix_rl.view import figures
 
 LEVELS = {"random": -0.9, "runner": 1.7}
 
@@ -105,12 +100,11 @@ def test_the_figures_of_random_and_runner_are_the_runs_own(tmp_path):
 
 
 def test_a_page_gets_the_same_drawing_in_its_own_colours():
-    ((label, svg),) = panels_as_svg(rows(30), {"return": LEVELS}, {"line": "var(--line)"})
-    assert label == "mean return"
-    assert svg.startswith("<svg")
-    assert "var(--line)" in svg
-    assert "smoothed" in svg
-    assert panels_as_svg([], {}, {}) == []
+    given = {"rows": rows(30), "name": "return", "label": "mean return", "levels": LEVELS}
+    page = figures({"a curve": partial(draw_panel, **given)})
+    assert '<figcaption class="dim">a curve</figcaption><svg' in page
+    assert "var(--line)" in page
+    assert "smoothed" in page
 
 
 def test_the_picture_has_the_lines_of_the_summary(tmp_path):
@@ -127,11 +121,11 @@ def test_the_picture_has_the_lines_of_the_summary(tmp_path):
 def test_self_play_has_curves_of_its_own():
     numbers = {"first_wins": 0.7, "length": 6.0, "policy_loss": 2.0, "value_loss": 0.5}
     found = [{**row, **numbers} for row in rows(3)]
-    named = [label for label, _ in panels_as_svg([{"env_steps": 1}, *found], {}, {})]
+    named = [label for _, label in panels_of([{"env_steps": 1}, *found])]
     assert named == [
         "share won by who begins",
         "moves of a game",
         "policy loss (nats)",
         "value loss",
     ]
-    assert [label for label, _ in panels_as_svg(rows(3), {}, {})] == ["mean return"]
+    assert [label for _, label in panels_of(rows(3))] == ["mean return"]

@@ -173,7 +173,7 @@ class Kept(ReplayWriter):
 
 
 def test_each_evaluation_is_shown_and_training_has_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.runs._run_hooks.ReplayWriter", Kept)
+    monkeypatch.setattr("hackmatrix_rl.runs._replaying.ReplayWriter", Kept)
     for replays in (2, 0):
         given = {"run_dir": str(tmp_path / str(replays)), "replays": replays, "mesh": "data=1"}
         sizes = {"eval_interval": 2, "eval_interval_episodes": 3, "total_timesteps": 1536}

@@ -16,8 +16,7 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder, reopen_run_folder, run
-from hackmatrix_rl.runs._monitor import RunMonitor
-from hackmatrix_rl.runs._open_sinks import open_sinks
+from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
 from hackmatrix_rl.runs.sinks import forget_rows_after, read_json_lines
 from hackmatrix_rl.system import read_json, write_whole
 from hackmatrix_rl.training import Metrics

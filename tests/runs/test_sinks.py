@@ -15,7 +15,7 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_run_folder
 from hackmatrix_rl.runs._curve import draw_curve
-from hackmatrix_rl.runs._open_sinks import open_sinks
+from hackmatrix_rl.runs._monitor import open_sinks
 from hackmatrix_rl.runs.sinks import (
     Fanout,
     JsonLines,

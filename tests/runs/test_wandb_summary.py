@@ -7,7 +7,7 @@ import pytest
 
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.evaluation import Evaluation
-from hackmatrix_rl.runs import _open_sinks as sent
+from hackmatrix_rl.runs import _monitor as sent
 from hackmatrix_rl.runs import make_run_folder, send_summary
 from hackmatrix_rl.view.replays import Match, Replay
 

@@ -11,8 +11,13 @@ import jmp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
-from hackmatrix_rl.agent.precision._names import parse_policy, path_matches
-from hackmatrix_rl.agent.precision._trainable import parameter_paths, path_name, split_trainable
+from hackmatrix_rl.agent.precision._parameters import (
+    parameter_paths,
+    parse_policy,
+    path_matches,
+    path_name,
+    split_trainable,
+)
 
 
 class LossScale(eqx.Module):

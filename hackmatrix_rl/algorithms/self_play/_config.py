@@ -16,7 +16,7 @@ from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
 from hackmatrix_rl.errors import ConfigError, in_flags
 from hackmatrix_rl.training import Algorithm, Hook, adam
-from hackmatrix_rl.training.sharding import Blocks
+from hackmatrix_rl.training.sharding import Blocks, parse_mesh
 
 in_run = config.options_in("Run")
 in_game = config.options_in("Game")
@@ -164,8 +164,7 @@ class SelfPlayConfig(config.RunConfig):
 
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together."""
-        config.check_folders(self)
-        config.check_rate(self)
+        super().check()
         if self.league_games % 2:
             raise ConfigError(
                 f"--league-games {self.league_games}: must be even, since each player begins half "
@@ -177,7 +176,7 @@ class SelfPlayConfig(config.RunConfig):
                 f"{self.moves_per_update} are too many moves in an update, which numbers them in "
                 "32 bits. Use a smaller --game-batch-size."
             )
-        lengths = config.check_mesh_text(self.mesh) or {}
+        lengths = parse_mesh(self.mesh) or {}
         with in_flags(SETTINGS):
             self.game()
             # Before the sizes, whose advice is not for a mesh.
@@ -191,7 +190,6 @@ class SelfPlayConfig(config.RunConfig):
                 f"--opening {self.opening}: leaves nothing of a board of "
                 f"{self.game().num_edges} edges to play. Use fewer."
             )
-        config.check_precision(self)
 
     @property
     def goal(self) -> int:

@@ -34,7 +34,6 @@ _FUSION = re.compile(r" fusion\(")
 _KERNEL = re.compile(
     r"[\]})] (?:fusion|custom-call|copy|copy-start|sort|scatter|dot|convolution)\("
 )
-_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _ARRAY = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\]")
 
 
@@ -96,23 +95,6 @@ def collectives(program: str, devices: int, slices: int = 1) -> list[Collective]
             arrays = _results(match["result"], kind, False)
             found.append(Collective(kind, arrays, slices, times, across=True))
     return found
-
-
-def estimated_cycles(program: str) -> int | None:
-    """The cycles of a program on one device, estimated by its compiler; `None` if it does not.
-
-    Only a TPU's compiler does, and not for collectives and asynchronous copies. Each branch of a
-    conditional counts, and loops as for `Collective.times`.
-
-    Args:
-        program: text of the compiled program (`jax.stages.Compiled.as_text`).
-    """
-    found = [
-        int(match[1]) * times
-        for line, times in _instructions(program)
-        if (match := _CYCLES.search(line)) is not None
-    ]
-    return sum(found) if found else None
 
 
 @dataclass(frozen=True)

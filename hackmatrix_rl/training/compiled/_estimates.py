@@ -68,6 +68,19 @@ def estimates(program: str, *, within: str = "") -> list[Estimate]:
     return sorted(found, key=lambda each: -each.total)
 
 
+def estimated_cycles(program: str) -> int | None:
+    """The cycles of a program on one device, estimated by its compiler; `None` if it does not.
+
+    Only a TPU's compiler does, and not for collectives and asynchronous copies. Each branch of a
+    conditional counts, and loops as for `Collective.times`.
+
+    Args:
+        program: text of the compiled program (`jax.stages.Compiled.as_text`).
+    """
+    found = estimates(program)
+    return sum(each.total for each in found) if found else None
+
+
 def _sources(program: str, within: str) -> Callable[[int], tuple[str, ...]]:
     """From the number of a stack frame to its files and lines, by the tables of a program."""
 

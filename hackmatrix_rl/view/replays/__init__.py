@@ -4,7 +4,6 @@ from ._chosen import ChosenGame as ChosenGame
 from ._chosen import choose_games as choose_games
 from ._chosen import parse_choice as parse_choice
 from ._chosen import replays_of as replays_of
-from ._match import CUT_OFF as CUT_OFF
 from ._match import DIED as DIED
 from ._match import ILLEGAL as ILLEGAL
 from ._match import WON as WON
@@ -15,14 +14,14 @@ from ._match import Opinion as Opinion
 from ._match import Seed as Seed
 from ._match import game_seed as game_seed
 from ._page import Film as Film
+from ._page import GamePage as GamePage
 from ._page import Json as Json
 from ._page import opinion_data as opinion_data
 from ._page import page_of as page_of
+from ._page import play_on as play_on
 from ._page import rules_data as rules_data
 from ._page import script_source as script_source
+from ._page import watch as watch
 from ._page import whole_page as whole_page
 from ._replay import MOST_MOVES as MOST_MOVES
 from ._replay import Replay as Replay
-from ._watch import GamePage as GamePage
-from ._watch import play_on as play_on
-from ._watch import watch as watch

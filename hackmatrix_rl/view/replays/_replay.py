@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, shortened
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing, shortened
 from hackmatrix_rl.game import LAST_STAGE, NUM_ACTIONS, RULES_VERSION, Action, GameConfig, to_arrays
 from hackmatrix_rl.system import read_json, write_json
 from hackmatrix_rl.view.replays._match import CUT_OFF, DIED, ILLEGAL, WON, Match, Seed, most_moves
@@ -104,18 +104,13 @@ class Replay:
         Raises:
             ConfigError: there is no such file, or it is not a replay of these rules.
         """
-        try:
+        said = ". Give a replay of `eval --save-replays`."
+        with refusing(f"{path}: ", said, of=DamagedFileError):
             content = read_json(Path(path))
-        except DamagedFileError as error:
-            raise ConfigError(
-                f"{path}: {error}. Give a replay of `eval --save-replays`."
-            ) from error
         if content is None:
             raise ConfigError(f"{path}: there is no such file.")
-        try:
+        with refusing(f"{path}: ", of=ConfigError):
             return cls.from_dict(content)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}.") from error
 
     def check_move(self, move: int | None) -> None:
         """Raises a ConfigError if the replay has no such move; `None` stands for the last one."""
@@ -141,12 +136,9 @@ class Replay:
         total = len(self.actions)
         match = Match(self.seed, config=self.config, max_steps=self.max_steps)
         for number, action in enumerate(self.actions[:move]):
-            try:
+            said = f"the replay cannot be played again: move {number + 1} of {total}: "
+            with refusing(said, "", of=ConfigError):
                 match.play(action)
-            except ConfigError as error:
-                raise ConfigError(
-                    f"the replay cannot be played again: move {number + 1} of {total}: {error}"
-                ) from error
             on_move(number + 1, total if move is None else move)
         if move is None and self.check and _checksum(match) != self.check:
             here, recorded = _end_in_words(Replay.of(match)), _end_in_words(self)
@@ -239,10 +231,8 @@ def _config(sizes: Mapping[str, Any]) -> GameConfig:
             f"a replay with config.{shortened(odd[0])}, which this version of hackmatrix-rl does "
             "not know. Use the version of the package that wrote it"
         )
-    try:
+    with refusing("a damaged replay: config: ", ""):
         return GameConfig(**sizes)
-    except ValueError as error:
-        raise ConfigError(f"a damaged replay: config: {error}") from error
 
 
 def _actions(letters: str) -> tuple[Action, ...]:

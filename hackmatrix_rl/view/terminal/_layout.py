@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from hackmatrix_rl.game import SIPHON, Action
 from hackmatrix_rl.view._frame import Frame
-from hackmatrix_rl.view._signs import STYLES, Signs, bar, fitted, styled
+from hackmatrix_rl.view._names import STYLES, Signs, bar, fitted, styled
 from hackmatrix_rl.view._text import BOARD_HEIGHT, BOARD_WIDTH, panel_of, prospects, text_of
 from hackmatrix_rl.view.replays import Moment, Opinion
 

@@ -10,13 +10,11 @@ from rich.text import Text
 
 from hackmatrix_rl.errors import shortened
 from hackmatrix_rl.game import Action
-from hackmatrix_rl.view._actions import KEYS, why_not
-from hackmatrix_rl.view._signs import STYLES, Signs, styled
+from hackmatrix_rl.view._names import KEYS, STYLES, Signs, styled, why_not
 from hackmatrix_rl.view.replays import Match, Mind, Opinion, Replay
 from hackmatrix_rl.view.terminal._app import TerminalApp
 from hackmatrix_rl.view.terminal._layout import Page, move_line, opinion_line
-from hackmatrix_rl.view.terminal._pages import end_screen
-from hackmatrix_rl.view.terminal._scores import Score, ScoreTable
+from hackmatrix_rl.view.terminal._pages import Score, ScoreTable, end_screen
 
 ARROWS = {"up": Action.UP, "down": Action.DOWN, "left": Action.LEFT, "right": Action.RIGHT}
 ACTIONS = {key: action for action, key in KEYS.items()}

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.view._signs import Signs, signs_for, styled
+from hackmatrix_rl.view._names import Signs, signs_for, styled
 from hackmatrix_rl.view._text import panel_of, text_of
 from hackmatrix_rl.view.replays import Match, Mind
 from hackmatrix_rl.view.terminal._layout import LEAST_HEIGHT, LEAST_WIDTH, move_line

@@ -4,7 +4,7 @@ import time
 
 from rich.text import Text
 
-from hackmatrix_rl.view._signs import STYLES, Signs, styled
+from hackmatrix_rl.view._names import STYLES, Signs, styled
 from hackmatrix_rl.view.replays import Match, Mind, Moment, Opinion
 from hackmatrix_rl.view.terminal._app import TerminalApp
 from hackmatrix_rl.view.terminal._layout import Page, move_line, opinion_line

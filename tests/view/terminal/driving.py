@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 from rich.console import Console
 
-from hackmatrix_rl.view._signs import UNICODE
+from hackmatrix_rl.view._names import UNICODE
 from hackmatrix_rl.view.replays import Match, Mind, Moment
+from hackmatrix_rl.view.terminal._pages import ScoreTable
 from hackmatrix_rl.view.terminal._play import PlayApp, Seat
-from hackmatrix_rl.view.terminal._scores import ScoreTable
 from view.boards import CONFIG, mask_of
 from view.games import Confident
 

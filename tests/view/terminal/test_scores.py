@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hackmatrix_rl.view.terminal import Score, ScoreTable
-from hackmatrix_rl.view.terminal._scores import MOST
+from hackmatrix_rl.view.terminal._pages import MOST
 
 GAME = Score(7, 2, "died", 40, 1.5, "2026-11-22", "1 2", "")
 

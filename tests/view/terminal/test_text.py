@@ -14,7 +14,7 @@ from rich.console import Console
 
 from hackmatrix_rl.game import NUM_ACTIONS, Action, Program
 from hackmatrix_rl.view import frame_of, frames_of, why_not
-from hackmatrix_rl.view._signs import ASCII, STYLES, UNICODE, signs_for
+from hackmatrix_rl.view._names import ASCII, STYLES, UNICODE, signs_for
 from hackmatrix_rl.view._text import BOARD_HEIGHT, BOARD_WIDTH, panel_of, prospects, text_of
 from view.boards import frame, mask_of, state, state_of
 

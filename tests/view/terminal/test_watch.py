@@ -7,7 +7,7 @@ from game.recordings import CONFIG
 from rich.console import Console
 
 from hackmatrix_rl.evaluation import RandomAgent, Runner
-from hackmatrix_rl.view._signs import UNICODE
+from hackmatrix_rl.view._names import UNICODE
 from hackmatrix_rl.view.replays import Match, Mind
 from hackmatrix_rl.view.terminal import watch_in_terminal
 from hackmatrix_rl.view.terminal._watch import WatchApp

@@ -1,14 +1,16 @@
-"""Evaluation during training, on separate games."""
+"""Hooks that play games between dispatches: to evaluate the policy, and to film it."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.env import Environment, check_is_environment
-from hackmatrix_rl.errors import check_key, whole
-from hackmatrix_rl.evaluation import Evaluation, OnProgress, evaluate
+from hackmatrix_rl.errors import check_key, number, whole
+from hackmatrix_rl.evaluation import Evaluation, OnProgress, evaluate, play_steps
+from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training._hooks import Hook
 from hackmatrix_rl.training._report import Metrics
 from hackmatrix_rl.training._trainer import Trainer
@@ -17,7 +19,31 @@ EVALUATION = 2**32 - 1
 """The number folded into a key for evaluation. Training folds in numbers of updates and steps."""
 
 
-class EvaluateEvery(Hook):
+class _PlaysEvery(Hook):
+    """Plays games every N updates, with random keys of its own. A dispatch ends at each of them."""
+
+    def __init__(
+        self, updates: int, environment: Environment | None, key: Key[Array, ""] | None
+    ) -> None:
+        if environment is not None:
+            check_is_environment(environment)
+        if key is None:
+            key = jax.random.fold_in(jax.random.key(0), EVALUATION)
+        check_key(key)
+        self._updates = whole("updates", updates)
+        self._environment = environment
+        self._key = key
+
+    def updates_until_due(self, trainer: Trainer[Any]) -> int:
+        """The updates until the next games."""
+        return self._updates - int(trainer.state.update) % self._updates
+
+    def _place(self, trainer: Trainer[Any]) -> Environment:
+        """The environment to play in."""
+        return trainer.environment if self._environment is None else self._environment
+
+
+class EvaluateEvery(_PlaysEvery):
     """A hook that evaluates the policy on whole games every N updates.
 
     Each evaluation plays games with the same beginning, so results differ only by the policy. It
@@ -60,26 +86,17 @@ class EvaluateEvery(Hook):
         on_result: Callable[[Trainer[Any], Metrics, Evaluation], None] | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
-        if environment is not None:
-            check_is_environment(environment)
-        if key is None:
-            key = jax.random.fold_in(jax.random.key(0), EVALUATION)
-        check_key(key)
-        self._updates = whole("updates", updates)
+        super().__init__(updates, environment, key)
         self._given: dict[str, Any] = {
             "episodes": whole("episodes", episodes),
-            "key": key,
+            "key": self._key,
             "num_envs": whole("num_envs", num_envs),
             "max_steps": whole("max_steps", max_steps),
             "record": record,
             "on_progress": on_progress,
         }
-        self._environment = environment
         self._greedy = greedy
         self._on_result = on_result
-
-    def updates_until_due(self, trainer: Trainer[Any]) -> int:
-        return self._updates - int(trainer.state.update) % self._updates
 
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> Mapping[str, float] | None:
         """Evaluates and returns the numbers if an evaluation is due, else returns `None`."""
@@ -88,7 +105,7 @@ class EvaluateEvery(Hook):
         # Several processes all play the same games, so none has to wait for another.
         found = evaluate(
             trainer.policy,
-            trainer.environment if self._environment is None else self._environment,
+            self._place(trainer),
             greedy=trainer.algorithm.greedy if self._greedy is None else self._greedy,
             **self._given,
         )
@@ -109,3 +126,57 @@ def evaluation_metrics(found: Evaluation) -> dict[str, float]:
         numbers[f"eval/{name}_low"] = estimate.low
         numbers[f"eval/{name}_high"] = estimate.high
     return numbers
+
+
+class SaveGifEvery(_PlaysEvery):
+    """A hook that saves a game as `update-00000010.gif` every N updates.
+
+    The environment draws itself (`Environment.render`; HackMatrix has drawings of its own). Each
+    game has the same beginning, and its own random keys, so the training has the same bits with
+    this hook and without it. A dispatch ends at each multiple of N.
+
+    Args:
+        updates: number of updates between two games (N).
+        folder: for the files; it is made if it is missing.
+        environment: the environment to play in; by default the trainer's.
+        key: source of all randomness; by default a fixed key.
+        max_steps: step limit of a game.
+        seconds_per_frame: for which a position stays.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: an argument is out of range.
+        ConfigError: at the first game, if the environment cannot draw itself.
+    """
+
+    def __init__(
+        self,
+        updates: int,
+        folder: str | Path = "gifs",
+        *,
+        environment: Environment | None = None,
+        key: Key[Array, ""] | None = None,
+        max_steps: int = 500,
+        seconds_per_frame: float = 0.1,
+    ) -> None:
+        super().__init__(updates, environment, key)
+        self._folder = Path(folder)
+        self._max_steps = whole("max_steps", max_steps)
+        self._seconds = number("seconds_per_frame", seconds_per_frame)
+
+    def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
+        """Plays and saves a game if one is due."""
+        if metrics.updates % self._updates:
+            return
+        # Every process takes part in gathering the network, and process 0 alone plays.
+        agent = trainer.agent
+        if not is_process_zero():
+            return
+        from hackmatrix_rl.view import drawings_of, save_gif  # other trainings draw nothing
+
+        environment = self._place(trainer)
+        steps = play_steps(agent, environment, self._key, max_steps=self._max_steps)
+        drawings = drawings_of(environment, [step.state for step in steps])
+        self._folder.mkdir(parents=True, exist_ok=True)
+        file = self._folder / f"update-{metrics.updates:08}.gif"
+        save_gif(drawings, file, seconds_per_frame=self._seconds)

@@ -1,0 +1,78 @@
+"""Pictures on a page: what matplotlib draws, in the colours of the page."""
+
+import dataclasses
+import io
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from hackmatrix_rl.view._document import text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclasses.dataclass(frozen=True)
+class Inks:
+    """The colours of a picture, for matplotlib; a page has its own of the same names."""
+
+    text: str = "#1f2328"
+    grid: str = "#d5d9de"
+    line: str = "#1763b6"
+    random: str = "#8a6d00"
+    runner: str = "#a0366b"
+    points: str = "#157a4a"
+
+
+INKS = Inks()
+
+
+def figures(pictures: "Mapping[str, Callable[[Axes], None]]") -> str:
+    """Pictures by their labels, as HTML; each is drawn on axes of its own."""
+    drawn = "".join(
+        f'<figure role="img" aria-label="{text(label)}"><figcaption class="dim">{text(label)}'
+        f"</figcaption>{_svg(draw, label)}</figure>"
+        for label, draw in pictures.items()
+    )
+    return f'<div class="curves">{drawn}</div>'
+
+
+def style(axes: "Axes", x: str = "", y: str = "") -> None:
+    """Labels, grid and legend, as all pictures have them."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel(x, color=INKS.text)
+    axes.set_ylabel(y, color=INKS.text)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.tick_params(colors=INKS.text)
+    axes.grid(color=INKS.grid, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(INKS.text)
+    if len(axes.get_legend_handles_labels()[0]) > 1:
+        # Above the axes, where it covers nothing.
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=3,
+            fontsize="small",
+            frameon=False,
+            labelcolor=INKS.text,
+        )
+
+
+def _svg(draw: "Callable[[Axes], None]", salt: str) -> str:
+    import matplotlib  # slow to import, and few pages need it
+    from matplotlib.figure import Figure
+
+    written = io.StringIO()
+    # Text stays text, and the same numbers give the same file.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+        draw(figure.subplots())
+        figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
+    svg = written.getvalue()
+    svg = svg[svg.index("<svg") :]
+    for name, ink in dataclasses.asdict(INKS).items():
+        svg = svg.replace(ink, f"var(--{name})")
+    return svg
