@@ -127,19 +127,3 @@ def test_what_finds_no_room_is_told_and_the_rest_goes_on(monkeypatch):
     said = [line for line in result.output.splitlines() if " games: " in line]
     assert len(said) == 4  # two sizes of the environment, training in two precisions
     assert all("needs" in line and "bytes" in line for line in said)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["--full", "--compare", "pgx"], ["--full and --compare", "one at a time"]),
-        (["--sizes", "64"], ["--sizes 64 needs --full", "--num-envs"]),
-        (["--full", "--sizes", "64,many"], ["--sizes 64,many: not understood", "64,1024"]),
-        (["--full", "--sizes", "0"], ["--sizes 0: not understood"]),
-        (["--full", "--sizes", "100,2048", "--mesh", "data=8"], ["--sizes 100", "multiples of 8"]),
-        (["--full", "--sizes", "64,100"], ["--num-minibatches 8 does not divide --sizes 100"]),
-        (["--full", "--json", "nowhere/full.json"], ["--json", "there is no folder nowhere"]),
-    ],
-)
-def test_bad_values_of_bench_are_refused(arguments, parts):
-    assert_refused(invoke("bench", *arguments), *parts)

@@ -202,13 +202,6 @@ def test_other_weights_of_the_same_rewards_empty_the_buffer(trained, tmp_path):
     assert int(stored[".actors.buffer.filled"]) == 4
 
 
-def test_verify_resume_refuses_a_run_that_does_not_keep_its_buffer():
-    assert_refused(
-        invoke("verify-resume", "--algorithm", "r2d2", "--no-keep-buffer"),
-        "--no-keep-buffer: a resumed run does not end in the same bits",
-    )
-
-
 REFUSED = {
     "no memory": (("--network", "cells"), "--network cells: policy is a ConvActorCritic without"),
     "too large a buffer": (("--buffer-size", 2_000_000_000), "use --buffer-size "),

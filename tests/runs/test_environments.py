@@ -179,28 +179,6 @@ def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path
     done(*imitated, "--teacher", "my_gridworld:teach", "--buffer-size", 64)
 
 
-@pytest.mark.parametrize(
-    ("given", "parts"),
-    [
-        (
-            ("--env", "cartpoel"),
-            ("--env cartpoel: unknown", "gymnax:NAME", "Did you mean cartpole?"),
-        ),
-        (("--env", "no_such_module:make"), ("no module 'no_such_module'",)),
-        (("--env", "t_maze", "--env-args", "corridr=3"), ("corridor=20", "Did you mean corridor?")),
-        (("--env", "t_maze", "--env-args", "corridor=long"), ("corridor=long: must be a whole",)),
-        (("--env", "t_maze", "--env-args", "corridor=0"), ("--env-args corridor=0", "corridor")),
-        (("--env", "t_maze", "--env-args", "corridor"), ("corridor is no new name=value",)),
-        (("--env-args", "corridor=3"), ("--env-args corridor=3", "--league")),
-        (("--env", "cartpole", "--league", "original"), ("--league original", "--env cartpole")),
-        (("--env", "cartpole", "--reward", "victory=1"), ("--reward victory=1: a setting of",)),
-        (("--env", "cartpole", "--algorithm", "imitation"), ("--algorithm imitation needs",)),
-    ],
-)
-def test_what_cannot_be_is_refused_by_name(given, parts):
-    assert_refused(invoke("train", *given, "--dry-run"), *parts)
-
-
 def test_the_help_of_another_environment_lacks_the_flags_of_hackmatrix():
     shown = invoke("train", "--env", "t_maze", "--help-all").output
     assert "--max-enemies" not in shown
