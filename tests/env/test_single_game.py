@@ -71,14 +71,13 @@ def test_an_episode_ends_with_its_last_position_and_another_one_begins():
 
 
 def test_a_limit_and_a_cut_of_the_game_itself_do_not_terminate():
-    *_, end = played(hm.Batched(Countdown(), max_steps=2), [0, 0])
-    assert (bool(end.terminated[0]), bool(end.truncated[0])) == (False, True)
+    for limit, actions in ((2, [0, 0]), (1000, [2])):
+        *_, end = played(hm.Batched(Countdown(), max_steps=limit), actions)
+        assert (bool(end.terminated[0]), bool(end.truncated[0])) == (False, True)
     # At the limit, what the rules end is terminated.
     *_, end = played(hm.Batched(Countdown(first=1), max_steps=2), [1, 1])
     assert bool(end.terminated[0]) or int(end.last_observation[0, 0]) == 0
     assert not bool(end.truncated[0] & end.terminated[0])
-    *_, end = played(hm.Batched(Countdown()), [2])
-    assert (bool(end.terminated[0]), bool(end.truncated[0])) == (False, True)
 
 
 def test_the_mask_is_that_of_the_position():
