@@ -105,22 +105,6 @@ def test_what_is_not_shown_is_said_with_what_would_show_it_and_ends_with_11(tmp_
     assert "About 5 seeds would show it" in result.stdout
 
 
-def test_precision_is_the_ready_case(small, compared):
-    compared([[1.0], [1.0]], [[1.0], [1.0]])
-    result = done("compare", "--precision", "--preset", "debug", "--json")
-    found = json.loads(result.stdout)
-    assert (found["baseline"]["name"], found["candidate"]["name"]) == ("f32", "bf16")
-    assert [config.precision for _, config in small] == ["f32", "bf16"]
-    assert {config.num_envs for _, config in small} == {16}
-
-
-def test_precision_of_a_file(tmp_path, small, compared):
-    compared([[1.0], [1.0]], [[1.0], [1.0]])
-    (file,) = write(tmp_path, mine='precision = "f16"\nwidth = 5')
-    done("compare", "--precision", file)
-    assert [(config.precision, config.width) for _, config in small] == [("f32", 5), ("bf16", 5)]
-
-
 def test_files_of_one_name_are_told_apart(tmp_path, small, compared):
     compared([[1.0], [1.0]], [[1.0], [1.0]])
     for folder in ("a", "b"):
@@ -155,3 +139,16 @@ def test_two_devices_are_refused(tmp_path, monkeypatch):
     assert result.exit_code == 2
     assert "different devices (a: cpu and b: gpu)" in result.stderr
     assert jax.default_backend() == "cpu"
+
+
+def test_precision_is_the_ready_case_of_a_preset_or_a_file(tmp_path, small, compared):
+    compared([[1.0], [1.0]], [[1.0], [1.0]])
+    found = json.loads(done("compare", "--precision", "--preset", "debug", "--json").stdout)
+    assert (found["baseline"]["name"], found["candidate"]["name"]) == ("f32", "bf16")
+    assert [(config.precision, config.num_envs) for _, config in small] == [
+        *(("f32", 16), ("bf16", 16))
+    ]
+    small.clear()
+    (file,) = write(tmp_path, mine='precision = "f16"\nwidth = 5')
+    done("compare", "--precision", file)
+    assert [(config.precision, config.width) for _, config in small] == [("f32", 5), ("bf16", 5)]

@@ -2,18 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from hackmatrix_rl.runs._curve import (
-    baselines,
-    draw_curve,
-    draw_panel,
-    panels_as_svg,
-    panels_of,
-    smoothed,
-)
+from hackmatrix_rl.runs._curve import baselines, draw_curve, draw_panel, panels_as_svg
 
 LEVELS = {"random": -0.9, "runner": 1.7}
 
@@ -78,14 +70,6 @@ def test_what_cannot_be_drawn_is_left_out(odd):
     found[1]["return"] = odd
     axes = panel(found)
     assert len(axes.lines[0].get_xdata()) == 2
-
-
-def test_nothing_to_draw_is_told_and_the_smoothed_line_is_the_mean_around_each_point():
-    assert panels_of([]) == panels_of([{"env_steps": 5.0}]) == ()
-    np.testing.assert_allclose(smoothed(np.full(100, 3.0)), 3.0)
-    values = np.arange(40.0)
-    np.testing.assert_allclose(smoothed(values)[1:-1], values[1:-1])
-    assert smoothed(values)[0] == 0.5
 
 
 def test_the_figures_of_random_and_runner_are_the_runs_own(tmp_path):

@@ -137,13 +137,6 @@ def test_one_folder_for_both_is_locked_once(here):
     assert made.config.is_file()
 
 
-def test_what_a_lock_made_is_gone_when_it_is_withdrawn(here):
-    lock = RunLock()
-    lock.take("--run-dir", Path("a/b/c"))
-    lock.withdraw()
-    assert not list(here.iterdir())
-
-
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS])
 def test_a_file_system_without_locks_is_told_and_goes_on(here, monkeypatch, number):
     def flock(file, operation):
