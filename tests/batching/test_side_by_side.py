@@ -45,27 +45,6 @@ def test_a_batch_of_games_gives_what_each_game_gives():
             assert np.array_equal(found, together[name][game])
 
 
-def test_a_buffer_has_at_least_the_width_that_is_asked_for():
-    widths = []
-
-    def body(count, goal):
-        return count + 1
-
-    def run(least):
-        def one(start, goal):
-            return one_round_loop(
-                lambda count, goal: count < goal, body, start, goal, share=8, least=least
-            )
-
-        shape = jax.ShapeDtypeStruct((64,), jnp.int32)
-        widths.append(str(jax.make_jaxpr(jax.vmap(one))(shape, shape)))
-        return jax.jit(jax.vmap(one))(jnp.zeros(64, jnp.int32), jnp.arange(64, dtype=jnp.int32))
-
-    assert np.array_equal(run(1), run(1000))
-    assert "i32[8]" in widths[0]
-    assert "i32[8]" not in widths[1]
-
-
 def test_what_all_games_share_is_not_copied():
     """A network of a search would be copied for every imagined game."""
 

@@ -195,18 +195,6 @@ def test_a_failure_is_told_by_the_next_look_and_the_next_save_works(tmp_path, mo
     assert find_checkpoint(tmp_path).name == "1"
 
 
-def test_a_failure_of_the_writing_library_in_the_background_is_told(tmp_path):
-    # A file stands where the folder of arrays must go.
-    with CheckpointWriter(tmp_path / "gone", keep=3, config=CONFIG) as checkpoints:
-        (tmp_path / "gone").mkdir()
-        (tmp_path / "gone").chmod(0o755)
-        (tmp_path / "gone").rmdir()
-        (tmp_path / "gone").write_text("")
-        checkpoints.save(1, policy=hackmatrix_policy(), training=ARRAYS, counters={})
-        [failed] = checkpoints.wait()
-    assert failed.error is not None
-
-
 @pytest.mark.parametrize("part", ["1.", "policy.", "training."])
 def test_a_folder_that_cannot_be_made_leaves_no_thread_waiting_for_it(tmp_path, monkeypatch, part):
     make = os.makedirs

@@ -23,7 +23,6 @@ from hackmatrix_rl.config import (
 )
 from hackmatrix_rl.errors import ConfigError, flag
 from hackmatrix_rl.runs import _compose as compose_module
-from hackmatrix_rl.training.sharding import divisors
 
 
 def test_a_config_is_hashable_and_takes_whole_numbers_where_a_number_is_wanted():
@@ -110,16 +109,6 @@ def test_the_optimizer_counts_where_it_lies_beside_the_network(changes, copies, 
     with pytest.raises(ConfigError, match="enough"):
         compose_module.compose(PPOConfig(**changes), key=jax.random.key(0))
     assert given == [copies]
-
-
-@pytest.mark.parametrize("number", [1, 2, 12, 97, 36, 2**31 - 1, 2**30])
-def test_divisors_are_those_that_divide(number):
-    found = divisors(number)
-    assert found == sorted(set(found))
-    assert all(number % each == 0 for each in found)
-    if number < 100:
-        assert found == [n for n in range(1, number + 1) if number % n == 0]
-    assert {1, number} <= set(found)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.algorithms.r2d2 import R2D2Config
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
-from hackmatrix_rl.config import RunConfig, config_from_dict, options_of, read_settings, settings_of
+from hackmatrix_rl.config import config_from_dict, read_settings
 from hackmatrix_rl.errors import ConfigError
 
 
@@ -46,19 +46,6 @@ def test_a_run_of_some_updates_has_enough_games():
     assert config.lasting(10).num_games == 10 * 7
     assert dataclasses.replace(config, opening=2).lasting(10).num_games == 10 * 11
     assert config.lasting(10).league_games == 0
-
-
-@pytest.mark.parametrize("kind", [PPOConfig, SelfPlayConfig])
-def test_a_help_shows_the_fields_of_a_config_before_those_of_every_run(kind):
-    names = [each.name for each in options_of(kind)]
-    assert sorted(names) == sorted(each.name for each in settings_of(kind))
-    shared = {each.name for each in settings_of(RunConfig)}
-    first_shared = next(place for place, name in enumerate(names) if name in shared - OWN)
-    assert set(names[first_shared:]) <= shared
-
-
-OWN = {"network", "width", "learning_rate", "cpu_devices"}
-"""Fields of every run for which self-play has defaults of its own."""
 
 
 def test_a_file_has_no_preset_and_no_field_of_another_config(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from hackmatrix_rl.runs.sinks import read_json_lines
 
-from .test_resume import go_on, settings, train
+from .on_cartpole import go_on, settings, train
 
 EVALUATED = {"eval_interval": 3, "eval_interval_episodes": 4, "mesh": "data=1"}
 

@@ -11,12 +11,12 @@ from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
-from hackmatrix_rl.runs import ReplayWriter, make_run_folder, run
+from hackmatrix_rl.runs import ReplayWriter, make_run_folder
 from hackmatrix_rl.runs import _replaying as module
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.view.replays import Match, Replay, game_seed
 
-from .cartpole_command import compose
+from .on_cartpole import train
 
 KEY = jax.random.key(2)
 ENVIRONMENT = hm.HackMatrix(max_steps=20)
@@ -179,7 +179,6 @@ def test_each_evaluation_is_shown_and_training_has_the_same_bits(tmp_path, monke
         sizes = {"eval_interval": 2, "eval_interval_episodes": 3, "total_timesteps": 1536}
         config = make_config("debug", {**given, **sizes})
         sink = Shown()
-        trainer = compose(config, key=jax.random.key(0))
-        assert run(config, trainer, make_run_folder(config), displays=[sink]).exit_code == 0
+        assert train(config, displays=[sink]).exit_code == 0
         assert sink.pages == [f"update {update}" for update in (2, 4, 6) if replays]
     assert_same_end(tmp_path / "2", tmp_path / "0")

@@ -9,21 +9,19 @@ from displays import Notes, interrupt_at
 
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.checkpoints._manifest import write_manifest
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import make_run_folder, run
 from hackmatrix_rl.runs.sinks import JsonLines, read_json_lines
 from hackmatrix_rl.system import ExitCode
 
-from .test_resume import trainer_of
+from .on_cartpole import settings, train, trainer_of
 
 
 def test_ctrl_c_saves_and_ends_cleanly(tmp_path):
-    config = make_config("debug", {"run_dir": str(tmp_path / "run"), "eval_episodes": 0})
-    trainer = trainer_of(config)
+    config = settings(tmp_path, eval_episodes=0)
     folder = make_run_folder(config)
     display = Notes(interrupt_at(2))
     before = signal.getsignal(signal.SIGINT)
-    result = run(config, trainer, folder, displays=[display])
+    result = run(config, trainer_of(config), folder, displays=[display])
     assert result.exit_code is ExitCode.INTERRUPTED
     assert result.env_steps == 512
     assert signal.getsignal(signal.SIGINT) is before
@@ -44,11 +42,9 @@ class Clock(Notes):
         self.now += 40.0
 
 
-def run_with(tmp_path, clock=None, **settings):
-    config = make_config("debug", {"run_dir": str(tmp_path / "run"), **settings})
-    clock = Clock() if clock is None else clock
-    trainer = trainer_of(config)
-    return run(config, trainer, make_run_folder(config), displays=[clock], clock=clock), clock
+def run_with(tmp_path, **changes):
+    clock = Clock()
+    return train(settings(tmp_path, **changes), displays=[clock], clock=clock), clock
 
 
 def saved_updates(tmp_path):

@@ -45,9 +45,9 @@ def test_of_starts_at_the_same_moment_one_writes(tmp_path, mode):
 
 
 def test_automatic_names_never_collide(tmp_path):
-    (starts,) = start_together(tmp_path, "automatic", 1, 64)
+    (starts,) = start_together(tmp_path, "automatic", 1, 24)
     assert not any(start["refused"] for start in starts)
-    assert len({start["path"] for start in starts}) == 64
+    assert len({start["path"] for start in starts}) == 24
 
 
 def config(**settings):

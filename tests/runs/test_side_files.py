@@ -15,14 +15,14 @@ from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder, reopen_run_folder, run
+from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder, reopen_run_folder
 from hackmatrix_rl.runs._monitor import RunMonitor
 from hackmatrix_rl.runs._open_sinks import open_sinks
 from hackmatrix_rl.runs.sinks import forget_rows_after, read_json_lines
 from hackmatrix_rl.system import read_json, write_whole
 from hackmatrix_rl.training import Metrics
 
-from .cartpole_command import compose
+from .on_cartpole import go_on, settings, train
 
 ROWS = [{"updates": number, "env_steps": 256 * number, "return": None} for number in (1, 2)]
 
@@ -230,17 +230,11 @@ def test_a_checkpoint_that_tells_no_run_does_not_make_a_folder_again(mine):
 
 def test_everything_damaged_at_once_is_trained_on_from(tmp_path):
     path = tmp_path / "run"
-    config = make_config("debug", {"run_dir": str(path), "total_timesteps": 512})
-    run(config, compose(config, key=jax.random.key(0)), make_run_folder(config))
+    train(settings(tmp_path, total_timesteps=512))
     for name in ("config.json", "run.json", "versions.json", "metrics.jsonl", "log.txt"):
         DAMAGE["garbled"](path / name)
-    stopped = find_resumable_run(str(path))
-    config = stopped.config({"total_timesteps": 1024})
-    folder = reopen_run_folder(config, path, stopped.metadata["run"])
     display = Notes()
-    trainer = compose(config, key=jax.random.key(0))
-    result = run(config, trainer, folder, resume=stopped.checkpoint, displays=[display])
-    assert result.exit_code == 0
+    assert go_on(tmp_path, displays=[display], total_timesteps=1024).exit_code == 0
     for name in ("versions.json", "metrics.jsonl"):
         assert sum(f"/{name}:" in note for note in display.notes) == 1, name
     assert [row["updates"] for row in read_json_lines(path / "metrics.jsonl")] == [4]
