@@ -1,5 +1,6 @@
 """Which device computes, and `--deterministic`: what is set, what is refused."""
 
+import os
 import subprocess
 import sys
 
