@@ -80,11 +80,10 @@ def test_half_precision_and_random_keys_survive(tmp_path):
     assert (restored["a"].dtype, restored["b"][1]) == (jnp.bfloat16, "text")
 
 
-def test_the_newest_checkpoint_is_found_from_each_place(tmp_path, monkeypatch):
-    run = tmp_path / "runs" / "mine"
+def test_the_newest_checkpoint_is_found_from_each_place(here):
+    run = here / "runs" / "mine"
     write(run / "checkpoints", 2, 10)
     newest = run / "checkpoints" / "10"
-    monkeypatch.chdir(tmp_path)
     for place in (run, run / "checkpoints", newest, "mine", "runs/mine"):
         assert find_checkpoint(place).resolve() == newest
     assert find_checkpoint(run / "checkpoints" / "2").name == "2"

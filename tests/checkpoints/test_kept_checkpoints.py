@@ -116,9 +116,8 @@ def test_old_names_and_changes_under_new_ones_go_together(run):
 @pytest.mark.parametrize(
     ("part", "there"), [("rules", "0"), ("observation", "compact-0"), ("actions", "27-0")]
 )
-def test_another_game_is_refused_by_name(tmp_path, monkeypatch, part, there):
-    monkeypatch.chdir(tmp_path)
-    run = unpack(NEWEST, tmp_path)
+def test_another_game_is_refused_by_name(here, part, there):
+    run = unpack(NEWEST, here)
 
     def change(metadata):
         metadata["game"][part] = there
@@ -126,11 +125,11 @@ def test_another_game_is_refused_by_name(tmp_path, monkeypatch, part, there):
 
     forge(run, change)
     here = game_identity().as_dict()[part]
-    before = content(tmp_path)
+    before = content(here)
     for command in (("eval", run), ("train", "--resume-run", run)):
         said = f"of another game: {part} '{there}', but this version has '{here}'."
         assert_refused(invoke(*command), said, "hackmatrix-rl 0.0.7", "Use the version that wrote")
-    assert content(tmp_path) == before
+    assert content(here) == before
 
 
 def test_it_says_what_it_is(run):

@@ -185,8 +185,7 @@ SMALL = (
 )
 
 
-def test_a_training_starts_from_their_weights_and_is_exported_back(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_training_starts_from_their_weights_and_is_exported_back(here):
     np.savez("his.npz", **theirs())
     train = ("train", "--algorithm", "ppo", "--init", "his.npz", *SMALL, "--num-minibatches", 2)
     done(*train, "--total-timesteps", 256, "--run-dir", "runs/mine")
@@ -201,14 +200,13 @@ def test_a_training_starts_from_their_weights_and_is_exported_back(tmp_path, mon
     assert 0 < max(moved) < 0.05
 
 
-def test_another_network_and_another_algorithm_are_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_another_network_and_another_algorithm_are_named(here):
     np.savez("his.npz", **theirs())
     train = ("train", "--init", "his.npz", *SMALL)
     said = "trained with --width 16, but this training has --width 32"
     assert_refused(invoke(*train, "--algorithm", "ppo", "--width", 32), said)
     assert_refused(invoke(*train, "--algorithm", "pqn"), "one learns Q-values, the other a policy")
-    assert not (tmp_path / "runs").exists()
+    assert not (here / "runs").exists()
 
 
 def test_the_script_makes_a_file_that_is_read(tmp_path):

@@ -126,9 +126,8 @@ def test_files_of_one_name_are_told_apart(tmp_path, small, compared):
         (["--precision", "--preset", "cpy"], "--preset cpy: unknown"),
     ],
 )
-def test_what_cannot_work_gets_one_line(arguments, says, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, a="learning_rate = 0.01", wrong='precision = "f8"')
+def test_what_cannot_work_gets_one_line(arguments, says, here):
+    write(here, a="learning_rate = 0.01", wrong='precision = "f8"')
     assert_refused(invoke("compare", *arguments), says)
 
 

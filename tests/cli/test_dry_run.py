@@ -14,15 +14,14 @@ from .commands import assert_refused, done, invoke
 
 
 @pytest.mark.slow
-def test_a_dry_run_says_what_would_be_done_and_leaves_nothing_behind(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_dry_run_says_what_would_be_done_and_leaves_nothing_behind(here):
     result = done("train", "--preset", "debug", "--mesh", "data=2", "--dry-run")
     for part in (
         *("Algorithm: ppo, the choice of --preset debug", "data=2: 2 x cpu"),
         *("2,048 in 8 updates of 256", "parameters", "on each device", "each device sends"),
     ):
         assert part in result.stdout
-    assert list(tmp_path.iterdir()) == []
+    assert list(here.iterdir()) == []
 
 
 def test_a_network_that_is_the_same_is_not_refused(trained):
@@ -43,10 +42,9 @@ SLICE = ("train", "--preset", "debug", "--dry-run", "--target", "v4-16")
         ("jax_cuda13_plugin", "8xh100", ("GPU's compiler is not installed", "gpu-plan")),
     ],
 )
-def test_a_target_needs_the_compiler(tmp_path, monkeypatch, module, name, said):
+def test_a_target_needs_the_compiler(here, module, name, said):
     if find_spec(module) is not None:
         pytest.skip("the compiler is installed")
-    monkeypatch.chdir(tmp_path)
     assert_refused(invoke(*SLICE[:-1], name), f"--target {name}", *said)
 
 
@@ -61,10 +59,9 @@ def slice_of_cpus(monkeypatch):
     return give
 
 
-def test_each_stage_is_planned_on_the_target(tmp_path, monkeypatch, slice_of_cpus):
-    monkeypatch.chdir(tmp_path)
+def test_each_stage_is_planned_on_the_target(here, slice_of_cpus):
     slice_of_cpus(2**40)
-    (tmp_path / "two.toml").write_text(
+    (here / "two.toml").write_text(
         '[[stage]]\nalgorithm = "imitation"\nteacher = "runner"\n[[stage]]\nalgorithm = "ppo"\n'
     )
     all_of_it = ("--mesh", "data=8", "--network", "mlp")
@@ -74,11 +71,10 @@ def test_each_stage_is_planned_on_the_target(tmp_path, monkeypatch, slice_of_cpu
     assert "of 1.0 TiB on each device" in planned
     other = invoke(*SLICE, "--mesh", "data=16")
     assert_refused(other, "--mesh data=16: needs 16 devices, but there are 8")
-    assert [each.name for each in tmp_path.iterdir()] == ["two.toml"]
+    assert [each.name for each in here.iterdir()] == ["two.toml"]
 
 
-def test_what_does_not_fit_into_the_target_is_refused(tmp_path, monkeypatch, slice_of_cpus):
-    monkeypatch.chdir(tmp_path)
+def test_what_does_not_fit_into_the_target_is_refused(here, slice_of_cpus):
     slice_of_cpus(1000)
     refused = invoke(*SLICE, "--network", "mlp")
     assert_refused(refused, "--target v4-16: does not fit", "of 1000 bytes", "a smaller --num-envs")

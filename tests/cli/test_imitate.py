@@ -56,18 +56,16 @@ def test_a_student_learns_what_a_search_would_draw(run, tmp_path):
     assert any(name.endswith("positions.probabilities") for name in held)
 
 
-def test_a_teacher_that_does_not_exist_lists_the_runs_that_do(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "tuesday").mkdir(parents=True)
+def test_a_teacher_that_does_not_exist_lists_the_runs_that_do(here):
+    (here / "runs" / "tuesday").mkdir(parents=True)
     refused = invoke("imitate", *SMALL, "--teacher", "nobody")
     assert_refused(refused, "random, runner, expert", "runs/tuesday, or another run or checkpoint")
     assert_refused(invoke("imitate", *SMALL, "--teacher", "tuesday"), "--teacher tuesday: no check")
 
 
 @pytest.mark.parametrize("command", [("imitate", *SMALL, "--teacher"), ("eval",)])
-def test_a_search_by_somebody_who_does_not_exist_lists_who_can(tmp_path, monkeypatch, command):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "tuesday").mkdir(parents=True)
+def test_a_search_by_somebody_who_does_not_exist_lists_who_can(here, command):
+    (here / "runs" / "tuesday").mkdir(parents=True)
     refused = invoke(*command, "search(expertt, 30)")
     assert_refused(refused, "expertt: no checkpoint there", "Use expert, pretrained, runs/tuesday")
 
@@ -99,8 +97,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("flags", REFUSED)
-def test_what_cannot_work_is_named(tmp_path, monkeypatch, flags):
-    monkeypatch.chdir(tmp_path)
+def test_what_cannot_work_is_named(here, flags):
     refused = invoke("imitate", *SMALL, "--run-dir", "run", *flags.split())
     assert_refused(refused, *REFUSED[flags].split(" ... "))
-    assert not any(tmp_path.iterdir())
+    assert not any(here.iterdir())

@@ -196,8 +196,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("flags", REFUSED)
-def test_what_cannot_work_is_named(tmp_path, monkeypatch, flags):
-    monkeypatch.chdir(tmp_path)
+def test_what_cannot_work_is_named(here, flags):
     refused = invoke("selfplay", *SMALL, "--run-dir", "run", *flags.split())
     assert_refused(refused, *REFUSED[flags].split(" ... "))
-    assert not (tmp_path / "run").exists()
+    assert not (here / "run").exists()

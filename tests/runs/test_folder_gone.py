@@ -14,12 +14,6 @@ from hackmatrix_rl.system import ExitCode, read_json
 from .on_cartpole import trainer_of
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def train(act, **settings):
     """A run of 8 updates, 2 in a dispatch, to whose folder something happens after the fourth."""
     config = make_config("debug", {"run_dir": "runs/mine", **settings})

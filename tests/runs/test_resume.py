@@ -127,21 +127,19 @@ def test_another_number_of_games_keeps_what_was_learned_and_begins_fresh_games(t
     assert before.arrays[".actors.mask"].shape[0] == 16
 
 
-def test_a_run_is_found_by_its_name_and_by_its_wandb_id(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_is_found_by_its_name_and_by_its_wandb_id(here):
     train(make_config("debug", {"total_timesteps": 256, "run_dir": "runs/mine"}))
-    wandb_id = json.loads((tmp_path / "runs" / "mine" / "run.json").read_text())["wandb_id"]
-    for name in ("mine", "runs/mine", str(tmp_path / "runs" / "mine"), wandb_id):
-        assert find_resumable_run(name).path.resolve() == tmp_path / "runs" / "mine"
+    wandb_id = json.loads((here / "runs" / "mine" / "run.json").read_text())["wandb_id"]
+    for name in ("mine", "runs/mine", str(here / "runs" / "mine"), wandb_id):
+        assert find_resumable_run(name).path.resolve() == here / "runs" / "mine"
     with pytest.raises(ConfigError, match="--resume-run other: no such run"):
         find_resumable_run("other")
 
 
-def test_a_run_whose_folder_is_gone_is_found_by_its_checkpoints(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_whose_folder_is_gone_is_found_by_its_checkpoints(here):
     far = {"total_timesteps": 256, "run_dir": "runs/lost", "checkpoint_dir": "far"}
     train(make_config("debug", far))
-    shutil.rmtree(tmp_path / "runs" / "lost")
+    shutil.rmtree(here / "runs" / "lost")
     stopped = find_resumable_run("lost", "far")
     assert str(stopped.path) == "runs/lost"
     folder = reopen_run_folder(stopped.config({}), stopped.path, stopped.metadata["run"])

@@ -63,12 +63,6 @@ def checkpoint(folder, update, run):
     return outcome.error
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 ONE = {"run_id": "one", "wandb_id": "one-1"}
 TWO = {"run_id": "two", "wandb_id": "two-2"}
 

@@ -254,11 +254,10 @@ def test_no_name_is_none_to_make_a_folder_of(run):
     assert find_resumable_run(str(run)).path == run  # where the folder itself is there
 
 
-def test_a_run_in_the_working_directory_has_a_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_in_the_working_directory_has_a_name(here):
     folder = make_run_folder(make_config("debug", {"run_dir": "."}))
-    assert folder.run_id == tmp_path.name
-    assert folder.wandb_id.startswith(f"{tmp_path.name}-")
+    assert folder.run_id == here.name
+    assert folder.wandb_id.startswith(f"{here.name}-")
 
 
 def test_the_longest_name_of_a_folder_is_none_too_long(run):
