@@ -26,6 +26,21 @@ def start(*command, cwd=None, **environment):
     )
 
 
+def python(*arguments, cwd=None, as_users=False, **environment):
+    """What a Python process printed that went well; `as_users`: without what tests tell JAX."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=(own | {"JAX_PLATFORMS": "cpu"} if as_users else os.environ) | environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
 def wait_for(condition, *processes):
     """Waits for something to become true, and sees that the processes go on until then."""
     end = time.monotonic() + TIMEOUT

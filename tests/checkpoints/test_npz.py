@@ -4,8 +4,6 @@ import io
 import itertools
 import pickle
 import struct
-import subprocess
-import sys
 import zipfile
 
 import equinox as eqx
@@ -14,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cli.commands import assert_refused, done, invoke
+from processes import python
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
@@ -223,7 +222,6 @@ def test_the_script_makes_a_file_that_is_read(tmp_path):
         "        return {sep.join(('params', layer, kind)): array\n"
         "                for layer, each in inner.items() for kind, array in each.items()}\n"
     )
-    script = "\n".join(CONVERSION)
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    python("-c", "\n".join(CONVERSION), cwd=tmp_path)
     policy = hm.load_npz(tmp_path / "his.npz")
     np.testing.assert_array_equal(policy.layers[1].weight, theirs()["params.Dense_1.kernel"])

@@ -1,9 +1,8 @@
 import json
-import os
-import subprocess
 import sys
 
 import pytest
+from processes import python
 
 from hackmatrix_rl.bench import Part, Speed
 from hackmatrix_rl.game import GameConfig
@@ -48,16 +47,10 @@ def test_bench_measures_an_algorithm_that_names_its_steps_otherwise():
 def test_bench_compares_the_environment_with_pgx(tmp_path):
     file = tmp_path / "compared.json"
     # In a process of its own: importing pgx starts the devices, whose number is set before.
-    own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     flags = ("--num-envs", "16", "--repeats", "3", "--json", file)
-    done = subprocess.run(
-        [sys.executable, "-m", "hackmatrix_rl", "bench", "--compare", "pgx", *flags],
-        env=own | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": ""},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    given = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": ""}
+    command = ("-m", "hackmatrix_rl", "bench", "--compare", "pgx")
+    told = python(*command, *flags, as_users=True, **given)
     found = json.loads(file.read_text())
     ours, theirs = found["env"], found["pgx minatar-asterix"]
     for each in (ours, theirs):
@@ -70,7 +63,7 @@ def test_bench_compares_the_environment_with_pgx(tmp_path):
     assert ours["dropped_spawns"] == 0
     assert found["sizes"]["num_envs"] == 16
     assert found["device"]["count"] == 2
-    assert f"ratio {found['ratio']:.3f}" in done.stdout
+    assert f"ratio {found['ratio']:.3f}" in told
 
 
 def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch):

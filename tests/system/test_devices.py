@@ -1,11 +1,10 @@
 """Which device computes, and `--deterministic`: what is set, what is refused."""
 
 import os
-import subprocess
-import sys
 
 import jax
 import pytest
+from processes import python
 
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system import make_deterministic, select_device, unseen_accelerator, why_device
@@ -82,8 +81,4 @@ def test_a_generator_whose_numbers_may_differ_is_refused(monkeypatch):
 def test_the_compiler_knows_the_flag():
     # An unknown flag ends the process.
     program = "import jax.numpy as jnp; print(jnp.ones(2).sum())"
-    environment = {**os.environ, "XLA_FLAGS": f"{GPU_FLAG}=true", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
+    python("-c", program, XLA_FLAGS=f"{GPU_FLAG}=true", JAX_PLATFORMS="cpu")
