@@ -45,7 +45,8 @@ def test_its_values_have_units(run):
     assert float(scale.weight) > 0
 
 
-def test_its_policy_plays_and_its_player_tells_its_value_and_plays_the_same(run):
+def test_the_newest_plays_and_its_player_tells_its_value_and_plays_the_same(tmp_path):
+    run = unpack(NEWEST, tmp_path)
     player, environment = find_player(str(run))
     state, timestep = jax.jit(environment.reset)(jax.random.split(jax.random.key(0), 1))
     seen = jax.tree.map(lambda leaf: leaf[0], timestep.observation)
