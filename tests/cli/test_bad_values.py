@@ -146,6 +146,7 @@ OF_PLACES = {
     "analyze runner --output missing/page.html": "--output",
     f"report {LONG}": "it has 5000 characters",
     "report .": ".: holds no run",
+    "report gone": "gone: holds no run",
     "report . --output nowhere/page.html": "--output ... there is no folder",
     f"bench --json {'a' * 300}": "--json aaa ... 255 characters",
     "bench --json /dev/full": "--json /dev/full: is no file",

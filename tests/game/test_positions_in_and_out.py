@@ -3,6 +3,7 @@
 import inspect
 import itertools
 
+import jax
 import numpy as np
 import pytest
 
@@ -55,7 +56,9 @@ def test_a_recorded_position_comes_out_as_it_went_in(name):
 
 def test_a_single_position_needs_no_batch_axis():
     one = {key: value[2] for key, value in positions().items()}
-    again = to_arrays(from_arrays(CONFIG, one))
+    state = from_arrays(CONFIG, one | {"other": np.int8(0)})  # which is ignored
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state))
+    again = to_arrays(state)
     assert again["player"].shape == (8,)
     expected = canonical({key: value[None] for key, value in one.items()})
     got = canonical({key: np.asarray(value)[None] for key, value in again.items()})

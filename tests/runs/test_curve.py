@@ -2,10 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from hackmatrix_rl.runs._curve import baselines, draw_curve, draw_panel, panels_as_svg
+from hackmatrix_rl.runs._curve import baselines, draw_curve, draw_panel, panels_as_svg, smoothed
 
 LEVELS = {"random": -0.9, "runner": 1.7}
 
@@ -119,3 +120,9 @@ def test_self_play_has_curves_of_its_own():
         "value loss",
     ]
     assert [label for label, _ in panels_as_svg(rows(3), {}, {})] == ["mean return"]
+
+
+def test_the_smoothed_line_is_the_mean_around_each_point():
+    values = np.arange(40.0)
+    np.testing.assert_allclose(smoothed(values)[1:-1], values[1:-1])
+    assert smoothed(values)[0] == 0.5

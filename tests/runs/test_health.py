@@ -89,6 +89,11 @@ TOLD = {
         [metrics(100), metrics(104, **NOTHING_FINITE), metrics(108, **NOTHING_FINITE)],
         ("nonfinite", True, "8 updates in a row"),
     ),
+    "nothing finite at first": (
+        Health(stop_after_nonfinite=20),
+        [metrics(5000, **NOTHING_FINITE)],
+        ("nonfinite", False, ""),
+    ),
     "nothing finite, and no stop": (
         Health(stop_after_nonfinite=None),
         BAD,
