@@ -41,6 +41,17 @@ def python(*arguments, cwd=None, as_users=False, **environment):
     return done.stdout
 
 
+def stand_ins(folder, **scripts):
+    """Programs of a shell script each, and the PATH on which they come first."""
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    for name, script in scripts.items():
+        program = programs / name.replace("_", "-")
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    return {"PATH": f"{programs}:{os.environ['PATH']}"}
+
+
 def wait_for(condition, *processes):
     """Waits for something to become true, and sees that the processes go on until then."""
     end = time.monotonic() + TIMEOUT

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 from agent import probes
+from runs.test_compare import PROBE, network
 
-from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.cli import _compare as command
 from hackmatrix_rl.evaluation import judge
@@ -15,8 +15,6 @@ from hackmatrix_rl.runs import Comparison
 from hackmatrix_rl.runs._compare import Contender, Measured
 
 from .commands import assert_refused, done, invoke
-
-PROBE = probes.observation_matters()
 
 
 @pytest.fixture(autouse=True)
@@ -32,9 +30,6 @@ def small(monkeypatch):
             precision=precision(config.precision),
             learning_rate=config.learning_rate,
         )
-
-        def network(key):
-            return MLPActorCritic(PROBE.spec, width=16, depth=1, key=key)
 
         return Contender(name, trainer, network, config.total_timesteps)
 
