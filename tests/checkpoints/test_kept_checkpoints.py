@@ -125,10 +125,10 @@ def test_another_game_is_refused_by_name(here, part, there):
         metadata["versions"]["hackmatrix-rl"] = "0.0.7"
 
     forge(run, change)
-    here = game_identity().as_dict()[part]
+    ours = game_identity().as_dict()[part]
     before = content(here)
     for command in (("eval", run), ("train", "--resume-run", run)):
-        said = f"of another game: {part} '{there}', but this version has '{here}'."
+        said = f"of another game: {part} '{there}', but this version has '{ours}'."
         assert_refused(invoke(*command), said, "hackmatrix-rl 0.0.7", "Use the version that wrote")
     assert content(here) == before
 

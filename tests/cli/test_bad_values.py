@@ -38,9 +38,7 @@ OF_VALUES = {
     "train --network mpl": "--network mpl ... mlp",
     "train --network nowhere:factory": "--network nowhere:factory ... no module",
     "train --network gru --depth 3": "--network gru ... no depth",
-    "train --remat blocks": (
-        "--remat blocks: --network cells ... no blocks ... --network residual"
-    ),
+    "train --remat blocks": "--remat blocks: --network cells ... no blocks ... --network residual",
     "train --process-id 1": "--coordinator, --num-processes missing",
     "train --coordinator a --num-processes 2 --process-id 1": "HOST",
     "train --connect-timeout 0": "--connect-timeout",

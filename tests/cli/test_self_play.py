@@ -189,9 +189,7 @@ REFUSED = {
     "--preset cpu": "--preset ... hackmatrix-rl train",
     "--show-game --dry-run": "--show-game ... --dry-run",
     "--num-simulations 100000 --game-batch-size 1048576 --training-batch-size 1048576 "
-    "--buffer-size 8388608": (
-        "--num-simulations 100000 ... --game-batch-size 1048576 ... a smaller"
-    ),
+    "--buffer-size 8388608": "--num-simulations 100000 ... --game-batch-size 1048576 ... a smaller",
 }
 
 
