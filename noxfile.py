@@ -24,8 +24,7 @@ PROCESSES = (
     *("tests/runs/test_every_algorithm.py", "tests/runs/test_faults.py"),
     *("tests/runs/test_verify_resume.py", "tests/system/test_hosts.py"),
     *("tests/cli/test_as_users_run_it.py", "tests/cli/test_dry_run.py"),
-    *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_reward.py"),
-    "tests/cli/test_train.py",
+    *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_train.py"),
     *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
     *("tests/cli/test_doctor.py", "tests/cli/test_foreign_folder.py", "tests/test_package.py"),
     *("tests/game/test_one_more_program.py", "tests/runs/test_frontier_resume.py"),
@@ -46,8 +45,7 @@ VIEW = (
     *("tests/evaluation", "tests/view", "tests/test_pretrained.py"),
     *("tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
     *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
-    *("tests/cli/test_analyze.py", "tests/runs/test_seeds_report.py"),
-    *("tests/export", "tests/checkpoints/test_npz.py"),
+    *("tests/cli/test_analyze.py", "tests/export", "tests/checkpoints/test_npz.py"),
     *("tests/runs/test_forged_text.py", "tests/runs/test_trust.py"),
 )
 SEARCH = (

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 
 # Before JAX is imported: it reads these once.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -64,6 +65,13 @@ LONG = (
 def cache() -> str:
     """The folder of compiled programs, for processes that a test starts and does not kill."""
     return _compilation_cache()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to stand in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(scope="module")

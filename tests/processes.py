@@ -26,6 +26,32 @@ def start(*command, cwd=None, **environment):
     )
 
 
+def python(*arguments, cwd=None, as_users=False, **environment):
+    """What a Python process printed that went well; `as_users`: without what tests tell JAX."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=(own | {"JAX_PLATFORMS": "cpu"} if as_users else os.environ) | environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def stand_ins(folder, **scripts):
+    """Programs of a shell script each, and the PATH on which they come first."""
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    for name, script in scripts.items():
+        program = programs / name.replace("_", "-")
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    return {"PATH": f"{programs}:{os.environ['PATH']}"}
+
+
 def wait_for(condition, *processes):
     """Waits for something to become true, and sees that the processes go on until then."""
     end = time.monotonic() + TIMEOUT

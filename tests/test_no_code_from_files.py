@@ -91,27 +91,19 @@ def test_what_lies_outside_is_opened_in_one_way():
     assert {name: each for name, each in found.items() if each and name not in READERS} == {}
 
 
-@pytest.mark.parametrize(
-    "source", ["p.read_text()", "(a / b).read_bytes()", "open(p)", 'p.open("rb")', "np.fromfile(p)"]
+OPENINGS = ("p.read_text()", "(a / b).read_bytes()", "open(p)", 'p.open("rb")', "np.fromfile(p)")
+
+CODE = (
+    *("import pickle", "from pickle import loads", "import yaml.loader", "eval(text)"),
+    *("exec(text)", "importlib.import_module(name)", "np.load(file)"),
+    *("load(file, allow_pickle=True)", "np.load(file, allow_pickle=given)"),
+    "def f():\n    import marshal",
 )
-def test_the_search_finds_an_opening(source):
-    assert list(openings(source))
 
 
 @pytest.mark.parametrize(
-    "source",
-    [
-        "import pickle",
-        "from pickle import loads",
-        "import yaml.loader",
-        "eval(text)",
-        "exec(text)",
-        "importlib.import_module(name)",
-        "np.load(file)",
-        "load(file, allow_pickle=True)",
-        "np.load(file, allow_pickle=given)",
-        "def f():\n    import marshal",
-    ],
+    ("search", "source"),
+    [*[(openings, each) for each in OPENINGS], *[(findings, each) for each in CODE]],
 )
-def test_the_search_finds_it(source):
-    assert list(findings(source))
+def test_the_search_finds_it(search, source):
+    assert list(search(source))

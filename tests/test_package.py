@@ -1,17 +1,8 @@
 """The package as a whole: what importing it costs, and what it offers."""
 
-import subprocess
-import sys
+from processes import python
 
 import hackmatrix_rl
-
-
-def _python(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
-    return done.stdout
-
 
 # What takes long to import, and what few need.
 HEAVY = {"jax", "equinox", "optax", "orbax", "wandb", "matplotlib", "scipy", "tensorboardX"}
@@ -19,37 +10,40 @@ HEAVY |= {"rich", "click"}
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    loaded = _python("import hackmatrix_rl, sys; print(*sys.modules)").split()
+    loaded = python("-c", "import hackmatrix_rl, sys; print(*sys.modules)").split()
     assert not HEAVY & set(loaded)
 
 
 def test_help_waits_for_nothing_heavy():
-    loaded = _python(
+    loaded = python(
+        "-c",
         "import sys\n"
         "from hackmatrix_rl.cli._main import main\n"
         "main(['--help'], standalone_mode=False)\n"
-        "print(*sys.modules)"
+        "print(*sys.modules)",
     ).split()
     assert "verify-resume" in loaded
     assert HEAVY & set(loaded) == {"click"}
 
 
 def test_using_the_modules_loads_neither_checkpoints_nor_loggers():
-    loaded = _python(
+    loaded = python(
+        "-c",
         "import hackmatrix_rl as hm, sys; hm.HackMatrix, hm.Trainer, hm.PPOLoss, hm.evaluate;"
-        "print(*sys.modules)"
+        "print(*sys.modules)",
     ).split()
     assert "jax" in loaded
     assert not {"orbax", "wandb", "matplotlib", "rich", "tensorboardX"} & set(loaded)
 
 
 def test_importing_every_public_name_starts_no_backend():
-    backends = _python(
+    backends = python(
+        "-c",
         "import hackmatrix_rl as hm, jax\n"
         "for name in hm.__all__: getattr(hm, name)\n"
         "import hackmatrix_rl.cli._train, hackmatrix_rl.runs._run\n"
         "from jax._src import xla_bridge\n"
-        "print(len(xla_bridge._backends))"
+        "print(len(xla_bridge._backends))",
     )
     assert backends.strip() == "0"
 

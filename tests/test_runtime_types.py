@@ -1,7 +1,6 @@
 """`check_types`, in sessions of their own: in this one it may have been called already."""
 
-import subprocess
-import sys
+from processes import python
 
 WRONG = """
 import jax.numpy as jnp
@@ -14,10 +13,7 @@ except Exception as error:
 
 
 def session(*given: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", *given], capture_output=True, text=True, timeout=120, check=True
-    )
-    return done.stdout.strip()
+    return python("-c", *given).strip()
 
 
 CHECKED = """

@@ -1,4 +1,4 @@
-"""Variants of each game in one batch give what they give one by one."""
+"""What is computed side by side, and what once: as each game alone gives it."""
 
 import re
 
@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix_rl.batching import one_round_loop, side_by_side
+from hackmatrix_rl.batching import computed_once, one_round_loop, side_by_side
 
 GAMES, VARIANTS = 7, 3
 
@@ -45,27 +45,6 @@ def test_a_batch_of_games_gives_what_each_game_gives():
             assert np.array_equal(found, together[name][game])
 
 
-def test_a_buffer_has_at_least_the_width_that_is_asked_for():
-    widths = []
-
-    def body(count, goal):
-        return count + 1
-
-    def run(least):
-        def one(start, goal):
-            return one_round_loop(
-                lambda count, goal: count < goal, body, start, goal, share=8, least=least
-            )
-
-        shape = jax.ShapeDtypeStruct((64,), jnp.int32)
-        widths.append(str(jax.make_jaxpr(jax.vmap(one))(shape, shape)))
-        return jax.jit(jax.vmap(one))(jnp.zeros(64, jnp.int32), jnp.arange(64, dtype=jnp.int32))
-
-    assert np.array_equal(run(1), run(1000))
-    assert "i32[8]" in widths[0]
-    assert "i32[8]" not in widths[1]
-
-
 def test_what_all_games_share_is_not_copied():
     """A network of a search would be copied for every imagined game."""
 
@@ -92,3 +71,33 @@ def test_what_all_games_share_is_not_copied():
     assert not re.search(r"f32\[(?!1,)[0-9,]+,97\]", text)
     alone = [one(goal, weights) for goal in goals]
     assert np.array_equal(every(goals, weights), np.stack(alone))
+
+
+def _sums(given):
+    words, factor = given
+    return {"sums": jnp.cumsum(words) * factor, "any": words.any()}
+
+
+def test_it_computes_the_same_in_a_batch():
+    words = jnp.arange(-6, 18, dtype=jnp.int32).reshape(4, 6)
+    given = (words, jnp.arange(4, dtype=jnp.int32))
+    plain = jax.vmap(_sums)(given)
+    once = jax.jit(jax.vmap(lambda each: computed_once(_sums, each)))(given)
+    jax.tree.map(np.testing.assert_array_equal, once, plain)
+
+
+def test_what_follows_it_has_gradients():
+    words = jnp.array([3, -1, 2], jnp.int32)
+
+    def loss(weight):
+        sums = computed_once(_sums, (words, jnp.int32(2)))["sums"]
+        return jnp.sum(weight * sums.astype(jnp.float32))
+
+    np.testing.assert_array_equal(jax.grad(loss)(jnp.ones(3)), [6, 4, 8])
+
+
+def test_it_stays_a_loop_in_the_compiled_program():
+    words = jnp.zeros((8, 6), jnp.int32)
+    given = (words, jnp.zeros(8, jnp.int32))
+    program = jax.jit(jax.vmap(lambda each: computed_once(_sums, each))).lower(given).compile()
+    assert " while(" in program.as_text(), "XLA took the barrier away"

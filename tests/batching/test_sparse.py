@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.batching import first_indices, first_success, one_round_loop, sparse_while_loop
+from hackmatrix_rl.batching._sparse import _MOST_PAIRED
 
 
 def collatz(number, _):
@@ -26,7 +27,7 @@ def steps_to_one(loop, **how):
 def expected(number, bonus):
     steps = 0
     while number != 1:
-        number, steps = int(collatz(np.int64(number), None)), steps + bonus
+        number, steps = number // 2 if number % 2 == 0 else 3 * number + 1, steps + bonus
     return steps
 
 
@@ -51,16 +52,21 @@ def test_a_batch_goes_as_each_game_alone(loop, how):
     np.testing.assert_array_equal(shared, [expected(n, 1) for n in numbers])
 
 
-@pytest.mark.parametrize("size", [1, 31, 32, 100])
+@pytest.mark.parametrize("size", [1, 31, 32, 40, 100, 32 * _MOST_PAIRED, 32 * _MOST_PAIRED + 40])
 def test_the_first_members_are_found_in_order(size):
     rng = np.random.default_rng(size)
     for share in (0.0, 0.1, 0.6, 1.0):
         members = rng.random(size) < share
-        for width in (1, 7, size):
+        for width in (1, 7, min(size, 1000)):
             places = np.flatnonzero(members)[:width]
             wanted = np.pad(places, (0, width - len(places)), constant_values=size)
             found = first_indices(jnp.asarray(members), width)
             np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_batch_of_millions_is_traced_without_pairs_of_its_words():
+    millions = jax.ShapeDtypeStruct((2**24,), bool)
+    assert jax.eval_shape(lambda members: first_indices(members, 8), millions).shape == (8,)
 
 
 def test_the_first_attempt_that_succeeds_counts():

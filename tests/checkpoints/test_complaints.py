@@ -41,15 +41,19 @@ def fail_in_orbax():
     raise RuntimeError("disk")
 
 
+def in_a_thread(function, *arguments):
+    thread = threading.Thread(target=function, args=arguments)
+    thread.start()
+    thread.join()
+
+
 def test_what_libraries_say_is_kept_once(capsys):
     with Complaints() as complaints:
         for _ in range(3):
             unraisable(RuntimeError("Event loop is closed"))
             logging.getLogger("absl").handle(record("/a/orbax/future.py"))
             logging.getLogger("asyncio").handle(record("base_events.py", text="/orbax/a.py: 1"))
-        thread = threading.Thread(target=fail_in_orbax)
-        thread.start()
-        thread.join()
+        in_a_thread(fail_in_orbax)
     kept = complaints.take()
     assert len(kept) == 4
     assert "Event loop is closed" in kept[0]
@@ -62,25 +66,17 @@ def test_errors_of_others_are_printed_as_ever(monkeypatch):
     printed = []
     monkeypatch.setattr(sys, "unraisablehook", lambda raised: printed.append("object"))
     monkeypatch.setattr(threading, "excepthook", lambda raised: printed.append("thread"))
+    logger = logging.getLogger("absl")
+    before = sys.unraisablehook, threading.excepthook, list(logger.filters)
     with Complaints() as complaints:
         unraisable(RuntimeError("mine"), of=printed)
-        thread = threading.Thread(target=int, args=("x",))
-        thread.start()
-        thread.join()
-        logger = logging.getLogger("absl")
+        in_a_thread(int, "x")
         assert logger.filter(record("/a/mine.py"))
         assert logging.getLogger("asyncio").filter(record("base_events.py"))
         assert logger.filter(record("/a/orbax/future.py", logging.WARNING))
     assert printed == ["object", "thread"]
     assert complaints.take() == []
-
-
-def test_afterwards_everything_is_as_it_was():
-    before = sys.unraisablehook, threading.excepthook, list(logging.getLogger("absl").filters)
-    with Complaints():
-        assert sys.unraisablehook is not before[0]
-    assert (sys.unraisablehook, threading.excepthook) == before[:2]
-    assert logging.getLogger("absl").filters == before[2]
+    assert (sys.unraisablehook, threading.excepthook, logger.filters) == before
 
 
 def test_what_a_failed_save_says_late_is_not_printed(capsys):
@@ -93,9 +89,7 @@ def test_what_a_failed_save_says_late_is_not_printed(capsys):
     closed = record("_base.py", text="exception calling callback: Event loop is closed")
     assert not logging.getLogger("concurrent.futures").filter(closed)
     unraisable(RuntimeError("Event loop is closed"))
-    thread = threading.Thread(target=fail_in_orbax)
-    thread.start()
-    thread.join()
+    in_a_thread(fail_in_orbax)
     assert capsys.readouterr().err == ""
     assert logging.getLogger("asyncio").filter(record("base_events.py", text="another's task"))
     assert logging.getLogger("absl").filter(record("/a/mine.py"))

@@ -31,33 +31,22 @@ def test_the_newest_format_is_kept():
     assert sum(path.stat().st_size for path in DATA.iterdir()) < 200_000
 
 
-def test_it_says_what_it_is(run):
-    metadata = read_metadata(find_checkpoint(run))
-    assert f"format-{metadata['format']}" == run.name
-    assert metadata["update"] == UPDATES
-    assert metadata["run"]["run_id"] == run.name
-
-
 def test_its_values_have_units(run):
     scale = load(run).value_scale()
-    stored = read_arrays(find_checkpoint(run), "training").under(".learner.value_scale")
-    assert set(stored.arrays) == {".mean", ".variance", ".weight"}
-    for name, array in stored.arrays.items():
+    folder = find_checkpoint(run)
+    every = read_arrays(folder, "training")
+    some = read_arrays(folder, "training", under=".learner.value_scale")
+    assert 0 < len(some.arrays) < len(every.arrays)
+    stored = every.under(".learner.value_scale").arrays
+    assert set(stored) == {".mean", ".variance", ".weight"}
+    for name, array in stored.items():
         np.testing.assert_array_equal(getattr(scale, name[1:]), array)
+        np.testing.assert_array_equal(some.arrays[f".learner.value_scale{name}"], array)
     assert float(scale.weight) > 0
 
 
-def test_some_arrays_can_be_read_alone(run):
-    folder = find_checkpoint(run)
-    every = read_arrays(folder, "training").arrays
-    some = read_arrays(folder, "training", under=".learner.value_scale").arrays
-    assert 0 < len(some) < len(every)
-    for name, array in some.items():
-        np.testing.assert_array_equal(array, every[name])
-    assert not read_arrays(folder, "training", under=".nothing").arrays
-
-
-def test_its_policy_plays_and_its_player_tells_its_value_and_plays_the_same(run):
+def test_the_newest_plays_and_its_player_tells_its_value_and_plays_the_same(tmp_path):
+    run = unpack(NEWEST, tmp_path)
     player, environment = find_player(str(run))
     state, timestep = jax.jit(environment.reset)(jax.random.split(jax.random.key(0), 1))
     seen = jax.tree.map(lambda leaf: leaf[0], timestep.observation)
@@ -125,33 +114,31 @@ def test_old_names_and_changes_under_new_ones_go_together(run):
     )
 
 
-def test_its_games_go_on_too(run):
-    stopped = find_resumable_run(str(run))
-    trainer = compose(stopped.config({}), key=jax.random.key(0))
-    assert restore_training(trainer, stopped.checkpoint, key=jax.random.key(1)) == ()
-
-
 @pytest.mark.parametrize(
     ("part", "there"), [("rules", "0"), ("observation", "compact-0"), ("actions", "27-0")]
 )
-def test_another_game_is_refused_by_name(tmp_path, monkeypatch, part, there):
-    monkeypatch.chdir(tmp_path)
-    run = unpack(NEWEST, tmp_path)
+def test_another_game_is_refused_by_name(here, part, there):
+    run = unpack(NEWEST, here)
 
     def change(metadata):
         metadata["game"][part] = there
         metadata["versions"]["hackmatrix-rl"] = "0.0.7"
 
     forge(run, change)
-    here = game_identity().as_dict()[part]
-    before = content(tmp_path)
+    ours = game_identity().as_dict()[part]
+    before = content(here)
     for command in (("eval", run), ("train", "--resume-run", run)):
-        said = f"of another game: {part} '{there}', but this version has '{here}'."
+        said = f"of another game: {part} '{there}', but this version has '{ours}'."
         assert_refused(invoke(*command), said, "hackmatrix-rl 0.0.7", "Use the version that wrote")
-    assert content(tmp_path) == before
+    assert content(here) == before
 
 
-def test_a_checkpoint_of_this_format_says_of_which_game_it_is(tmp_path):
-    run = unpack(NEWEST, tmp_path)
-    metadata = json.loads((checkpoint_of(run) / "metadata.json").read_text())
-    assert metadata["game"] == game_identity().as_dict()
+def test_it_says_what_it_is(run):
+    metadata = read_metadata(find_checkpoint(run))
+    assert f"format-{metadata['format']}" == run.name
+    assert metadata["update"] == UPDATES
+    assert metadata["run"]["run_id"] == run.name
+    stopped = find_resumable_run(str(run))
+    trainer = compose(stopped.config({}), key=jax.random.key(0))
+    # Its games go on, too.
+    assert restore_training(trainer, stopped.checkpoint, key=jax.random.key(1)) == ()

@@ -4,8 +4,6 @@ import io
 import itertools
 import pickle
 import struct
-import subprocess
-import sys
 import zipfile
 
 import equinox as eqx
@@ -14,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cli.commands import assert_refused, done, invoke
+from processes import python
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
@@ -185,8 +184,7 @@ SMALL = (
 )
 
 
-def test_a_training_starts_from_their_weights_and_is_exported_back(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_training_starts_from_their_weights_and_is_exported_back(here):
     np.savez("his.npz", **theirs())
     train = ("train", "--algorithm", "ppo", "--init", "his.npz", *SMALL, "--num-minibatches", 2)
     done(*train, "--total-timesteps", 256, "--run-dir", "runs/mine")
@@ -201,14 +199,13 @@ def test_a_training_starts_from_their_weights_and_is_exported_back(tmp_path, mon
     assert 0 < max(moved) < 0.05
 
 
-def test_another_network_and_another_algorithm_are_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_another_network_and_another_algorithm_are_named(here):
     np.savez("his.npz", **theirs())
     train = ("train", "--init", "his.npz", *SMALL)
     said = "trained with --width 16, but this training has --width 32"
     assert_refused(invoke(*train, "--algorithm", "ppo", "--width", 32), said)
     assert_refused(invoke(*train, "--algorithm", "pqn"), "one learns Q-values, the other a policy")
-    assert not (tmp_path / "runs").exists()
+    assert not (here / "runs").exists()
 
 
 def test_the_script_makes_a_file_that_is_read(tmp_path):
@@ -225,7 +222,6 @@ def test_the_script_makes_a_file_that_is_read(tmp_path):
         "        return {sep.join(('params', layer, kind)): array\n"
         "                for layer, each in inner.items() for kind, array in each.items()}\n"
     )
-    script = "\n".join(CONVERSION)
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    python("-c", "\n".join(CONVERSION), cwd=tmp_path)
     policy = hm.load_npz(tmp_path / "his.npz")
     np.testing.assert_array_equal(policy.layers[1].weight, theirs()["params.Dense_1.kernel"])

@@ -19,25 +19,6 @@ def logits(policy):
     return policy(jnp.arange(4.0), policy.initial_carry())[0]
 
 
-def test_a_saved_policy_comes_back_in_a_network_of_the_same_sizes(tmp_path):
-    policy = policy_of(1)
-    hm.save(policy, tmp_path / "policy")
-    loaded = hm.load(tmp_path / "policy", like=policy_of(2))
-    assert isinstance(loaded, hm.MLPActorCritic)
-    np.testing.assert_array_equal(logits(loaded), logits(policy))
-    assert not np.array_equal(logits(policy_of(2)), logits(policy))
-    assert [path.name for path in tmp_path.iterdir()] == ["policy"]
-
-
-def test_a_loaded_policy_can_be_trained_on(tmp_path):
-    hm.save(policy_of(1), str(tmp_path / "policy"))
-    loaded = hm.load(str(tmp_path / "policy"), like=policy_of(2))
-    leaves = jax.tree.leaves(eqx.filter(loaded, eqx.is_array))
-    assert leaves
-    assert all(isinstance(leaf, jax.Array) for leaf in leaves)
-    hm.Trainer(hm.PPO(hm.CartPole(), loaded, num_envs=4, num_steps=4, num_minibatches=1))
-
-
 def test_another_network_is_refused_by_the_name_of_its_layer_and_none_with_what_to_give(tmp_path):
     hm.save(policy_of(1), tmp_path / "policy")
     with pytest.raises(hm.ConfigError, match=r"does not fit the network: \S*layers\[0\]\S* is "):
@@ -47,9 +28,7 @@ def test_another_network_is_refused_by_the_name_of_its_layer_and_none_with_what_
 
 
 def test_the_state_of_a_training_is_no_policy(tmp_path):
-    trainer = hm.Trainer(
-        hm.PPO(hm.CartPole(), policy_of(1), num_envs=4, num_steps=4, num_minibatches=1)
-    )
+    trainer = trainer_of(policy_of(1))
     trainer.start(jax.random.key(0))
     trainer.save(tmp_path / "training")
     with pytest.raises(hm.ConfigError, match="holds a training state, not a policy"):
@@ -63,3 +42,20 @@ def test_wrong_use_is_refused(tmp_path):
         hm.load(tmp_path, like=policy_of(1), network="mlp")
     with pytest.raises(hm.ConfigError):
         hm.load(tmp_path / "gone", like=policy_of(1))
+
+
+def trainer_of(policy):
+    return hm.Trainer(hm.PPO(hm.CartPole(), policy, num_envs=4, num_steps=4, num_minibatches=1))
+
+
+def test_a_saved_policy_comes_back_in_a_network_of_the_same_sizes_and_can_be_trained_on(tmp_path):
+    policy = policy_of(1)
+    hm.save(policy, str(tmp_path / "policy"))
+    loaded = hm.load(tmp_path / "policy", like=policy_of(2))
+    assert isinstance(loaded, hm.MLPActorCritic)
+    np.testing.assert_array_equal(logits(loaded), logits(policy))
+    assert not np.array_equal(logits(policy_of(2)), logits(policy))
+    assert [path.name for path in tmp_path.iterdir()] == ["policy"]
+    leaves = jax.tree.leaves(eqx.filter(loaded, eqx.is_array))
+    assert all(isinstance(leaf, jax.Array) for leaf in leaves)
+    trainer_of(loaded)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from .commands import assert_refused, done, invoke
+from .commands import done, invoke
 
 GAMES = ("--episodes", "4", "--num-envs", "4")
 
@@ -38,10 +38,3 @@ def test_it_is_said_how_a_network_played(trained, tmp_path, flags, greedy, said)
         invoke("analyze", trained[0], *GAMES, "--seed", "7", *flags, "--json").stdout
     )
     assert (found["seed"], found["greedy"]) == (7, greedy)
-
-
-def test_what_cannot_work_gets_one_line(tmp_path):
-    assert_refused(invoke("analyze", "nobody"), "nobody")
-    assert_refused(
-        invoke("analyze", "runner", "--output", tmp_path / "missing" / "page.html"), "--output"
-    )

@@ -4,11 +4,8 @@ The other tests compile with fewer optimizations, or in this process. A compiler
 process, so each training is one of its own. Meshes and several processes: tests/pages.
 """
 
-import os
-import subprocess
-import sys
-
 import pytest
+from processes import python
 
 pytestmark = pytest.mark.slow
 
@@ -18,18 +15,8 @@ def output_of(folder, cache, *arguments):
 
     What was compiled before is not compiled again: where the compiler fails, it leaves nothing.
     """
-    own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
-    given = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "", "JAX_COMPILATION_CACHE_DIR": cache}
-    done = subprocess.run(
-        [sys.executable, "-m", "hackmatrix_rl", *map(str, arguments)],
-        cwd=folder,
-        env=own | given,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    given = {"XLA_FLAGS": "", "JAX_COMPILATION_CACHE_DIR": cache}
+    return python("-m", "hackmatrix_rl", *arguments, cwd=folder, as_users=True, **given)
 
 
 @pytest.mark.parametrize("games", [pytest.param(1, marks=pytest.mark.nightly), 8])

@@ -1,9 +1,8 @@
 import json
-import os
-import subprocess
 import sys
 
 import pytest
+from processes import python
 
 from hackmatrix_rl.bench import Part, Speed
 from hackmatrix_rl.game import GameConfig
@@ -48,16 +47,10 @@ def test_bench_measures_an_algorithm_that_names_its_steps_otherwise():
 def test_bench_compares_the_environment_with_pgx(tmp_path):
     file = tmp_path / "compared.json"
     # In a process of its own: importing pgx starts the devices, whose number is set before.
-    own = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     flags = ("--num-envs", "16", "--repeats", "3", "--json", file)
-    done = subprocess.run(
-        [sys.executable, "-m", "hackmatrix_rl", "bench", "--compare", "pgx", *flags],
-        env=own | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": ""},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    given = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": ""}
+    command = ("-m", "hackmatrix_rl", "bench", "--compare", "pgx")
+    told = python(*command, *flags, as_users=True, **given)
     found = json.loads(file.read_text())
     ours, theirs = found["env"], found["pgx minatar-asterix"]
     for each in (ours, theirs):
@@ -70,7 +63,7 @@ def test_bench_compares_the_environment_with_pgx(tmp_path):
     assert ours["dropped_spawns"] == 0
     assert found["sizes"]["num_envs"] == 16
     assert found["device"]["count"] == 2
-    assert f"ratio {found['ratio']:.3f}" in done.stdout
+    assert f"ratio {found['ratio']:.3f}" in told
 
 
 def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch):
@@ -127,19 +120,3 @@ def test_what_finds_no_room_is_told_and_the_rest_goes_on(monkeypatch):
     said = [line for line in result.output.splitlines() if " games: " in line]
     assert len(said) == 4  # two sizes of the environment, training in two precisions
     assert all("needs" in line and "bytes" in line for line in said)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["--full", "--compare", "pgx"], ["--full and --compare", "one at a time"]),
-        (["--sizes", "64"], ["--sizes 64 needs --full", "--num-envs"]),
-        (["--full", "--sizes", "64,many"], ["--sizes 64,many: not understood", "64,1024"]),
-        (["--full", "--sizes", "0"], ["--sizes 0: not understood"]),
-        (["--full", "--sizes", "100,2048", "--mesh", "data=8"], ["--sizes 100", "multiples of 8"]),
-        (["--full", "--sizes", "64,100"], ["--num-minibatches 8 does not divide --sizes 100"]),
-        (["--full", "--json", "nowhere/full.json"], ["--json", "there is no folder nowhere"]),
-    ],
-)
-def test_bad_values_of_bench_are_refused(arguments, parts):
-    assert_refused(invoke("bench", *arguments), *parts)

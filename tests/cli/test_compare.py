@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 from agent import probes
+from runs.test_compare import PROBE, network
 
-from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.cli import _compare as command
 from hackmatrix_rl.evaluation import judge
@@ -15,8 +15,6 @@ from hackmatrix_rl.runs import Comparison
 from hackmatrix_rl.runs._compare import Contender, Measured
 
 from .commands import assert_refused, done, invoke
-
-PROBE = probes.observation_matters()
 
 
 @pytest.fixture(autouse=True)
@@ -32,9 +30,6 @@ def small(monkeypatch):
             precision=precision(config.precision),
             learning_rate=config.learning_rate,
         )
-
-        def network(key):
-            return MLPActorCritic(PROBE.spec, width=16, depth=1, key=key)
 
         return Contender(name, trainer, network, config.total_timesteps)
 
@@ -105,22 +100,6 @@ def test_what_is_not_shown_is_said_with_what_would_show_it_and_ends_with_11(tmp_
     assert "About 5 seeds would show it" in result.stdout
 
 
-def test_precision_is_the_ready_case(small, compared):
-    compared([[1.0], [1.0]], [[1.0], [1.0]])
-    result = done("compare", "--precision", "--preset", "debug", "--json")
-    found = json.loads(result.stdout)
-    assert (found["baseline"]["name"], found["candidate"]["name"]) == ("f32", "bf16")
-    assert [config.precision for _, config in small] == ["f32", "bf16"]
-    assert {config.num_envs for _, config in small} == {16}
-
-
-def test_precision_of_a_file(tmp_path, small, compared):
-    compared([[1.0], [1.0]], [[1.0], [1.0]])
-    (file,) = write(tmp_path, mine='precision = "f16"\nwidth = 5')
-    done("compare", "--precision", file)
-    assert [(config.precision, config.width) for _, config in small] == [("f32", 5), ("bf16", 5)]
-
-
 def test_files_of_one_name_are_told_apart(tmp_path, small, compared):
     compared([[1.0], [1.0]], [[1.0], [1.0]])
     for folder in ("a", "b"):
@@ -142,9 +121,8 @@ def test_files_of_one_name_are_told_apart(tmp_path, small, compared):
         (["--precision", "--preset", "cpy"], "--preset cpy: unknown"),
     ],
 )
-def test_what_cannot_work_gets_one_line(arguments, says, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, a="learning_rate = 0.01", wrong='precision = "f8"')
+def test_what_cannot_work_gets_one_line(arguments, says, here):
+    write(here, a="learning_rate = 0.01", wrong='precision = "f8"')
     assert_refused(invoke("compare", *arguments), says)
 
 
@@ -155,3 +133,16 @@ def test_two_devices_are_refused(tmp_path, monkeypatch):
     assert result.exit_code == 2
     assert "different devices (a: cpu and b: gpu)" in result.stderr
     assert jax.default_backend() == "cpu"
+
+
+def test_precision_is_the_ready_case_of_a_preset_or_a_file(tmp_path, small, compared):
+    compared([[1.0], [1.0]], [[1.0], [1.0]])
+    found = json.loads(done("compare", "--precision", "--preset", "debug", "--json").stdout)
+    assert (found["baseline"]["name"], found["candidate"]["name"]) == ("f32", "bf16")
+    assert [(config.precision, config.num_envs) for _, config in small] == [
+        *(("f32", 16), ("bf16", 16))
+    ]
+    small.clear()
+    (file,) = write(tmp_path, mine='precision = "f16"\nwidth = 5')
+    done("compare", "--precision", file)
+    assert [(config.precision, config.width) for _, config in small] == [("f32", 5), ("bf16", 5)]

@@ -66,19 +66,6 @@ def test_games_are_written_as_replays(trained, tmp_path):
         assert replay.match().now.end == replay.end
 
 
-@pytest.mark.parametrize(
-    ("given", "parts"),
-    [
-        (["--save-replays", "best"], ["--save-replays best: best is not understood", "best:5"]),
-        (["--save-replays", "finest:3"], ["finest:3 is not understood; write a kind of game"]),
-        (["--save-replays", "best:5000"], ["5,000 replays are too many"]),
-        (["--replay-dir", "here"], ["--replay-dir here needs --save-replays"]),
-    ],
-)
-def test_bad_values_for_replays_are_refused(given, parts):
-    assert_refused(invoke("eval", "random", *given), *parts)
-
-
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     file = tmp_path / "file"
     file.write_text("")

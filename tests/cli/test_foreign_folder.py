@@ -1,9 +1,7 @@
 """A command that is given in a folder that someone sent imports nothing from there."""
 
-import subprocess
-import sys
-
 import pytest
+from processes import python
 
 SHADOWS = ("equinox", "matplotlib", "optax", "orbax", "rich", "secrets", "tomllib", "wandb")
 SCRIPT = """
@@ -18,19 +16,11 @@ finally:
 
 @pytest.mark.parametrize("start", ["module", "script"])
 def test_nothing_is_imported_from_the_working_directory(tmp_path, start):
-    here, elsewhere = tmp_path / "sent", tmp_path / "bin"
-    here.mkdir()
+    sent, elsewhere = tmp_path / "sent", tmp_path / "bin"
+    sent.mkdir()
     elsewhere.mkdir()
     for name in SHADOWS:
-        (here / f"{name}.py").write_text(f"raise SystemExit('{name} was imported from here')\n")
+        (sent / f"{name}.py").write_text(f"raise SystemExit('{name} was imported from here')\n")
     (elsewhere / "command.py").write_text(SCRIPT)
-    begin = ["-m", "hackmatrix_rl"] if start == "module" else [str(elsewhere / "command.py")]
-    done = subprocess.run(
-        [sys.executable, *begin, "eval", "--help"],
-        cwd=here,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "--trust-code" in done.stdout
+    begin = ["-m", "hackmatrix_rl"] if start == "module" else [elsewhere / "command.py"]
+    assert "--trust-code" in python(*begin, "eval", "--help", cwd=sent)

@@ -56,45 +56,16 @@ def test_a_student_learns_what_a_search_would_draw(run, tmp_path):
     assert any(name.endswith("positions.probabilities") for name in held)
 
 
-@pytest.mark.parametrize(
-    ("flags", "parts"),
-    [
-        ((), ("--algorithm imitation needs a player", "--teacher runner")),
-        (
-            ("--teacher", "nobody"),
-            ("--teacher nobody", "no checkpoint there", "random, runner, expert"),
-        ),
-        (("--algorithm", "ppo"), ("--algorithm", "a flag of hackmatrix-rl train")),
-        (("--teacher", "runner", "--buffer-size", 3), ("--buffer-size 3", "--buffer-size 32")),
-        (("--teacher", "runner", "--network", "gru"), ("--network gru", "--no-symmetries")),
-        (
-            ("--teacher", "runner", "--target-kl", 1),
-            ("--target-kl", "a flag of hackmatrix-rl train"),
-        ),
-        (("--teacher", "runner", "--teacher-games", 2), ("--teacher-games 2.0", "1 or less")),
-        (("--teacher", "expert", "--soft-labels"), ("--soft-labels", "--teacher expert", "a run")),
-        (("--teacher", "runner", "--teacher-search", 8), ("--teacher-search 8", "no network")),
-        (("--teacher", "expert", "--teacher-search", 0), ("--teacher-search 0", "1 or more")),
-    ],
-)
-def test_what_cannot_work_is_named(tmp_path, monkeypatch, flags, parts):
-    monkeypatch.chdir(tmp_path)
-    assert_refused(invoke("imitate", *SMALL, "--run-dir", "run", *flags), *parts)
-    assert not any(tmp_path.iterdir())
-
-
-def test_a_teacher_that_does_not_exist_lists_the_runs_that_do(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "tuesday").mkdir(parents=True)
+def test_a_teacher_that_does_not_exist_lists_the_runs_that_do(here):
+    (here / "runs" / "tuesday").mkdir(parents=True)
     refused = invoke("imitate", *SMALL, "--teacher", "nobody")
     assert_refused(refused, "random, runner, expert", "runs/tuesday, or another run or checkpoint")
     assert_refused(invoke("imitate", *SMALL, "--teacher", "tuesday"), "--teacher tuesday: no check")
 
 
 @pytest.mark.parametrize("command", [("imitate", *SMALL, "--teacher"), ("eval",)])
-def test_a_search_by_somebody_who_does_not_exist_lists_who_can(tmp_path, monkeypatch, command):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "tuesday").mkdir(parents=True)
+def test_a_search_by_somebody_who_does_not_exist_lists_who_can(here, command):
+    (here / "runs" / "tuesday").mkdir(parents=True)
     refused = invoke(*command, "search(expertt, 30)")
     assert_refused(refused, "expertt: no checkpoint there", "Use expert, pretrained, runs/tuesday")
 
@@ -109,3 +80,24 @@ def test_demonstrations_are_refused_where_something_is(tmp_path):
     (tmp_path / "file").write_text("mine")
     assert_refused(invoke(*flags), "exists already")
     assert_refused(invoke(*flags, "--dry-run"), "--save-demonstrations")
+
+
+REFUSED = {
+    "": "--algorithm imitation needs a player ... --teacher runner",
+    "--teacher nobody": "--teacher nobody ... no checkpoint there ... random, runner, expert",
+    "--algorithm ppo": "--algorithm ... a flag of hackmatrix-rl train",
+    "--teacher runner --buffer-size 3": "--buffer-size 3 ... --buffer-size 32",
+    "--teacher runner --network gru": "--network gru ... --no-symmetries",
+    "--teacher runner --target-kl 1": "--target-kl ... a flag of hackmatrix-rl train",
+    "--teacher runner --teacher-games 2": "--teacher-games 2.0 ... 1 or less",
+    "--teacher expert --soft-labels": "--soft-labels ... --teacher expert ... a run",
+    "--teacher runner --teacher-search 8": "--teacher-search 8 ... no network",
+    "--teacher expert --teacher-search 0": "--teacher-search 0 ... 1 or more",
+}
+
+
+@pytest.mark.parametrize("flags", REFUSED)
+def test_what_cannot_work_is_named(here, flags):
+    refused = invoke("imitate", *SMALL, "--run-dir", "run", *flags.split())
+    assert_refused(refused, *REFUSED[flags].split(" ... "))
+    assert not any(here.iterdir())

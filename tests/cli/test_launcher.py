@@ -1,18 +1,17 @@
 """`train --dry-run --target SLICE --launcher FILE`: the script for all hosts of a slice."""
 
-import os
 import subprocess
 from types import SimpleNamespace
 
 import jax
 import pytest
+from processes import stand_ins
 
 from hackmatrix_rl.system import Target
 
 from .commands import assert_refused, done, invoke
 
-GCLOUD = """#!/bin/sh
-for each in "$@"; do printf '%s|' "$each" >> calls; done; echo >> calls
+GCLOUD = """for each in "$@"; do printf '%s|' "$each" >> calls; done; echo >> calls
 case "$*" in *describe*) exit 1 ;; esac
 """
 
@@ -36,12 +35,8 @@ def plan(tmp_path, monkeypatch):
 
 def called(tmp_path, script, **variables):
     """What a script asks of gcloud, a list of arguments for each call, and how it ended."""
-    programs = tmp_path / "bin"
-    programs.mkdir(exist_ok=True)
-    (programs / "gcloud").write_text(GCLOUD)
-    (programs / "gcloud").chmod(0o755)
     (tmp_path / "calls").write_text("")
-    path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    path = stand_ins(tmp_path, gcloud=GCLOUD)
     ended = subprocess.run(
         ["bash", script],
         cwd=tmp_path,

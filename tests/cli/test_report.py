@@ -18,12 +18,6 @@ def test_a_run_has_a_page(trained, tmp_path):
     assert "Missing" not in text
 
 
-def test_a_folder_that_is_no_run_and_a_place_that_cannot_be_written_are_refused(tmp_path):
-    assert_refused(invoke("report", tmp_path), f"{tmp_path}: holds no run")
-    place = tmp_path / "nowhere" / "page.html"
-    assert_refused(invoke("report", tmp_path, "--output", place), "--output", "there is no folder")
-
-
 @pytest.mark.slow
 def test_several_runs_have_a_page_and_their_returns_as_json(trained, tmp_path):
     folder, _ = trained

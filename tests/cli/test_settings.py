@@ -1,12 +1,17 @@
-"""Which of flags, file and preset a setting comes from."""
+"""Which of flags, variable, file and preset a setting comes from."""
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
+from hackmatrix_rl.cli._eval import evaluate_command
+from hackmatrix_rl.cli._main import added_flags
 from hackmatrix_rl.cli._settings import chosen_config, config_options
+from hackmatrix_rl.cli._train import train
 from hackmatrix_rl.config import algorithms_of
+
+from .commands import assert_refused, invoke
 
 
 def config_of(*arguments: str) -> PPOConfig:
@@ -52,3 +57,25 @@ def test_none_and_no_switch_off_even_what_a_file_sets(tmp_path):
     assert config_of("--config", str(file), "--target-kl", "none").target_kl is None
     assert config_of().normalize_advantage
     assert not config_of("--no-normalize-advantage").normalize_advantage
+
+
+def flags(text, command=train):
+    return added_flags(command, {"HACKMATRIX_RL_FLAGS": text})
+
+
+def test_flags_that_a_command_knows_are_added():
+    text = "--num-envs=8 --episodes=3 --no-wandb --run-dir='a b'"
+    assert flags(text) == ["--num-envs=8", "--no-wandb", "--run-dir=a b"]
+    assert flags(text, evaluate_command) == ["--num-envs=8", "--episodes=3"]
+    assert flags("") == added_flags(train, {}) == []
+
+
+@pytest.mark.parametrize("text", ["8", "-n 8", "--run-dir='a"])
+def test_what_is_no_flag_is_refused(text):
+    with pytest.raises(click.UsageError, match="HACKMATRIX_RL_FLAGS"):
+        flags(text)
+
+
+def test_they_win_over_the_command_line(monkeypatch):
+    monkeypatch.setenv("HACKMATRIX_RL_FLAGS", "--num-steps=0")
+    assert_refused(invoke("train", "--num-steps", 4), "--num-steps 0")

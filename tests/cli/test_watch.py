@@ -79,32 +79,6 @@ def test_a_changed_replay_is_refused(game, tmp_path):
     assert_refused(invoke("watch", "runner", "--from", file), str(file))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (
-            ("watch", "runner", "--html", "game.txt"),
-            "--html game.txt: the name must end with .html",
-        ),
-        (("watch", "runner", "--save", "none/game.json"), "--save none/game.json: there is no"),
-        (("watch", "runner", "--move", "3"), "--move 3 needs a replay: add --from FILE"),
-        (("watch", "nobody"), "nobody: no checkpoint there"),
-        (("watch", "runner", "--from", "none.json"), "none.json: there is no such file"),
-        (("replay", "none.json"), "none.json: there is no such file"),
-        (("watch", "runner", "--speed", "0"), "--speed"),
-        (("watch", "runner", "--speed", "nan"), "--speed"),
-        (("watch", "runner", "--speed", "inf"), "--speed"),
-        (("watch", "runner", "--speed", "-1"), "--speed"),
-        (("analyze", "runner", "--gamma", "nan"), "--gamma"),
-        (("watch", "\udc80\ud800"), r"\udc80\ud800"),
-        (("watch", "runner", "--from", "\udc80"), r"\udc80: there is no such file"),
-    ],
-)
-def test_what_cannot_work_is_refused_in_one_line(arguments, said, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert_refused(invoke(*arguments), said)
-
-
 def test_a_film_without_ffmpeg_is_refused_before_the_game(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert_refused(invoke("watch", "runner", "--mp4", tmp_path / "game.mp4"), "ffmpeg", "--gif")

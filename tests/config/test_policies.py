@@ -24,7 +24,8 @@ def build(**settings):
 
 
 def test_an_auxiliary_loss_adds_a_head_and_changes_nothing_that_acts():
-    plain, policy = build(network="residual"), build(network="residual", aux_coefficient=0.1)
+    small = {"network": "residual", "width": 8}
+    plain, policy = build(**small), build(**small, aux_coefficient=0.1)
     assert policy.auxiliary.terms.bias.shape == (len(TERM_NAMES),)
     assert_same(plain, policy.headless)
 

@@ -1,6 +1,7 @@
 """Recorded transitions taken through the batched `step`, and what came of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +18,7 @@ TOP_GAME = [1, 4, 5, 7]
 """The columns of `game` that a snapshot holds."""
 
 
-@dataclass(frozen=True)
-class Transitions:
+class Transitions(SimpleNamespace):
     """Every recorded transition, shuffled; and what `step` made of it.
 
     Attributes:
@@ -28,30 +28,12 @@ class Transitions:
         recorded: flags and terms.
         length, total: steps and reward of the episode before this step.
         games, observation, mask: what the environments hold and show after it.
-        shown_games: what their games look like.
+        shown_games, legal_now: what their games look like, and which actions they allow.
         last_observation, last_mask: what is said of the position before a reset.
         expected_observation, expected_mask: those of the recorded position after.
         step: flags, terms and statistics of the timestep.
+        tally: steps and reward of the episode after it.
     """
-
-    name: np.ndarray
-    action: np.ndarray
-    before: Arrays
-    after: Arrays
-    recorded: Arrays
-    length: np.ndarray
-    total: np.ndarray
-    games: Arrays
-    mask: np.ndarray
-    legal_now: np.ndarray
-    observation: Arrays
-    shown_games: Arrays
-    last_observation: Arrays
-    last_mask: np.ndarray
-    expected_observation: Arrays
-    expected_mask: np.ndarray
-    step: Arrays
-    tally: Arrays
 
     @property
     def done(self) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.game import TERM_NAMES, RewardTerms
+from hackmatrix_rl.game import TERM_NAMES
 
 WEIGHTS = {"step_penalty": 0.0, "distance_shaping": 3.0, "resource_gain": -0.5, "victory": 0.1}
 GAMES, STEPS, LIMIT = 8, 9, 4
@@ -47,22 +47,6 @@ def test_weights_of_one_are_the_program_without_weights():
     assert "learned_return" not in timestep.episode.extra
 
 
-def test_without_weights_the_reward_is_the_sum_of_the_terms(both):
-    for moment in both[0][1:]:
-        total = sum(moment.terms[name] for name in TERM_NAMES)
-        np.testing.assert_allclose(moment.reward, total, rtol=1e-6)
-
-
-def test_the_learned_reward_is_the_weighted_sum_of_the_terms(both):
-    weights = hm.RewardConfig(**WEIGHTS)
-    seen = set()
-    for moment in both[1][1:]:
-        total = sum(getattr(weights, name) * moment.terms[name] for name in TERM_NAMES)
-        np.testing.assert_allclose(moment.reward, total, rtol=1e-6, atol=1e-6)
-        seen |= {name for name in TERM_NAMES if moment.terms[name].any()}
-    assert {"step_penalty", "distance_shaping"} <= seen
-
-
 def test_weights_change_the_learned_reward_and_nothing_else(both):
     changed = False
     for plain, weighted in zip(*both, strict=True):
@@ -90,15 +74,6 @@ def test_an_episode_tells_both_returns(both):
     assert ended >= 2 * GAMES
 
 
-def test_a_zeroed_term_vanishes_from_what_is_learned_and_stays_in_the_return(both):
-    only = hm.RewardConfig(**dict.fromkeys(TERM_NAMES, 0.0) | {"step_penalty": 1.0})
-    terms = RewardTerms(**jax.tree.map(jnp.asarray, both[0][-1].terms))
-    np.testing.assert_array_equal(only.weigh(terms), terms.step_penalty)
-    none = hm.RewardConfig(**dict.fromkeys(TERM_NAMES, 0.0)).weigh(terms)
-    np.testing.assert_array_equal(none, np.zeros(GAMES))
-    np.testing.assert_array_equal(hm.RewardConfig().weigh(terms), terms.total())
-
-
 @pytest.mark.parametrize(
     ("weights", "error", "said"),
     [
@@ -117,3 +92,14 @@ def test_weights_are_the_terms_in_their_order_and_nothing_else_is_taken():
     with pytest.raises(TypeError, match="RewardConfig"):
         hm.HackMatrix(SMALL, reward={"victory": 0.1})
     assert tuple(hm.RewardConfig.__dataclass_fields__) == TERM_NAMES
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_reward_is_the_weighted_sum_of_the_terms(both, weighted):
+    weights = hm.RewardConfig(**(WEIGHTS if weighted else {}))
+    seen = set()
+    for moment in both[weighted][1:]:
+        total = sum(getattr(weights, name) * moment.terms[name] for name in TERM_NAMES)
+        np.testing.assert_allclose(moment.reward, total, rtol=1e-6, atol=1e-6)
+        seen |= {name for name in TERM_NAMES if moment.terms[name].any()}
+    assert {"step_penalty", "distance_shaping"} <= seen

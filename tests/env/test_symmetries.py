@@ -13,10 +13,7 @@ from hackmatrix_rl.env._symmetries import TURNED_ACTION, TURNED_CELL
 from hackmatrix_rl.game import (
     COLUMNS,
     NUM_ACTIONS,
-    NUM_DIRECTIONS,
-    SIPHON,
     SIZE,
-    SPECS,
     Action,
     GameConfig,
     Program,
@@ -42,26 +39,6 @@ def test_the_eight_form_a_group():
         }
         assert together == rows
     assert len({tuple(row) for row in TURNED_CELL.tolist()}) == NUM_SYMMETRIES
-
-
-def test_a_step_and_its_direction_turn_alike():
-    steps = {Action.UP: (1, 0), Action.DOWN: (-1, 0), Action.LEFT: (0, -1), Action.RIGHT: (0, 1)}
-    inside = 2 * SIZE + 2
-    for symmetry, action in itertools.product(SYMMETRIES, range(NUM_DIRECTIONS)):
-        row, col = steps[Action(action)]
-        after = TURNED_CELL[symmetry, inside + row * SIZE + col]
-        row, col = steps[Action(TURNED_ACTION[symmetry, action])]
-        assert after == TURNED_CELL[symmetry, inside] + row * SIZE + col
-    np.testing.assert_array_equal(TURNED_ACTION[:, SIPHON], SIPHON)
-
-
-def test_the_first_is_a_quarter_turn_the_fifth_a_mirror_and_row_and_col_cost_the_same():
-    assert Action(TURNED_ACTION[1, Action.RIGHT]) is Action.UP
-    assert Action(TURNED_ACTION[4, Action.RIGHT]) is Action.LEFT
-    assert Action(TURNED_ACTION[4, Action.UP]) is Action.UP
-    row, col = SPECS[Program.ROW], SPECS[Program.COL]
-    for name in ("credits", "energy", "spawn_cost"):
-        assert getattr(row, name) == getattr(col, name)
 
 
 def turned_arrays(arrays, symmetry):
@@ -198,3 +175,9 @@ def test_an_observation_with_more_than_the_board_is_turned_in_its_board(games):
 def test_what_has_no_board_cannot_be_turned():
     with pytest.raises(TypeError, match="only boards of HackMatrix"):
         turn(jnp.zeros(4), jnp.int32(0))
+
+
+def test_the_first_is_a_quarter_turn_the_fifth_a_mirror():
+    assert Action(TURNED_ACTION[1, Action.RIGHT]) is Action.UP
+    assert Action(TURNED_ACTION[4, Action.RIGHT]) is Action.LEFT
+    assert Action(TURNED_ACTION[4, Action.UP]) is Action.UP

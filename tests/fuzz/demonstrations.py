@@ -71,10 +71,7 @@ numbers = st.one_of(
     st.integers(-3, 40), st.integers(-(2**70), 2**70), st.just(10**400), st.floats(width=32)
 )
 odd = st.one_of(
-    st.none(),
-    st.booleans(),
-    numbers,
-    texts,
+    *(st.none(), st.booleans(), numbers, texts),
     st.lists(st.one_of(numbers, texts), max_size=3),
     st.dictionaries(st.sampled_from(["rules", "observation", "actions", "x"]), texts, max_size=3),
 )

@@ -32,13 +32,8 @@ CODE = (f"{MODULE}:make", f"{MODULE}.part:make", f" {MODULE}:make", f"{MODULE}:m
 
 NAMES = sorted({each.name for kind in algorithms().values() for each in fields(kind)})
 values: st.SearchStrategy[Any] = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-3, 40),
-    st.integers(-(2**70), 2**70),
-    st.just(10**400),
-    st.floats(),
-    st.text(max_size=8),
+    *(st.none(), st.booleans(), st.floats(), st.text(max_size=8)),
+    *(st.integers(-3, 40), st.integers(-(2**70), 2**70), st.just(10**400)),
     st.sampled_from(["\ud800", "\x1b[2J", "\n\n", "\0", "a/" * 900, "gs://x/y", "http://x", *CODE]),
     st.lists(st.integers(), max_size=2),
     st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2),

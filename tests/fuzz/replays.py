@@ -15,15 +15,9 @@ from hackmatrix_rl.view.replays import Match, Replay
 from hackmatrix_rl.view.replays._match import MOST_SNAPSHOTS
 
 ODD = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-3, 40),
-    st.integers(-(2**70), 2**70),
-    st.sampled_from(
-        [10**400, -(10**400), "\x1b]0;t\x07", "\x9b2J", "\ud800", "\u202e", "x" * 20_000]
-    ),
-    st.floats(),
-    st.text(max_size=8),  # lone surrogates, too
+    *(st.none(), st.booleans(), st.floats(), st.text(max_size=8)),  # lone surrogates, too
+    *(st.integers(-3, 40), st.integers(-(2**70), 2**70), st.sampled_from([10**400, -(10**400)])),
+    st.sampled_from(["\x1b]0;t\x07", "\x9b2J", "\ud800", "\u202e", "x" * 20_000]),
     st.lists(st.integers(-1, 2**33), max_size=3),
     st.dictionaries(
         st.sampled_from(["max_enemies", "max_transmissions", "history", "size"]),

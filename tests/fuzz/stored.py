@@ -92,17 +92,7 @@ def _overwritten(path: Path, rng: np.random.Generator) -> None:
 
 def _remade(path: Path, rng: np.random.Generator) -> None:
     texts = (
-        "",
-        "{}",
-        "[]",
-        "null",
-        "3",
-        '"x"',
-        '{"a": 1',
-        "{\n" * 9,
-        "[" * 20_000,
-        "\0" * 64,
-        "NaN",
+        *("", "{}", "[]", "null", "3", '"x"', '{"a": 1', "{\n" * 9, "[" * 20_000, "\0" * 64, "NaN"),
     )
     path.write_text(texts[rng.integers(len(texts))])
 

@@ -3,12 +3,11 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
 import pytest
+from processes import python
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.game import Program
@@ -70,11 +69,7 @@ def found(tmp_path_factory):
     added(game / "_state.py", f"    {last.name} = {last.value}", f"    NOTHING = {last.value + 1}")
     added(game / "_programs.py", "SPECS: ", '    Program.NOTHING: Spec(0, 0, 1, "", "", _always),')
     code = "import sys; sys.path.insert(0, sys.argv[1])\n" + CHILD
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(root)], capture_output=True, text=True, cwd=root
-    )
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    said = json.loads(python("-c", code, root, cwd=root))
     assert said.pop("file").startswith(str(root))
     return said
 

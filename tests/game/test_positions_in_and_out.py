@@ -1,15 +1,17 @@
 """`from_arrays` takes what is possible and refuses the rest, naming record and field."""
 
 import inspect
+import itertools
 
 import jax
 import numpy as np
 import pytest
 
 from game.mutations import assert_names_a_field
-from game.recordings import CONFIG, POSITION, canonical, differences, load, report, rows
+from game.positions import data, position
+from game.recordings import COLUMNS, CONFIG, POSITION, canonical, differences, load, report, rows
 from game.replay import BATCH
-from hackmatrix_rl.game import NUM_PROGRAMS, GameConfig, from_arrays, to_arrays
+from hackmatrix_rl.game import NUM_PROGRAMS, SIPHON, GameConfig, from_arrays, to_arrays
 from hackmatrix_rl.game._validation import LARGEST
 
 
@@ -18,6 +20,28 @@ def positions(count=5):
     before = load("observations").before
     busy = np.flatnonzero((before["num_enemies"] >= 3) & (before["num_transmissions"] >= 2))
     return {key: np.array(value) for key, value in rows(before, busy[:count]).items()}
+
+
+def with_snapshots(count=5):
+    """A few recorded positions with the snapshots that UNDO restores."""
+    undo = load("undo")
+    return {key: np.array(value[:count]) for key, value in (undo.before | undo.top).items()}
+
+
+def change(name, how):
+    """A change of one array."""
+    return lambda arrays: arrays | {name: how(arrays[name])}
+
+
+def without(name):
+    return lambda arrays: {key: array for key, array in arrays.items() if key != name}
+
+
+def with_the_largest_number(arrays):
+    """As an int64 it would be -1: no cell is known."""
+    arrays["enemies"] = arrays["enemies"].astype(np.uint64)
+    arrays["enemies"][3, 0, 6:8] = 2**64 - 1
+    return arrays
 
 
 @pytest.mark.parametrize("name", ["deterministic", "undo", "completions", "observations"])
@@ -32,16 +56,14 @@ def test_a_recorded_position_comes_out_as_it_went_in(name):
 
 def test_a_single_position_needs_no_batch_axis():
     one = {key: value[2] for key, value in positions().items()}
-    again = to_arrays(from_arrays(CONFIG, one))
+    state = from_arrays(CONFIG, one | {"other": np.int8(0)})  # which is ignored
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state))
+    again = to_arrays(state)
     assert again["player"].shape == (8,)
     expected = canonical({key: value[None] for key, value in one.items()})
     got = canonical({key: np.asarray(value)[None] for key, value in again.items()})
     lines = differences(expected, got, np.array([-1]))
     assert not lines, report(lines)
-
-
-def test_other_arrays_are_ignored():
-    from_arrays(CONFIG, positions() | {"action": np.zeros(5, np.int8)})
 
 
 @pytest.mark.parametrize(
@@ -103,14 +125,6 @@ def test_rows_behind_the_last_thing_are_no_things(filler):
     assert not lines, report(lines)
 
 
-def test_without_enemies_no_row_is_a_ghost():
-    arrays = positions()
-    arrays["num_enemies"][:] = 0
-    arrays["enemies"][:] = -1
-    states = from_arrays(CONFIG, arrays)
-    assert not states.position.enemies.present.any()
-
-
 @pytest.mark.parametrize(
     ("array", "place"),
     [
@@ -121,8 +135,7 @@ def test_without_enemies_no_row_is_a_ghost():
     ],
 )
 def test_what_nothing_bounds_is_bounded_so_that_no_move_wraps_around(array, place):
-    undo = load("undo")
-    arrays = {key: np.array(value[:5]) for key, value in (undo.before | undo.top).items()}
+    arrays = with_snapshots()
     arrays[array][:, place] = LARGEST
     from_arrays(CONFIG, arrays)
     arrays[array][2, place] = LARGEST + 1
@@ -130,52 +143,38 @@ def test_what_nothing_bounds_is_bounded_so_that_no_move_wraps_around(array, plac
         from_arrays(CONFIG, arrays)
 
 
-def test_the_largest_dtype_does_not_wrap_around():
-    arrays = positions()
-    arrays["enemies"] = arrays["enemies"].astype(np.uint64)
-    arrays["enemies"][3, 0, 6:8] = 2**64 - 1  # -1 as an int64: no cell is known
-    with pytest.raises(ValueError, match=rf"last_known row of enemies\[0\] is {2**64 - 1}, not"):
-        from_arrays(CONFIG, arrays)
+@pytest.mark.parametrize(
+    ("name", "size", "said"),
+    [
+        *itertools.product(["max_enemies", "max_transmissions", "history"], [0, -1, True], [""]),
+        ("max_enemies", 64, "max_enemies must be at most 63, not 64"),
+        ("max_transmissions", 64, "max_transmissions must be at most 63, not 64"),
+    ],
+)
+def test_a_config_without_room_or_with_more_than_a_draw_can_tell_apart_is_refused(name, size, said):
+    with pytest.raises(ValueError, match=said or name):
+        GameConfig(**{name: size})
 
 
-@pytest.mark.parametrize("things", ["enemies", "transmissions"])
-def test_more_than_there_is_room_for_is_refused(things):
-    config = GameConfig(max_enemies=2, max_transmissions=40, history=4)
-    if things == "transmissions":
-        config = GameConfig(max_enemies=40, max_transmissions=1, history=4)
-    with pytest.raises(ValueError, match=f"record 0: num_{things}.*max_{things}"):
-        from_arrays(config, positions())
+# No play reaches these two, but a given position may hold them.
+def test_a_data_block_without_points_is_a_block_that_a_better_cell_must_reach_too(replay):
+    def quality(cells):
+        before = position((2, 2), cells=cells, data_siphons=1)
+        played = replay.play(before, np.array([SIPHON]), seed=0)
+        names = COLUMNS["terms"].split()
+        return played.outcome["terms"][0, names.index("siphon_quality")]
+
+    better = {(0, 5): {"credits": 3}}
+    assert quality({(3, 2): data(0)} | better) == 0 > quality(better)
 
 
-def test_an_impossible_snapshot_is_refused():
-    undo = load("undo")
-    arrays = {key: np.array(value) for key, value in (undo.before | undo.top).items()}
-    arrays["top_player"][17, 2] = 7
-    with pytest.raises(ValueError, match="record 17: hp of top_player"):
-        from_arrays(CONFIG, arrays)
-
-
-@pytest.mark.parametrize("name", POSITION)
-def test_a_missing_array_is_named(name):
-    arrays = positions()
-    del arrays[name]
-    with pytest.raises(ValueError, match=name):
-        from_arrays(CONFIG, arrays)
-
-
-def test_other_shapes_lengths_and_fractions_are_refused():
-    arrays = positions()
-    arrays["cells"] = arrays["cells"][:, :35]
-    with pytest.raises(ValueError, match="cells has shape"):
-        from_arrays(CONFIG, arrays)
-    arrays = positions()
-    arrays["owned"] = arrays["owned"][:-1]
-    with pytest.raises(ValueError, match="owned"):
-        from_arrays(CONFIG, arrays)
-    arrays = positions()
-    arrays["player"] = arrays["player"].astype(np.float32)
-    with pytest.raises(ValueError, match="player has dtype"):
-        from_arrays(CONFIG, arrays)
+def test_a_given_spawn_count_above_that_of_any_block_calls_as_many_transmissions(replay):
+    cells = {(3, 2): data(9) | {"spawn_count": 15}}
+    before = position((2, 2), cells=cells, data_siphons=1)
+    after = replay.play(before, np.array([SIPHON]), seed=0).position
+    assert after["num_transmissions"][0] == 15
+    siphoned = dict(zip(COLUMNS["cells"].split(), after["cells"][0, 3 * 6 + 2], strict=True))
+    assert (siphoned["spawn_count"], siphoned["siphoned"]) == (0, 1)
 
 
 @pytest.mark.parametrize("thing", [None, "text", [[1, 2], [3]], {"a": 1}, [[2**70]], 3])
@@ -191,21 +190,6 @@ def test_arrays_without_names_are_refused():
         unchecked(CONFIG, [positions()])
 
 
-@pytest.mark.parametrize("name", [f"top_{name}" for name in POSITION])
-def test_a_snapshot_with_an_array_missing_is_refused(name):
-    undo = load("undo")
-    arrays = undo.before | undo.top
-    del arrays[name]
-    with pytest.raises(ValueError, match=f"^{name} is missing"):
-        from_arrays(CONFIG, arrays)
-
-
-def test_snapshots_of_another_number_of_games_are_refused():
-    undo = load("undo")
-    with pytest.raises(ValueError, match="top_player has 7 records, player has 9"):
-        from_arrays(CONFIG, rows(undo.before, np.arange(9)) | rows(undo.top, np.arange(7)))
-
-
 def test_no_games_come_out_as_none_and_a_history_without_room_is_cut():
     none = to_arrays(from_arrays(CONFIG, rows(positions(), np.arange(0))))
     assert none["player"].shape == (0, 8)
@@ -215,17 +199,43 @@ def test_no_games_come_out_as_none_and_a_history_without_room_is_cut():
     assert (np.asarray(states.history.count) == CONFIG.history).all()
 
 
-@pytest.mark.parametrize("name", ["max_enemies", "max_transmissions", "history"])
-@pytest.mark.parametrize("size", [0, -1, True])
-def test_a_config_without_room_is_refused(name, size):
-    with pytest.raises(ValueError, match=name):
-        GameConfig(**{name: size})
+REFUSED = {
+    **{name: (without(name), name) for name in POSITION},
+    "other shape": (change("cells", lambda x: x[:, :35]), "cells has shape"),
+    "other length": (change("owned", lambda x: x[:-1]), "owned"),
+    "fractions": (change("player", lambda x: x.astype(np.float32)), "player has dtype"),
+    "largest dtype": (
+        with_the_largest_number,
+        rf"last_known row of enemies\[0\] is {2**64 - 1}, not",
+    ),
+}
+
+REFUSED_WITH_SNAPSHOTS = {
+    **{f"top_{name}": (without(f"top_{name}"), f"^top_{name} is missing") for name in POSITION},
+    "impossible": (change("top_player", lambda x: x + 7), "record 0: .* of top_player"),
+    "other length": (
+        change("top_player", lambda x: x[:3]),
+        "top_player has 3 records, player has 5",
+    ),
+}
 
 
-def test_a_config_can_key_a_compiled_function():
-    again = GameConfig(max_enemies=40, max_transmissions=40, history=8)
-    assert hash(CONFIG) == hash(again)
-    assert again == CONFIG
-    assert all(
-        isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(from_arrays(CONFIG, positions()))
-    )
+@pytest.mark.parametrize("how", REFUSED)
+def test_arrays_that_are_no_positions_are_refused_by_name(how):
+    spoil, said = REFUSED[how]
+    with pytest.raises(ValueError, match=said):
+        from_arrays(CONFIG, spoil(positions()))
+
+
+@pytest.mark.parametrize("how", REFUSED_WITH_SNAPSHOTS)
+def test_arrays_that_are_no_snapshots_are_refused_by_name(how):
+    spoil, said = REFUSED_WITH_SNAPSHOTS[how]
+    with pytest.raises(ValueError, match=said):
+        from_arrays(CONFIG, spoil(with_snapshots()))
+
+
+@pytest.mark.parametrize("things", ["enemies", "transmissions"])
+def test_more_than_there_is_room_for_is_refused(things):
+    room = {"max_enemies": 40, "max_transmissions": 40, "history": 4, f"max_{things}": 1}
+    with pytest.raises(ValueError, match=f"record 0: num_{things}.*max_{things}"):
+        from_arrays(GameConfig(**room), positions())

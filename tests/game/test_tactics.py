@@ -19,7 +19,6 @@ from hackmatrix_rl.game import (
     cell_yields,
     distances,
     from_arrays,
-    siphon_yields,
     yields_of,
 )
 
@@ -98,24 +97,6 @@ def board():
         (4, 2): data(7) | {"siphoned": 1},
     }
     return jax.tree.map(lambda leaf: leaf[0], from_arrays(GameConfig(), position(cells=cells)))
-
-
-def at(yields, row, col):
-    return {name: int(plane[row * 6 + col]) for name, plane in vars(yields).items()}
-
-
-def test_a_siphon_takes_what_its_cross_holds(board):
-    yields = jax.jit(lambda each: siphon_yields(yields_of(each)))(board.position.board)
-    assert at(yields, 2, 3) == {
-        "points": 5,
-        "programs": 1 << Program.ROW,
-        "credits": 2,
-        "energy": 3,
-        "spawns": 5 + 2,
-        "questions": 1,
-    }
-    assert at(yields, 4, 3)["points"] == 0, "a siphoned block gives nothing"
-    assert at(yields, 5, 5) == dict.fromkeys(vars(yields), 0)
 
 
 def test_an_observation_tells_the_same_yields(board):

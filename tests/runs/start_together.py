@@ -1,12 +1,11 @@
-"""Processes that make run folders at the same moment: `start_together.py MODE ROUNDS PROCESSES`.
+"""Processes that make run folders at the same moment, each way in a folder of its name.
 
-Prints what became of each start: a JSON list of rounds, each a list of
+Prints what became of each start: by way, a JSON list of rounds, each a list of
 `{"path", "wandb_id", "seed", "refused"}`.
 """
 
 import json
 import os
-import sys
 from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,6 +22,8 @@ FOLDERS = {
     },
     "automatic": lambda turn, number: {},
 }
+SIZES = {"run-dir": (5, 4), "checkpoint-dir": (5, 4), "automatic": (1, 24)}
+"""How many rounds, of how many processes."""
 
 
 def start(mode, turn, number, barrier, results):
@@ -44,7 +45,7 @@ def start(mode, turn, number, barrier, results):
     os._exit(0)
 
 
-def main(mode, rounds, processes):
+def all_rounds(mode, rounds, processes):
     context = get_context("fork")  # nothing is started yet, and importing takes seconds
     found = []
     for turn in range(rounds):
@@ -63,8 +64,17 @@ def main(mode, rounds, processes):
             each.join()
         if mode == "automatic":
             os.chdir("..")
+    return found
+
+
+def main():
+    found, here = {}, Path.cwd()
+    for mode, sizes in SIZES.items():
+        (here / mode).mkdir()
+        os.chdir(here / mode)
+        found[mode] = all_rounds(mode, *sizes)
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main()

@@ -75,14 +75,6 @@ def test_what_cannot_be_drawn_is_left_out(odd):
     assert len(axes.lines[0].get_xdata()) == 2
 
 
-def test_nothing_to_draw_is_told_and_the_smoothed_line_is_the_mean_around_each_point():
-    assert panels_of([]) == panels_of([{"env_steps": 5.0}]) == ()
-    np.testing.assert_allclose(smoothed(np.full(100, 3.0)), 3.0)
-    values = np.arange(40.0)
-    np.testing.assert_allclose(smoothed(values)[1:-1], values[1:-1])
-    assert smoothed(values)[0] == 0.5
-
-
 def test_the_figures_of_random_and_runner_are_the_runs_own(tmp_path):
     file = tmp_path / "summary.json"
     assert baselines(None) == baselines(file) == {}
@@ -129,3 +121,9 @@ def test_self_play_has_curves_of_its_own():
         "value loss",
     ]
     assert [label for _, label in panels_of(rows(3))] == ["mean return"]
+
+
+def test_the_smoothed_line_is_the_mean_around_each_point():
+    values = np.arange(40.0)
+    np.testing.assert_allclose(smoothed(values)[1:-1], values[1:-1])
+    assert smoothed(values)[0] == 0.5

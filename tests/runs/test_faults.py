@@ -8,7 +8,16 @@ import subprocess
 import time
 
 import pytest
-from processes import CARTPOLE, TIMEOUT, assert_same_end, finish, start, wait_for, wait_for_update
+from processes import (
+    CARTPOLE,
+    TIMEOUT,
+    assert_same_end,
+    finish,
+    stand_ins,
+    start,
+    wait_for,
+    wait_for_update,
+)
 
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.runs.sinks import read_json_lines
@@ -80,27 +89,19 @@ def test_a_run_killed_again_and_again_ends_where_it_would_have(straight, cache, 
 def test_the_loop_of_the_page_goes_on_where_the_machine_goes_before_the_first_checkpoint(
     cache, tmp_path
 ):
-    programs, run = tmp_path / "bin", tmp_path / "runs" / "long"
-    programs.mkdir()
     begin = shlex.join(CARTPOLE[:-1]) + ' "$@"'
     small = shlex.join(settings(4))
-    stubs = {
-        "hackmatrix-rl": 'echo "$*" >> calls\ncase "$*" in\n'
+    path = stand_ins(
+        tmp_path,
+        hackmatrix_rl='echo "$*" >> calls\ncase "$*" in\n'
         f"*--run-dir*) HACKMATRIX_TEST_KILLED=1 exec {begin} {small} ;;\n"
         f"*) exec {begin} ;;\nesac",
-        "sleep": "",
-    }
-    for name, body in stubs.items():
-        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
-        (programs / name).chmod(0o755)
+        sleep="",
+    )
     ended = subprocess.run(
         ["sh", "-c", script("checkpoints.md", "while true")],
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "JAX_COMPILATION_CACHE_DIR": str(cache),
-        },
+        env=os.environ | path | {"JAX_COMPILATION_CACHE_DIR": str(cache)},
         capture_output=True,
         text=True,
         timeout=2 * TIMEOUT,
@@ -108,7 +109,7 @@ def test_the_loop_of_the_page_goes_on_where_the_machine_goes_before_the_first_ch
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert (tmp_path / "calls").read_text().splitlines() == [FIRST, AGAIN]
     assert "has no checkpoint yet; the run starts anew" in ended.stdout
-    assert read_metadata(find_checkpoint(run))["update"] == 4
+    assert read_metadata(find_checkpoint(tmp_path / "runs" / "long"))["update"] == 4
 
 
 @pytest.mark.slow

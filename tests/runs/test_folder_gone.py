@@ -2,8 +2,8 @@
 
 import shutil
 from pathlib import Path
+from unittest import mock
 
-import jax
 import pytest
 from displays import Notes
 
@@ -11,20 +11,14 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import make_run_folder, run
 from hackmatrix_rl.system import ExitCode, read_json
 
-from .cartpole_command import compose
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+from .on_cartpole import trainer_of
 
 
 def train(act, **settings):
     """A run of 8 updates, 2 in a dispatch, to whose folder something happens after the fourth."""
     config = make_config("debug", {"run_dir": "runs/mine", **settings})
     folder = make_run_folder(config)
-    trainer = compose(config, key=jax.random.key(0))
+    trainer = trainer_of(config)
     dispatch = trainer.dispatch
 
     def dispatch_and_act(updates):
@@ -33,9 +27,9 @@ def train(act, **settings):
             act(folder)
         return metrics
 
-    trainer.dispatch = dispatch_and_act
     told = Notes()
-    result = run(config, trainer, folder, displays=[told])
+    with mock.patch.object(trainer, "dispatch", dispatch_and_act):
+        result = run(config, trainer, folder, displays=[told])
     return folder, result, told.notes
 
 

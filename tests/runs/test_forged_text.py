@@ -61,7 +61,7 @@ def test_what_is_said_about_a_sent_run_is_printable(run, forged, monkeypatch):
     monkeypatch.setattr("hackmatrix_rl.cli._eval.evaluate", lambda *_, **__: 1 / 0)
     for command in (("train", "--resume-run", run), ("eval", run)):
         told = invoke(*command)
-        assert told.exit_code in (0, 2) or isinstance(done.exception, ZeroDivisionError)
+        assert told.exit_code in (0, 2) or isinstance(told.exception, ZeroDivisionError)
         assert_harmless(told.stdout)
         assert_harmless(told.stderr)
     for line in (run / "log.txt").read_text().splitlines():

@@ -35,47 +35,126 @@ def metrics(update, *, dropped=0.0, reward=1.0, **learning):
     )
 
 
+ORDINARY = {"siphons": 1.0, "programs": 1.5, "undos": 0.5, "owns_undo": 0.6, "length": 60.0}
+
+
+def played(update, *, games=500, **episode):
+    """Metrics of a dispatch in which so many games ended."""
+    return dataclasses.replace(metrics(update), episodes=games, episode={**ORDINARY, **episode})
+
+
 def findings(health, *seen):
     return [finding for each in seen for finding in health.look(each)]
 
 
-def test_a_run_like_the_default_one_is_left_alone():
+LOW = [metrics(n, entropy=0.05) for n in range(1, ENTROPY_PATIENCE + 1)]
+
+BAD = [metrics(n, **NOTHING_FINITE) for n in range(1, 100)]
+
+LEFT_ALONE = {
     # Ranges over three seeds of the default run: entropy 0.30 to 0.85, KL up to 0.006.
-    health = Health.of(PPOConfig())
-    assert not findings(health, *(metrics(n, entropy=0.3, approx_kl=0.006) for n in range(1, 1000)))
+    "a run like the default one": (
+        Health.of(PPOConfig()),
+        [metrics(n, entropy=0.3, approx_kl=0.006) for n in range(1, 1000)],
+    ),
+    "no thresholds": (
+        Health(entropy_floor=None, kl_alarm=None),
+        [metrics(n, entropy=0.0, approx_kl=9.0) for n in range(1, 50)],
+    ),
+    "low entropy for a moment": (
+        Health(entropy_floor=0.1),
+        [*LOW[:-1], metrics(ENTROPY_PATIENCE, entropy=0.2)],
+    ),
+    "few games": (
+        Health(),
+        [played(n, games=9, siphons=2.0 if n < 99 else 0.0) for n in range(1, 103)],
+    ),
+    "a game without siphons": (Health(), [dataclasses.replace(metrics(1), episodes=5000)]),
+}
+
+TOLD = {
+    "a skipped step": (
+        Health(),
+        [metrics(7, skipped=3, gradient_steps=13)],
+        ("nonfinite", False, "update 7: 3 of 16 gradient steps skipped"),
+    ),
+    "nothing finite for long": (
+        Health(stop_after_nonfinite=3),
+        BAD[:3],
+        ("nonfinite", True, "3 updates in a row ... last good checkpoint is kept"),
+    ),
+    # A dispatch of several updates counts as many, but not those before a resume.
+    "dispatches that are not finite": (
+        Health(stop_after_nonfinite=8),
+        [metrics(100), metrics(104, **NOTHING_FINITE), metrics(108, **NOTHING_FINITE)],
+        ("nonfinite", True, "8 updates in a row"),
+    ),
+    "nothing finite at first": (
+        Health(stop_after_nonfinite=20),
+        [metrics(5000, **NOTHING_FINITE)],
+        ("nonfinite", False, ""),
+    ),
+    "nothing finite, and no stop": (
+        Health(stop_after_nonfinite=None),
+        BAD,
+        ("nonfinite", False, ""),
+    ),
+    # It is not known where no step was taken.
+    "nothing finite is no collapse": (
+        Health(entropy_floor=0.1, stop_after_nonfinite=None),
+        [metrics(n, entropy=0.0, **NOTHING_FINITE) for n in range(1, 3 * ENTROPY_PATIENCE)],
+        ("nonfinite", False, ""),
+    ),
+    "a collapse": (Health(entropy_floor=0.1), LOW, ("entropy", False, "0.05 nats")),
+    "a jump": (Health(kl_alarm=0.2), [metrics(5, approx_kl=0.7)], ("kl", False, "0.7")),
+    "jumps and a stop": (
+        Health(kl_alarm=0.2, stop_after_kl=2),
+        [metrics(n, approx_kl=0.7) for n in (1, 2)],
+        ("kl", True, ""),
+    ),
+    "dropped spawns": (
+        Health(),
+        [metrics(1, dropped=0.25)],
+        ("dropped", False, "--max-enemies ... --max-transmissions"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_ALONE)
+def test_a_run_without_a_sign_is_left_alone(name):
+    health, seen = LEFT_ALONE[name]
+    assert not findings(health, *seen)
     assert health.sound
 
 
-def test_a_skipped_step_is_a_warning_with_its_count():
-    health = Health()
-    (found,) = health.look(metrics(7, skipped=3, gradient_steps=13))
-    assert found.kind == "nonfinite"
-    assert not found.stop
-    assert "update 7: 3 of 16 gradient steps skipped" in found.message
-    assert health.sound, "the other steps were taken"
+@pytest.mark.parametrize("name", TOLD)
+def test_a_sign_is_told_by_its_kind_and_only_the_last_one_stops(name):
+    health, seen, (kind, stop, said) = TOLD[name]
+    found = findings(health, *seen)
+    assert {each.kind for each in found} == {kind}
+    assert [each.stop for each in found] == [False] * (len(found) - 1) + [stop]
+    for part in said.split(" ... "):
+        assert part in found[-1].message
 
 
-def test_nothing_finite_for_long_is_a_stop_and_before_that_nothing_is_worth_saving():
-    health = Health(stop_after_nonfinite=3)
-    for n in (1, 2):
-        assert not any(found.stop for found in health.look(metrics(n, **NOTHING_FINITE)))
-        assert not health.sound
-    (found,) = health.look(metrics(3, **NOTHING_FINITE))
-    assert found.stop
-    assert "3 updates in a row" in found.message
-    assert "last good checkpoint is kept" in found.message
-
-
-def test_a_dispatch_of_several_updates_counts_as_many_and_a_finite_one_starts_anew():
+def test_what_is_not_finite_is_not_worth_saving_and_a_finite_update_starts_anew():
     health = Health(stop_after_nonfinite=2)
     bad, good = (metrics(1, **NOTHING_FINITE), metrics(2))
     assert not any(found.stop for found in findings(health, bad, good, bad, good, bad))
-    health.look(good)
-    assert health.sound
-    health = Health(stop_after_nonfinite=8)
-    health.look(metrics(100))  # where a resumed run begins
-    assert not findings(health, metrics(104, **NOTHING_FINITE))[0].stop
-    assert findings(health, metrics(108, **NOTHING_FINITE))[0].stop
+    assert not health.sound
+    findings(health, good, metrics(7, skipped=3, gradient_steps=13))
+    assert health.sound, "the other steps were taken"
+
+
+def test_dropped_spawns_are_told_ever_more_rarely():
+    health = Health()
+    at = [n for n in range(1, 101) if health.look(metrics(n, dropped=1.0))]
+    assert at == [1, 2, 4, 8, 16, 32, 64]
+
+
+def test_a_stop_by_divergence_needs_an_alarm():
+    with pytest.raises(ConfigError, match=r"--stop-after-kl 3 counts updates beyond --kl-alarm"):
+        PPOConfig(kl_alarm=None, stop_after_kl=3)
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf])
@@ -85,69 +164,6 @@ def test_a_number_that_is_not_finite_is_named(odd):
         (found,) = health.look(metrics(1, **changed))
         assert name in found.message
         assert not health.sound
-
-
-def test_nothing_finite_is_never_a_stop_if_none_was_asked_for():
-    health = Health(stop_after_nonfinite=None)
-    seen = findings(health, *(metrics(n, **NOTHING_FINITE) for n in range(1, 100)))
-    assert seen
-    assert not any(found.stop for found in seen)
-
-
-def test_entropy_has_to_stay_below_the_floor_to_be_a_collapse():
-    health = Health(entropy_floor=0.1)
-    low = [metrics(n, entropy=0.05) for n in range(1, ENTROPY_PATIENCE)]
-    assert not findings(health, *low)
-    assert not findings(health, metrics(ENTROPY_PATIENCE, entropy=0.2))
-    (found,) = findings(health, *low, metrics(ENTROPY_PATIENCE, entropy=0.05))
-    assert found.kind == "entropy"
-    assert "0.05 nats" in found.message
-    assert not found.stop
-
-
-def test_entropy_is_not_known_where_no_step_was_taken():
-    health = Health(entropy_floor=0.1, stop_after_nonfinite=None)
-    seen = findings(
-        health, *(metrics(n, entropy=0.0, **NOTHING_FINITE) for n in range(1, 3 * ENTROPY_PATIENCE))
-    )
-    assert {found.kind for found in seen} == {"nonfinite"}
-
-
-def test_a_policy_that_jumps_is_a_warning_and_a_stop_only_if_asked_for():
-    (found,) = Health(kl_alarm=0.2).look(metrics(5, approx_kl=0.7))
-    assert found.kind == "kl"
-    assert not found.stop
-    assert "0.7" in found.message
-    health = Health(kl_alarm=0.2, stop_after_kl=2)
-    stops = [
-        found.stop for found in findings(health, *(metrics(n, approx_kl=0.7) for n in range(1, 3)))
-    ]
-    assert stops == [False, True]
-
-
-def test_dropped_spawns_name_what_to_raise_ever_more_rarely():
-    (found,) = Health().look(metrics(1, dropped=0.25))
-    assert found.kind == "dropped"
-    assert "--max-enemies" in found.message
-    assert "--max-transmissions" in found.message
-    health = Health()
-    at = [n for n in range(1, 101) if health.look(metrics(n, dropped=1.0))]
-    assert at == [1, 2, 4, 8, 16, 32, 64]
-
-
-def test_thresholds_can_be_switched_off_but_a_stop_by_divergence_needs_an_alarm():
-    health = Health(entropy_floor=None, kl_alarm=None)
-    assert not findings(health, *(metrics(n, entropy=0.0, approx_kl=9.0) for n in range(1, 50)))
-    with pytest.raises(ConfigError, match=r"--stop-after-kl 3 counts updates beyond --kl-alarm"):
-        PPOConfig(kl_alarm=None, stop_after_kl=3)
-
-
-ORDINARY = {"siphons": 1.0, "programs": 1.5, "undos": 0.5, "owns_undo": 0.6, "length": 60.0}
-
-
-def played(update, *, games=500, **episode):
-    """Metrics of a dispatch in which so many games ended."""
-    return dataclasses.replace(metrics(update), episodes=games, episode={**ORDINARY, **episode})
 
 
 UNLEARNED = {
@@ -207,12 +223,6 @@ def test_a_resumed_run_remembers_its_habits_and_what_it_told():
     assert not findings(again, *(played(n, siphons=0.1) for n in range(13, 40)))
 
 
-def test_few_games_are_no_sign():
-    health = Health()
-    seen = [played(n, games=9, siphons=2.0 if n < 99 else 0.0) for n in range(1, 103)]
-    assert not findings(health, *seen)
-
-
 @pytest.mark.parametrize(
     ("episode", "told"),
     [
@@ -230,7 +240,3 @@ def test_an_agent_that_plays_turns_for_ever_is_told_once(episode, told):
     found = findings(health, *(played(n, **programs, **episode) for n in range(1, 20)))
     assert [each.kind for each in found] == ["undo"] * told
     assert all("UNDOs a game of" in each.message for each in found)
-
-
-def test_another_game_has_no_siphons():
-    assert not Health().look(dataclasses.replace(metrics(1), episodes=5000))

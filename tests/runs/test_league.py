@@ -32,16 +32,10 @@ def test_marks_lie_evenly_over_the_games(tmp_path):
     league = league_of(config, make_run_folder(config))
     assert league.marks == (33, 66, 100)
     assert [league.next_mark(games) for games in (0, 33, 34, 99, 100)] == [33, 66, 66, 100, None]
-    assert league.passed(10, 40) == [33]
-    assert league.passed(7, 40) == []
-    assert league.passed(8, 40) == [33]
-    assert league.passed(100, 100) == [33, 66, 100]
-    assert (
-        league_of(
-            config_of(tmp_path, league_size=0), make_run_folder(config_of(tmp_path / "other"))
-        ).marks
-        == ()
-    )
+    passed = {(10, 40): [33], (7, 40): [], (8, 40): [33], (100, 100): [33, 66, 100]}
+    assert {each: league.passed(*each) for each in passed} == passed
+    none = config_of(tmp_path / "other", league_size=0)
+    assert league_of(none, make_run_folder(none)).marks == ()
 
 
 def test_a_longer_run_takes_some_of_all_networks_evenly(tmp_path):
@@ -56,22 +50,6 @@ def test_a_longer_run_takes_some_of_all_networks_evenly(tmp_path):
     )
 
 
-def test_players_meet_and_the_perfect_one_is_met_on_small_boards(tmp_path):
-    config = config_of(tmp_path, league_size=1)
-    folder = make_run_folder(config)
-    league_of(config, folder).write(0, network(config))
-    told = []
-    standings = play_league(
-        config, folder, network(config, 1), on_progress=lambda *at: told.append(at)
-    )
-    assert set(standings.ratings) == {"0 games", "100 games", "random"}
-    assert told == [(0, 3), (1, 3), (2, 3)]
-    met = play_perfect(config, network(config))
-    assert met.result.games == 2
-    large = config_of(tmp_path, vertices=7)
-    assert play_perfect(large, network(large)) is None
-
-
 def test_a_damaged_network_is_named(tmp_path):
     config = config_of(tmp_path)
     folder = make_run_folder(config)
@@ -81,3 +59,8 @@ def test_a_damaged_network_is_named(tmp_path):
     file.write_bytes(file.read_bytes()[:50])
     with pytest.raises(ConfigError, match=r"000000000000\.policy"):
         play_league(config, folder, network(config))
+
+
+def test_the_perfect_player_is_met_on_small_boards_alone(tmp_path):
+    large = config_of(tmp_path, vertices=7)
+    assert play_perfect(large, network(large)) is None

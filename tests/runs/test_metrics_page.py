@@ -38,15 +38,24 @@ EVERYTHING_ON: dict[str, object] = {
 }
 
 
-def logged_by(settings):
-    """The names that a run with these settings logs, from shapes alone: nothing is compiled."""
-    trainer = compose(make_config("debug", settings), key=jax.random.key(0))
-    _, report = eqx.filter_eval_shape(trainer.algorithm, trainer.abstract_state())
+def logged_by(algorithm):
+    """The names that a training logs, from shapes alone: nothing is compiled."""
+    trainer = Trainer(algorithm)
+    _, report = eqx.filter_eval_shape(algorithm, trainer.abstract_state())
     # Ones: some episodes ended.
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
-    metrics = trainer.algorithm.metrics(sums, dispatch)
-    return set(metrics.as_dict())
+    return set(algorithm.metrics(sums, dispatch).as_dict())
+
+
+def others():
+    """Self-play and Q-learning."""
+    game, environment, key = CliqueGame(CliqueConfig(3, 3)), CartPole(), jax.random.key(0)
+    mlp = MLPActorCritic(Batched(game).spec, width=8, depth=1, key=key)
+    gru = GRUActorCritic(environment.spec, width=8, key=key)
+    sizes = {"num_envs": 4, "buffer_size": 256, "sequence_batch_size": 4}
+    search = SelfPlay(game, mlp, search=Search(2))
+    return search, PQN(environment, gru), R2D2(environment, gru, **sizes)
 
 
 class Accelerator:
@@ -73,31 +82,6 @@ def logged_by_imitation():
     return {"cross_entropy", *ones.read()}
 
 
-def logged_by_algorithm(algorithm):
-    """The names that a trainer of an algorithm logs."""
-    trainer = Trainer(algorithm)
-    _, report = eqx.filter_eval_shape(trainer.algorithm, trainer.abstract_state())
-    sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
-    dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
-    return set(trainer.algorithm.metrics(sums, dispatch).as_dict())
-
-
-def logged_by_self_play():
-    """The names that self-play logs."""
-    game = CliqueGame(CliqueConfig(3, 3))
-    policy = MLPActorCritic(Batched(game).spec, width=8, depth=1, key=jax.random.key(0))
-    return logged_by_algorithm(SelfPlay(game, policy, search=Search(2)))
-
-
-def logged_by_q_learning():
-    """The names that Q-learning logs."""
-    environment = CartPole()
-    policy = GRUActorCritic(environment.spec, width=8, key=jax.random.key(0))
-    sizes = {"num_envs": 4, "buffer_size": 256, "sequence_batch_size": 4}
-    of_rollouts = logged_by_algorithm(PQN(environment, policy))
-    return of_rollouts | logged_by_algorithm(R2D2(environment, policy, **sizes))
-
-
 def logged_by_an_evaluation(names):
     """The names of its numbers, as the page writes them: for any of these names at once."""
     values = {name: np.ones(2) for name in names}
@@ -110,11 +94,11 @@ def logged_by_an_evaluation(names):
 def logged():
     ticks = iter(range(10))
     usage = Usage([Accelerator()], utilization=lambda *_: 0.5, clock=lambda: next(ticks))
-    trained = logged_by(EVERYTHING_ON)
+    game = compose(make_config("debug", EVERYTHING_ON), key=jax.random.key(0)).algorithm
+    names = logged_by_imitation().union(*map(logged_by, (game, *others())))
     games = PAGE.read_text(encoding="utf-8").split("## Games")[1].split("## ")[0]
     evaluated = logged_by_an_evaluation(re.findall(r"^\| `([^`]+)` \|", games, re.MULTILINE))
-    of_others = logged_by_imitation() | logged_by_self_play() | logged_by_q_learning()
-    return trained | of_others | evaluated | usage.read().keys()
+    return names | evaluated | usage.read().keys()
 
 
 def test_what_is_logged_is_what_is_defined(logged):

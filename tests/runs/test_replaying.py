@@ -1,5 +1,7 @@
 """Replays of a training's evaluation games."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -11,12 +13,12 @@ from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
-from hackmatrix_rl.runs import ReplayWriter, make_run_folder, run
+from hackmatrix_rl.runs import ReplayWriter, make_run_folder
 from hackmatrix_rl.runs import _replaying as module
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.view.replays import Match, Replay, game_seed
 
-from .cartpole_command import compose
+from .on_cartpole import train
 
 KEY = jax.random.key(2)
 ENVIRONMENT = hm.HackMatrix(max_steps=20)
@@ -144,42 +146,26 @@ def test_a_policy_plays_a_game_and_shows_what_it_is_worth(writer, folder, told):
     assert '"value":' in folder.page.read_text()
 
 
-class Shown(Notes):
-    """Keeps what it is shown."""
-
-    def __init__(self):
-        super().__init__()
-        self.pages = []
-
-    def show(self, page):
-        self.pages.append(page.read_text())
-
-
-class Kept(ReplayWriter):
-    """Keeps what it is handed, of any environment."""
-
-    def __init__(self, folder, show):
-        self._folder, self._show = folder, show
-
-    def keep(self, found, key, *, update, agent=None):
-        assert len(found.actions) == found.episodes == 3
-        assert float(agent.value_scale.weight) > 0
-        self._folder.page.write_text(f"update {update}")
-        self._show(self._folder.page)
-
-    @classmethod
-    def of(cls, folder, environment, *, most, note, show):
-        return cls(folder, show) if most else None
-
-
 def test_each_evaluation_is_shown_and_training_has_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.runs._replaying.ReplayWriter", Kept)
+    monkeypatch.setattr(ReplayWriter, "of", kept)
     for replays in (2, 0):
         given = {"run_dir": str(tmp_path / str(replays)), "replays": replays, "mesh": "data=1"}
         sizes = {"eval_interval": 2, "eval_interval_episodes": 3, "total_timesteps": 1536}
         config = make_config("debug", {**given, **sizes})
-        sink = Shown()
-        trainer = compose(config, key=jax.random.key(0))
-        assert run(config, trainer, make_run_folder(config), displays=[sink]).exit_code == 0
-        assert sink.pages == [f"update {update}" for update in (2, 4, 6) if replays]
+        sink, pages = Notes(), []
+        monkeypatch.setattr(sink, "show", lambda page, to=pages: to.append(page.read_text()))
+        assert train(config, displays=[sink]).exit_code == 0
+        assert pages == [f"update {update}" for update in (2, 4, 6) if replays]
     assert_same_end(tmp_path / "2", tmp_path / "0")
+
+
+def kept(folder, environment, *, most, note, show):
+    """In place of `ReplayWriter.of`: keeps evaluations of any environment, as a page."""
+
+    def keep(found, key, *, update, agent=None):
+        assert len(found.actions) == found.episodes == 3
+        assert float(agent.value_scale.weight) > 0
+        folder.page.write_text(f"update {update}")
+        show(folder.page)
+
+    return SimpleNamespace(keep=keep) if most else None

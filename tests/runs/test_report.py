@@ -1,14 +1,15 @@
-"""The report of a run, however much of the run is there."""
+"""The report of a run, however much of the run is there, and of several."""
 
 import html
 import json
 import re
 
+import numpy as np
 import pytest
 
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import RunLock, make_run_folder, report_of
+from hackmatrix_rl.runs import RunLock, make_run_folder, report_of, report_of_seeds
 from hackmatrix_rl.runs._record import read_run
 from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.view.replays import Match, Replay, script_source
@@ -61,14 +62,10 @@ def test_it_has_everything_and_fetches_nothing(run):
         *("Start 1 of 1", "differs from the preset debug"),
     ):
         assert part in page, part
+    assert re.findall(r"class=changed><td>(\w+)", page) == ["learning_rate"]
     addresses = set(re.findall(r'(?:src|href|url)\s*[=(]\s*["\']?([^"\'\s)>]+)', page))
     assert all(each.startswith(("#", "data:")) for each in addresses)
     assert "Missing" not in page
-
-
-def test_changed_settings_are_marked(run):
-    page = page_of(run)
-    assert re.findall(r"class=changed><td>(\w+)", page) == ["learning_rate"]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -164,12 +161,6 @@ def test_it_says_how_the_run_ended(run, last, said):
     assert said in read_run(str(run)).end
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    for place in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(ConfigError, match="holds no run"):
-            report_of(str(place))
-
-
 def test_text_of_the_run_is_only_text(run):
     (run / "log.txt").write_text("2030-01-31 12:00:00  Warning: <script>alert(1)</script>\n")
     config = json.loads((run / "config.json").read_text())
@@ -177,3 +168,58 @@ def test_text_of_the_run_is_only_text(run):
     page = page_of(run)
     assert "<script" not in page
     assert "&lt;b&gt;" in page
+
+
+RETURNS = {"a": 10.0, "b": 20.0, "c": 60.0}
+
+
+def trained(folder, seed, mean, **settings):
+    """A run that has ended with a mean return."""
+    run = make_run_folder(
+        make_config(
+            "debug", {"run_dir": str(folder), "seed": seed, "wandb_name": str(seed), **settings}
+        )
+    )
+    rows = [{"updates": n, "env_steps": n * 1e5, "return": n * mean / 40} for n in range(1, 41)]
+    run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    estimate = {"mean": mean, "ci95": [mean - 1, mean + 1]}
+    if mean:
+        won = {"mean": 0.25, "ci95": [0.1, 0.5]}
+        summary = {"trained": {"episodes": 16, "return": estimate, "win_rate": won}}
+        run.summary.write_text(json.dumps(summary))
+    return str(folder)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return [trained(tmp_path / name, seed, RETURNS[name]) for seed, name in enumerate(RETURNS)]
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_way_to_train(runs):
+    page, returns = report_of_seeds(runs)
+    assert returns == {"all": [[10.0], [20.0], [60.0]]}
+    for part in ("3 runs", "30.00 (-35.", "25.0%", "interquartile mean", "share of runs above"):
+        assert part in page
+    assert "Ways to train" not in page
+    assert page.count("<svg") == 2
+
+
+def test_ways_to_train_are_told_apart_by_what_differs(runs, tmp_path):
+    other = trained(tmp_path / "other", 7, 5.0, learning_rate=0.5)
+    page, returns = report_of_seeds([*runs, other])
+    assert list(returns) == ["learning_rate 0.001", "learning_rate 0.5"]
+    assert returns["learning_rate 0.5"] == [[5.0]]
+    assert "Ways to train" in page
+
+
+def test_the_returns_are_what_rliable_reads(runs):
+    _, returns = report_of_seeds(runs)
+    assert np.array(returns["all"]).shape == (3, 1)
+
+
+def test_a_run_without_evaluation_or_named_twice_is_refused(runs, tmp_path):
+    unfinished = trained(tmp_path / "unfinished", 0, 0)
+    with pytest.raises(ConfigError, match=r"unfinished: has no evaluation yet .* let it end"):
+        report_of_seeds([*runs, unfinished])
+    with pytest.raises(ConfigError, match="a: named twice"):
+        report_of_seeds([*runs, runs[0]])

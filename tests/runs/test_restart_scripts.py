@@ -1,11 +1,11 @@
 """The scripts of the pages that start a run again and again, with commands of our own."""
 
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from processes import stand_ins
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -19,26 +19,18 @@ def script(page, word):
 
 def execute(text, tmp_path, statuses):
     """Runs a script whose trainings end with these statuses; what was called, and its status."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
     (tmp_path / "statuses").write_text("".join(f"{status}\n" for status in statuses))
-    stubs = {
-        "hackmatrix-rl": 'echo "$*" >> calls\n'
+    path = stand_ins(
+        tmp_path,
+        hackmatrix_rl='echo "$*" >> calls\n'
         'case "$*" in *--run-dir*) mkdir -p runs/long; touch runs/long/config.json ;; esac\n'
         "read -r status < statuses || exit 99\nsed -i 1d statuses\nexit $status",
-        "sleep": 'echo "sleep $*" >> calls',
-        "srun": 'exec "$@"',
-        "scontrol": 'echo "scontrol $*" >> calls',
-    }
-    for name, body in stubs.items():
-        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
-        (programs / name).chmod(0o755)
+        sleep='echo "sleep $*" >> calls',
+        srun='exec "$@"',
+        scontrol='echo "scontrol $*" >> calls',
+    )
     ended = subprocess.run(
-        ["sh", "-c", text],
-        cwd=tmp_path,
-        env={"PATH": f"{programs}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"},
-        timeout=20,
-        check=False,
+        ["sh", "-c", text], cwd=tmp_path, env=path | {"SLURM_JOB_ID": "7"}, timeout=20, check=False
     )
     return (tmp_path / "calls").read_text().splitlines(), ended.returncode
 

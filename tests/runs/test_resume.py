@@ -1,7 +1,7 @@
 """A run that was stopped, gone on with: the same run as one that never was."""
 
-import dataclasses
 import json
+import shutil
 
 import equinox as eqx
 import jax
@@ -11,45 +11,19 @@ import pytest
 
 from hackmatrix_rl.agent.networks import GRUActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.checkpoints import Stored, find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.checkpoints import Stored, find_checkpoint, read_metadata
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder, reopen_run_folder, run
+from hackmatrix_rl.runs import find_resumable_run, make_run_folder, reopen_run_folder
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.training import Trainer
 
-from .cartpole_command import compose
+from .on_cartpole import final, go_on, settings, train, trainer_of
 
 KEY = jax.random.key(7)
-
-
-def trainer_of(config, devices="data=1"):
-    return compose(dataclasses.replace(config, mesh=devices), key=jax.random.key(0))
-
-
-def settings(tmp_path, **changes):
-    return make_config("debug", {"run_dir": str(tmp_path / "run"), **changes})
-
-
-def train(config):
-    """A new run."""
-    return run(config, trainer_of(config), make_run_folder(config))
-
-
-def go_on(tmp_path, **changes):
-    """The run in a new trainer, from its newest checkpoint."""
-    stopped = find_resumable_run(str(tmp_path / "run"))
-    config = stopped.config(changes)
-    folder = reopen_run_folder(config, stopped.path, stopped.metadata["run"])
-    stopped.set_damaged_aside()
-    return run(config, trainer_of(config), folder, resume=stopped.checkpoint)
-
-
-def final(tmp_path):
-    return read_arrays(find_checkpoint(tmp_path / "run"), "training")
 
 
 def test_a_resumed_run_is_bitwise_the_run_that_was_never_stopped(tmp_path):
@@ -153,73 +127,19 @@ def test_another_number_of_games_keeps_what_was_learned_and_begins_fresh_games(t
     assert before.arrays[".actors.mask"].shape[0] == 16
 
 
-def test_fresh_games_are_not_those_that_the_run_began_with(tmp_path):
-    train(settings(tmp_path, total_timesteps=512))
-    config = settings(tmp_path, num_envs=32)
-    trainer, first = trainer_of(config), trainer_of(config)
-    notes = restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY)
-    first.start(KEY)
-    assert notes == ("the games' number, sizes or reward changed: new games start",)
-    keys = [jax.random.key_data(t.state.actors.keys) for t in (trainer, first)]
-    assert not np.array_equal(*keys)
-
-
-def test_another_number_of_steps_goes_on_with_the_same_games(tmp_path):
-    train(settings(tmp_path, total_timesteps=512))
-    trainer = trainer_of(settings(tmp_path, num_steps=32))
-    assert restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY) == ()
-    stored = final(tmp_path)
-    assert stored.mismatch(trainer.state) is None
-    assert int(trainer.state.actors.step) == int(stored.arrays[".actors.step"])
-
-
-def test_another_mesh_goes_on_with_the_same_games_and_parameters(tmp_path):
-    config = settings(tmp_path, total_timesteps=512)
-    train(config)
-    trainer = trainer_of(config, "data=2,fsdp=2")
-    assert restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY) == ()
-    assert first_difference(final(tmp_path), stored_from(trainer.state)) is None
-    assert len(trainer.state.actors.mask.sharding.device_set) == 4
-    trainer.dispatch(1)
-
-
-def test_another_network_is_refused_by_name(tmp_path):
-    train(settings(tmp_path, total_timesteps=512))
-    environment = CartPole()
-    wider = GRUActorCritic(environment.spec, width=16, key=jax.random.key(0))
-    trainer = Trainer(PPO(environment, wider, num_envs=16, num_steps=16))
-    with pytest.raises(ConfigError, match=r"in learner, \.policy.* in the checkpoint, .* here"):
-        restore_training(trainer, find_checkpoint(tmp_path / "run"), key=KEY)
-
-
-def test_a_run_that_is_being_written_is_refused(tmp_path):
-    with RunLock() as held:
-        make_run_folder(settings(tmp_path), lock=held)
-        with pytest.raises(ConfigError, match=r"--resume-run .*run: is still being written by pr"):
-            find_resumable_run(str(tmp_path / "run"), lock=RunLock())
-    assert find_resumable_run(str(tmp_path / "run"), lock=RunLock()).checkpoint is None
-
-
-def test_a_run_is_found_by_its_name_and_by_its_wandb_id(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    config = make_config("debug", {"total_timesteps": 256, "run_dir": "runs/mine"})
-    run(config, trainer_of(config), make_run_folder(config))
-    wandb_id = json.loads((tmp_path / "runs" / "mine" / "run.json").read_text())["wandb_id"]
-    for name in ("mine", "runs/mine", str(tmp_path / "runs" / "mine"), wandb_id):
-        assert find_resumable_run(name).path.resolve() == tmp_path / "runs" / "mine"
+def test_a_run_is_found_by_its_name_and_by_its_wandb_id(here):
+    train(make_config("debug", {"total_timesteps": 256, "run_dir": "runs/mine"}))
+    wandb_id = json.loads((here / "runs" / "mine" / "run.json").read_text())["wandb_id"]
+    for name in ("mine", "runs/mine", str(here / "runs" / "mine"), wandb_id):
+        assert find_resumable_run(name).path.resolve() == here / "runs" / "mine"
     with pytest.raises(ConfigError, match="--resume-run other: no such run"):
         find_resumable_run("other")
 
 
-def test_a_run_whose_folder_is_gone_is_found_by_its_checkpoints(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    config = make_config(
-        "debug", {"total_timesteps": 256, "run_dir": "runs/lost", "checkpoint_dir": "far"}
-    )
-    run(config, trainer_of(config), make_run_folder(config))
-    for path in sorted((tmp_path / "runs" / "lost").iterdir()):
-        path.unlink()
-    (tmp_path / "runs" / "lost").rmdir()
+def test_a_run_whose_folder_is_gone_is_found_by_its_checkpoints(here):
+    far = {"total_timesteps": 256, "run_dir": "runs/lost", "checkpoint_dir": "far"}
+    train(make_config("debug", far))
+    shutil.rmtree(here / "runs" / "lost")
     stopped = find_resumable_run("lost", "far")
     assert str(stopped.path) == "runs/lost"
     folder = reopen_run_folder(stopped.config({}), stopped.path, stopped.metadata["run"])
@@ -246,8 +166,7 @@ GROUPS = (
 @pytest.fixture(scope="module")
 def halfway():
     """A trainer, its state after two updates, and that after four."""
-    config = make_config("debug", {"updates_per_dispatch": 2})
-    trainer = trainer_of(config)
+    trainer = trainer_of(make_config("debug", {"updates_per_dispatch": 2}))
     trainer.start(KEY)
     trainer.dispatch(2)
     middle = stored_from(trainer.state)
@@ -288,3 +207,31 @@ def test_a_group_left_out_of_the_checkpoint_shows(halfway, group):
         assert difference is None
     else:
         assert difference is not None
+
+
+def test_what_may_be_changed_on_resume_and_what_may_not(tmp_path):
+    train(settings(tmp_path, total_timesteps=512))
+    checkpoint, stored = find_checkpoint(tmp_path / "run"), final(tmp_path)
+    # Fresh games are not those that the run began with.
+    config = settings(tmp_path, num_envs=32)
+    trainer, first = trainer_of(config), trainer_of(config, other=True)
+    notes = restore_training(trainer, checkpoint, key=KEY)
+    first.start(KEY)
+    assert notes == ("the games' number, sizes or reward changed: new games start",)
+    keys = [jax.random.key_data(t.state.actors.keys) for t in (trainer, first)]
+    assert not np.array_equal(*keys)
+    # Another number of steps goes on with the same games, another mesh with the parameters, too.
+    trainer = trainer_of(settings(tmp_path, num_steps=32))
+    assert restore_training(trainer, checkpoint, key=KEY) == ()
+    assert stored.mismatch(trainer.state) is None
+    assert int(trainer.state.actors.step) == int(stored.arrays[".actors.step"])
+    trainer = trainer_of(settings(tmp_path), "data=2,fsdp=2")
+    assert restore_training(trainer, checkpoint, key=KEY) == ()
+    assert first_difference(stored, stored_from(trainer.state)) is None
+    assert len(trainer.state.actors.mask.sharding.device_set) == 4
+    trainer.dispatch(1)
+    # Another network is refused by the name of its array.
+    wider = GRUActorCritic(CartPole().spec, width=16, key=jax.random.key(0))
+    trainer = Trainer(PPO(CartPole(), wider, num_envs=16, num_steps=16))
+    with pytest.raises(ConfigError, match=r"in learner, \.policy.* in the checkpoint, .* here"):
+        restore_training(trainer, checkpoint, key=KEY)

@@ -1,39 +1,27 @@
-"""A run, on an environment that compiles quickly."""
+"""A run on an environment that compiles quickly: its saves, signals, failures, evaluations."""
 
 import errno
 import io
-import re
 import signal
 
-import jax
+import pytest
 from displays import Notes, interrupt_at
 
-from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata, restore
+from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.checkpoints._manifest import write_manifest
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import make_run_folder, run
 from hackmatrix_rl.runs.sinks import JsonLines, read_json_lines
 from hackmatrix_rl.system import ExitCode
 
-from .test_resume import trainer_of
-
-
-def test_a_run_says_that_it_compiles_and_how_long_that_took(tmp_path):
-    config = make_config("debug", {"run_dir": str(tmp_path / "run"), "total_timesteps": 256})
-    display = Notes()
-    run(config, trainer_of(config), make_run_folder(config), displays=[display])
-    before, after = [note for note in display.notes if note.startswith("compil")]
-    assert before == "compiling ... (this may take a minute, the first time)"
-    assert re.fullmatch(r"compiled in \d+\.\d s", after)
+from .on_cartpole import go_on, settings, train, trainer_of
 
 
 def test_ctrl_c_saves_and_ends_cleanly(tmp_path):
-    config = make_config("debug", {"run_dir": str(tmp_path / "run"), "eval_episodes": 0})
-    trainer = trainer_of(config)
+    config = settings(tmp_path, eval_episodes=0)
     folder = make_run_folder(config)
     display = Notes(interrupt_at(2))
     before = signal.getsignal(signal.SIGINT)
-    result = run(config, trainer, folder, displays=[display])
+    result = run(config, trainer_of(config), folder, displays=[display])
     assert result.exit_code is ExitCode.INTERRUPTED
     assert result.env_steps == 512
     assert signal.getsignal(signal.SIGINT) is before
@@ -54,25 +42,13 @@ class Clock(Notes):
         self.now += 40.0
 
 
-def run_with(tmp_path, clock=None, **settings):
-    config = make_config("debug", {"run_dir": str(tmp_path / "run"), **settings})
-    clock = Clock() if clock is None else clock
-    trainer = trainer_of(config)
-    return run(config, trainer, make_run_folder(config), displays=[clock], clock=clock), clock
+def run_with(tmp_path, **changes):
+    clock = Clock()
+    return train(settings(tmp_path, **changes), displays=[clock], clock=clock), clock
 
 
 def saved_updates(tmp_path):
     return sorted(int(path.name) for path in (tmp_path / "run" / "checkpoints").iterdir())
-
-
-def test_checkpoints_are_written_as_time_passes(tmp_path):
-    run_with(tmp_path, save_interval_minutes=1.0)
-    assert saved_updates(tmp_path) == [0, 4, 8]
-
-
-def test_checkpoints_are_written_every_so_many_updates(tmp_path):
-    run_with(tmp_path, save_interval=3)
-    assert saved_updates(tmp_path) == [3, 6, 8]
 
 
 class Full:
@@ -146,13 +122,50 @@ class FullDisk(io.RawIOBase):
             return file.write(taken)
 
 
-def test_what_is_saved_at_the_end_is_what_was_trained(tmp_path):
-    config = make_config("debug", {"run_dir": str(tmp_path / "run")})
-    trainer = trainer_of(config)
-    result = run(config, trainer, make_run_folder(config))
-    saved = restore(find_checkpoint(tmp_path / "run"), "training", trainer.state)
-    assert int(saved.env_steps) == result.env_steps == config.total_timesteps
-    for trained, stored in zip(
-        jax.tree.leaves(result.policy), jax.tree.leaves(saved.learner.policy), strict=True
-    ):
-        assert (trained == stored).all()
+@pytest.mark.parametrize(
+    ("often", "updates"),
+    [({"save_interval_minutes": 1.0}, [0, 4, 8]), ({"save_interval": 3}, [3, 6, 8])],
+    ids=["minutes", "updates"],
+)
+def test_checkpoints_are_written_as_often_as_is_said(tmp_path, often, updates):
+    run_with(tmp_path, **often)
+    assert saved_updates(tmp_path) == updates
+
+
+EVALUATED = {"eval_interval": 3, "eval_interval_episodes": 4, "mesh": "data=1"}
+
+
+def rows_of(folder):
+    return read_json_lines(folder / "metrics.jsonl")
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """A run of 8 updates in dispatches of up to 2, evaluated at every third."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    assert train(settings(folder, total_timesteps=2048, **EVALUATED)).exit_code == 0
+    return folder / "run"
+
+
+def test_the_rows_have_it_at_every_multiple_whatever_the_dispatches(evaluated):
+    rows = rows_of(evaluated)
+    assert [row["updates"] for row in rows if "eval/return" in row] == [3, 6]
+    (first, _) = [row for row in rows if "eval/return" in row]
+    assert first["eval/episodes"] == 4
+    assert first["eval/return_low"] < first["eval/return"] < first["eval/return_high"]
+    assert [row["updates"] for row in rows] == [2, 3, 5, 6, 8]
+    assert "update 3: evaluated on 4 games: return " in (evaluated / "log.txt").read_text()
+
+
+def test_a_resumed_run_is_evaluated_where_it_would_have_been_on_the_same_games(evaluated, tmp_path):
+    train(settings(tmp_path, total_timesteps=1024, **EVALUATED))
+    go_on(tmp_path, total_timesteps=2048)
+    straight, resumed = (
+        {
+            row["updates"]: {name: row[name] for name in row if name.startswith("eval/")}
+            for row in rows_of(folder)
+            if "eval/return" in row
+        }
+        for folder in (evaluated, tmp_path / "run")
+    )
+    assert resumed == straight

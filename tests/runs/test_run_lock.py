@@ -4,13 +4,12 @@ import errno
 import fcntl
 import json
 import shutil
-import subprocess
-import sys
 from datetime import datetime
 from pathlib import Path
 
 import jax
 import pytest
+from processes import python
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint
@@ -20,34 +19,27 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder
 from hackmatrix_rl.runs._lock import is_locked
 
-TOGETHER = Path(__file__).with_name("start_together.py")
-
-
-def start_together(folder, mode, rounds, processes):
-    command = [sys.executable, str(TOGETHER), mode, str(rounds), str(processes)]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=True, timeout=300
-    )
-    return json.loads(done.stdout)
-
 
 @pytest.mark.parametrize("mode", ["run-dir", "checkpoint-dir"])
-def test_of_starts_at_the_same_moment_one_writes(tmp_path, mode):
-    for turn, starts in enumerate(start_together(tmp_path, mode, 5, 4)):
+def test_of_starts_at_the_same_moment_one_writes(started_together, mode):
+    folder, found = started_together
+    for turn, starts in enumerate(found[mode]):
         (admitted,) = [start for start in starts if start["refused"] is None]
         refused = [start["refused"] for start in starts if start["refused"] is not None]
         assert all(f"--{mode}" in line and "still being written" in line for line in refused)
-        run = tmp_path / admitted["path"]
+        run = folder / mode / admitted["path"]
         assert json.loads((run / "config.json").read_text())["seed"] == admitted["seed"]
         assert json.loads((run / "run.json").read_text())["wandb_id"] == admitted["wandb_id"]
         # What the others made for themselves is gone again.
-        assert {path.name for path in (tmp_path / str(turn)).iterdir()} <= {run.name, "far"}
+        names = {path.name for path in (folder / mode / str(turn)).iterdir()}
+        assert names <= {run.name, "far"}
 
 
-def test_automatic_names_never_collide(tmp_path):
-    (starts,) = start_together(tmp_path, "automatic", 1, 64)
+def test_automatic_names_never_collide(started_together):
+    _, found = started_together
+    (starts,) = found["automatic"]
     assert not any(start["refused"] for start in starts)
-    assert len({start["path"] for start in starts}) == 64
+    assert len({start["path"] for start in starts}) == 24
 
 
 def config(**settings):
@@ -61,12 +53,6 @@ def checkpoint(folder, update, run):
         writer.save(update, policy=policy, training=policy, counters={})
         (outcome,) = writer.wait()
     return outcome.error
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 ONE = {"run_id": "one", "wandb_id": "one-1"}
@@ -137,13 +123,6 @@ def test_one_folder_for_both_is_locked_once(here):
     assert made.config.is_file()
 
 
-def test_what_a_lock_made_is_gone_when_it_is_withdrawn(here):
-    lock = RunLock()
-    lock.take("--run-dir", Path("a/b/c"))
-    lock.withdraw()
-    assert not list(here.iterdir())
-
-
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS])
 def test_a_file_system_without_locks_is_told_and_goes_on(here, monkeypatch, number):
     def flock(file, operation):
@@ -202,3 +181,10 @@ def test_a_second_start_in_the_same_second_has_a_name_of_its_own(here):
     paths = [make_run_folder(config(), now=now).path for _ in range(3)]
     names = ["2030-01-31_00-00-00", "2030-01-31_00-00-00_2", "2030-01-31_00-00-00_3"]
     assert [path.name for path in paths] == names
+
+
+@pytest.fixture(scope="module")
+def started_together(tmp_path_factory):
+    """A folder, and what became of the processes that `start_together.py` starts there."""
+    folder = tmp_path_factory.mktemp("together")
+    return folder, json.loads(python(Path(__file__).with_name("start_together.py"), cwd=folder))

@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from checkpoints.kept import NEWEST, checkpoint_of, content, edit, forge, forge_config, seal, unpack
 from cli.commands import assert_refused, done, invoke
 from etils import epath
+from processes import python
 
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig, load_self_play
@@ -254,11 +254,10 @@ def test_no_name_is_none_to_make_a_folder_of(run):
     assert find_resumable_run(str(run)).path == run  # where the folder itself is there
 
 
-def test_a_run_in_the_working_directory_has_a_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_in_the_working_directory_has_a_name(here):
     folder = make_run_folder(make_config("debug", {"run_dir": "."}))
-    assert folder.run_id == tmp_path.name
-    assert folder.wandb_id.startswith(f"{tmp_path.name}-")
+    assert folder.run_id == here.name
+    assert folder.wandb_id.startswith(f"{here.name}-")
 
 
 def test_the_longest_name_of_a_folder_is_none_too_long(run):
@@ -456,10 +455,7 @@ def test_what_is_no_file_beside_the_checkpoints_is_not_waited_for(run):
     (run / "replays" / "2.json").symlink_to("/dev/zero")
     (run / "checkpoints").rename("elsewhere")
     commands = ("eval sent", "replay sent/replays/2.json", "report sent --output page.html")
-    done = subprocess.run(
-        [sys.executable, "-c", READ, *commands], capture_output=True, text=True, timeout=300
-    )
-    played, replayed, reported = done.stdout.splitlines()
+    played, replayed, reported = python("-c", READ, *commands).splitlines()
     assert played.startswith("2 ")
     assert "no checkpoint there" in played
     assert "config.json: cannot be read (a pipe, a device or a socket, not a file)" in played
@@ -532,14 +528,7 @@ def test_a_pickle_in_place_of_a_file_is_not_unpickled(run, tmp_path):
             seal(checkpoint)
         spoiled.append(str(checkpoint))
     # In a process of its own: Orbax leaves threads behind where reading fails.
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, *spoiled], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    python("-c", LOAD, *spoiled)
     assert not sign.exists()
-
-
-def test_a_pickle_would_have_shown(tmp_path):
-    sign = tmp_path / "unpickled"
     pickle.loads(pickle.dumps(Payload(sign)))
-    assert sign.exists()
+    assert sign.exists(), "it would have shown"

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 
 import hackmatrix_rl
 from hackmatrix_rl.runs import _versions
-from hackmatrix_rl.runs._health import Health
 from hackmatrix_rl.runs._monitor import Profiler
 from hackmatrix_rl.runs._versions import commit, describe_start, record_start
 from hackmatrix_rl.system import Usage
@@ -151,16 +150,3 @@ def test_code_that_was_changed_since_its_commit_is_marked(tmp_path):
     (tmp_path / "__init__.py").write_text("changed")
     assert commit(tmp_path) == clean + "+"
     assert hackmatrix_rl.__file__
-
-
-def test_a_resumed_run_does_not_count_the_updates_before_it():
-    health = Health(stop_after_nonfinite=20)
-    bad = Metrics(
-        env_steps=1,
-        updates=5000,
-        seconds=1.0,
-        steps_per_second=1.0,
-        episodes=0,
-        learning={"skipped": 4, "gradient_steps": 0},
-    )
-    assert not any(found.stop for found in health.look(bad))

@@ -1,10 +1,7 @@
 """A CPU that counts as several devices."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from processes import python
 
 from hackmatrix_rl.config import cpu_devices, make_config
 from hackmatrix_rl.errors import ConfigError
@@ -26,15 +23,8 @@ with mock.patch("hackmatrix_rl.runs._launch.compose", look):
 
 def devices_seen(*arguments, **variables):
     """How many devices `train` starts, and how many of them it takes."""
-    done = subprocess.run(
-        [sys.executable, "-c", REPORT, "--preset", "cpu", *arguments],
-        env={**os.environ, "XLA_FLAGS": "", **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return tuple(map(int, done.stdout.split()))
+    told = python("-c", REPORT, "--preset", "cpu", *arguments, **{"XLA_FLAGS": "", **variables})
+    return tuple(map(int, told.split()))
 
 
 def test_the_cpu_preset_trains_on_two_devices_which_can_be_turned_off():

@@ -1,7 +1,14 @@
+"""Which device computes, and `--deterministic`: what is set, what is refused."""
+
+import os
+
+import jax
 import pytest
+from processes import python
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.system import select_device, unseen_accelerator, why_device
+from hackmatrix_rl.system import make_deterministic, select_device, unseen_accelerator, why_device
+from hackmatrix_rl.system._devices import GPU_FLAG
 
 
 @pytest.mark.parametrize(
@@ -33,3 +40,45 @@ def test_the_device_of_a_cpu_is_the_cpu_another_is_refused_and_no_advice_is_need
 )
 def test_it_is_said_what_is_computed_on_and_why(chosen, best, line):
     assert why_device(chosen, best) == line
+
+
+def on_a_gpu(monkeypatch, started=True):
+    monkeypatch.setattr("hackmatrix_rl.system._devices.backend_started", lambda: started)
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+
+
+def test_before_jax_starts_the_flag_is_added_to_those_that_are_there(monkeypatch):
+    on_a_gpu(monkeypatch, started=False)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
+    make_deterministic()
+    assert os.environ["XLA_FLAGS"] == f"--xla_a=1 {GPU_FLAG}=true"
+    on_a_gpu(monkeypatch, started=True)
+    make_deterministic()  # all is as it has to be
+    assert os.environ["XLA_FLAGS"] == f"--xla_a=1 {GPU_FLAG}=true"
+
+
+def test_what_comes_too_late_or_asks_for_the_opposite_is_refused_with_what_to_do(monkeypatch):
+    on_a_gpu(monkeypatch)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
+    with pytest.raises(ConfigError, match=r"--deterministic: JAX has started .* Set XLA_FLAGS="):
+        make_deterministic()
+    monkeypatch.setenv("XLA_FLAGS", f"{GPU_FLAG}=false")
+    with pytest.raises(ConfigError, match=r"Remove it from XLA_FLAGS"):
+        make_deterministic()
+
+
+def test_a_generator_whose_numbers_may_differ_is_refused(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "")
+    before = jax.config.jax_default_prng_impl
+    jax.config.update("jax_default_prng_impl", "rbg")
+    try:
+        with pytest.raises(ConfigError, match="JAX_DEFAULT_PRNG_IMPL"):
+            make_deterministic()
+    finally:
+        jax.config.update("jax_default_prng_impl", before)
+
+
+def test_the_compiler_knows_the_flag():
+    # An unknown flag ends the process.
+    program = "import jax.numpy as jnp; print(jnp.ones(2).sum())"
+    python("-c", program, XLA_FLAGS=f"{GPU_FLAG}=true", JAX_PLATFORMS="cpu")

@@ -1,5 +1,6 @@
 """Files from outside are regular and of a bounded size, or are refused."""
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -39,3 +40,13 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
 def test_what_is_no_path_is_refused(name: str) -> None:
     with pytest.raises(DamagedFileError, match="is no path of a file"):
         read_json(name)
+
+
+def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    (tmp_path / "run.json").write_text("{}")
+    monkeypatch.setattr("os.open", denied)
+    with pytest.raises(DamagedFileError, match=r"cannot be read \(Permission denied\)"):
+        read_json(tmp_path / "run.json")
