@@ -281,18 +281,25 @@ def machine() -> str:
     return f"{model}, {cores} core{'s' * (cores != 1)}{memory}, {platform.system()}"
 
 
-def block(benchmark: Benchmark, figures: Any, seconds: float) -> list[str]:
-    """The lines between the markers."""
+def provenance(seconds: float) -> str:
+    """When, from what and on what a table was made, and how long that took."""
     found = versions()
     packages = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
     made = commit(FOLDER.parent / "hackmatrix_rl") or "unknown"
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {made.replace(made[:40], made[:12])}; {machine()}; "
+        f"{packages}. Median (smallest to largest); took {seconds / 60:.0f} min in all."
+    )
+
+
+def block(benchmark: Benchmark, figures: Any, seconds: float) -> list[str]:
+    """The lines between the markers."""
     return [
         "```bash",
         " ".join(("python", *benchmark.command)),
         "```",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, commit {made.replace(made[:40], made[:12])}; {machine()}; "
-        f"{packages}. Median (smallest to largest); took {seconds / 60:.0f} min in all.",
+        provenance(seconds),
         "",
         *benchmark.table(figures),
     ]
