@@ -25,6 +25,9 @@ _APART = {"dry_run", "target", "launcher", "run_dir", "checkpoint_dir"}
 # Options whose files and folders lie on this machine.
 _FILES = {"config", "recipe", "init", "teacher"}
 
+# Only process 0, which is on host 0, asks Weights & Biases.
+_LOGIN = '[ ! -f ~/.netrc ] || tpu scp ~/.netrc "$name": --worker=0\n'
+
 _SCRIPT = """\
 #!/usr/bin/env bash
 # Trains on {hosts} of a {name}, with a process on each.
@@ -87,6 +90,8 @@ def write_launcher(file: Path, target: Target, context: click.Context) -> None:
             copies.append(f'tpu scp {shlex.quote(str(value))} "$name": --recurse --worker=all\n')
             value = Path(value).name
         given += _spelled(name, value)
+    if context.params.get("wandb"):
+        copies.append(_LOGIN)
     assert context.info_name is not None
     folder, kept = (context.params.get(name) for name in ("run_dir", "checkpoint_dir"))
     asks = target.hosts > 1 and kept is None

@@ -105,6 +105,17 @@ def test_a_slice_that_was_preempted_is_made_again(plan, tmp_path, state, made):
     assert spot == [name for name in made if name == "create"]
 
 
+def test_host_0_gets_the_login_of_wandb(plan, tmp_path):
+    done(*plan("--target", "v4-64", "--launcher", "go.sh", "--wandb"))
+    where = {**WHERE, "CHECKPOINTS": "gs://b/x", "HOME": str(tmp_path)}
+    without, _ = called(tmp_path, "go.sh", **where)
+    (tmp_path / ".netrc").touch()
+    calls, _ = called(tmp_path, "go.sh", **where)
+    (copied,) = [call for call in calls if call not in without]
+    login = str(tmp_path / ".netrc")
+    assert copied[:4] == ["scp", login, "hackmatrix-rl-v4-64:", "--worker=0"]
+
+
 def test_several_hosts_ask_for_checkpoints_that_all_see(plan, tmp_path):
     done(*plan("--target", "v4-64", "--launcher", "many.sh"))
     calls, ended = called(tmp_path, "many.sh", **WHERE)
