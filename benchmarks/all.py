@@ -21,9 +21,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hackmatrix_rl.runs import versions
-from hackmatrix_rl.runs._versions import commit
-
 FOLDER = Path(__file__).parent
 SHOWN = ("python", "jax", "jaxlib", "equinox", "optax", "pgx")
 
@@ -283,6 +280,10 @@ def machine() -> str:
 
 def provenance(seconds: float) -> str:
     """When, from what and on what a table was made, and how long that took."""
+    # Here, since another script that imports this one sets what JAX reads at its import.
+    from hackmatrix_rl.runs import versions
+    from hackmatrix_rl.runs._versions import commit
+
     found = versions()
     packages = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
     made = commit(FOLDER.parent / "hackmatrix_rl") or "unknown"

@@ -262,7 +262,7 @@ def test_a_run_of_two_processes_goes_on_in_another_number_of_them(
     assert read_metadata(find_checkpoint(folder))["update"] == updates[-1]
     assert games_of(told, processes) == shared_out(games, processes)
 
-    inits = read_json_lines(told / "wandb-inits.jsonl")
+    inits = [json.loads(line) for line in (told / "wandb-inits.jsonl").read_text().splitlines()]
     assert [(each["process"], each["resume"]) for each in inits] == [(0, "allow"), (0, "allow")]
     assert len({each["id"] for each in inits}) == 1
     sent = read_json_lines(told / "wandb-rows.jsonl")
