@@ -34,7 +34,8 @@ PROCESSES = (
 )
 DEVICES = (
     *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),
-    *("tests/bench/test_benchmarks.py", "tests/training/test_communication.py"),
+    *("tests/bench/test_benchmarks.py", "tests/bench/test_lent_accelerator.py"),
+    "tests/training/test_communication.py",
     *("tests/runs/test_compare.py", "tests/training/test_debug.py"),
     *("tests/training/test_gradients.py", "tests/training/test_loss_scaling.py"),
     "tests/training/test_gradient_step.py",
