@@ -405,7 +405,7 @@ def limited(command: Sequence[str], seconds: float, log: TextIO, out: Path | Non
 
 def device_here() -> str:
     """What JAX computes on, asked by a process of its own: this one must not hold the device."""
-    code = "from hackmatrix_rl.system import describe_device as d; print(d())"
+    code = "from hackmatrix_rl.system import describe_device\nprint(describe_device())"
     command = [sys.executable, "-c", code]
     asked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if asked.returncode:

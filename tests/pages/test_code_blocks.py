@@ -60,6 +60,7 @@ ELSEWHERE = {
     "nox -s": "is what runs this test",
     "hackmatrix-rl play": "waits for a person",
     "hackmatrix-rl ui": "waits for a person",
+    "PACKAGE=": "needs Google Cloud",
     "python benchmarks/": "takes minutes, and is no part of the package",
     "python examples/": "is what tests/examples runs",
 }
