@@ -208,7 +208,9 @@ def search(file: Path, small: bool) -> None:
     import numpy as np
 
     import hackmatrix_rl as hm
+    from hackmatrix_rl.system import enable_compilation_cache
 
+    enable_compilation_cache()  # a search takes longest to compile: a second try may be short
     run = hm.load("pretrained")
     agent, environment = run.agent(), run.environment
     games, longest = (8, 8) if small else (1024, 400)
@@ -347,11 +349,11 @@ def _mebibytes(size: int | None) -> str:
 
 
 PARTS = {
-    "bench": Part("Speed by number of games", bench_command, 170, bench_table),
-    "conformance": Part("The rules on the device", own("conformance"), 70, conformance_table),
-    "updates": Part("Updates of PPO", own("updates"), 80, updates_table),
-    "precision": Part("PPO in f32 and bf16", precision_command, 95, precision_table),
-    "search": Part("Search in trees", own("search"), 50, search_table),
+    "bench": Part("Speed by number of games", bench_command, 150, bench_table),
+    "conformance": Part("The rules on the device", own("conformance"), 60, conformance_table),
+    "updates": Part("Updates of PPO", own("updates"), 75, updates_table),
+    "precision": Part("PPO in f32 and bf16", precision_command, 90, precision_table),
+    "search": Part("Search in trees", own("search"), 90, search_table),
     "self-play": Part("Self-play", self_play_command, 60, self_play_table),
 }
 OWN = {"conformance": conformance, "updates": updates, "search": search}

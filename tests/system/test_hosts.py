@@ -143,6 +143,7 @@ def test_two_processes_train_what_one_does(two, tmp_path):
     for log in ("log.txt", "log-process-1.txt"):
         assert "compiled in" in (folder / log).read_text()
     assert "100%" in outputs[0]
+    assert "Training on cpu (1 x cpu) in each of 2 processes: 1,024 steps" in outputs[0]
     assert "100%" not in outputs[1]
 
 
