@@ -165,7 +165,15 @@ def test_the_pages_have_code():
     assert not any(map(is_whole_program, blocks_of(own)[1:6]))
     assert len(SHELL) > 10
     assert len(PYTHON) >= 3
-    assert {block.language for block in BLOCKS} <= {"bash", "json", "mermaid", "python", "text", ""}
+    assert {block.language for block in BLOCKS} <= {
+        "bash",
+        "json",
+        "mermaid",
+        "python",
+        "text",
+        "toml",
+        "",
+    }
 
 
 @pytest.mark.parametrize("block", [each for each in SHELL if not each.elsewhere], ids=str)
