@@ -33,7 +33,8 @@ PROCESSES = (
 )
 DEVICES = (
     *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),
-    *("tests/bench/test_benchmarks.py", "tests/training/test_compiled.py"),
+    *("tests/bench/test_benchmarks.py", "tests/bench/test_lent_accelerator.py"),
+    "tests/training/test_compiled.py",
     *("tests/runs/test_compare.py", "tests/training/test_debug.py"),
     *("tests/training/test_gradient_step.py", "tests/training/test_loss_scaling.py"),
     *("tests/training/test_matrix.py", "tests/training/test_mesh_training.py"),

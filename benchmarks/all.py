@@ -21,9 +21,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hackmatrix_rl.runs import versions
-from hackmatrix_rl.runs._versions import commit
-
 FOLDER = Path(__file__).parent
 SHOWN = ("python", "jax", "jaxlib", "equinox", "optax", "pgx")
 
@@ -281,18 +278,29 @@ def machine() -> str:
     return f"{model}, {cores} core{'s' * (cores != 1)}{memory}, {platform.system()}"
 
 
-def block(benchmark: Benchmark, figures: Any, seconds: float) -> list[str]:
-    """The lines between the markers."""
+def provenance(seconds: float) -> str:
+    """When, from what and on what a table was made, and how long that took."""
+    # Here, since another script that imports this one sets what JAX reads at its import.
+    from hackmatrix_rl.runs import versions
+    from hackmatrix_rl.runs._versions import commit
+
     found = versions()
     packages = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
     made = commit(FOLDER.parent / "hackmatrix_rl") or "unknown"
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {made.replace(made[:40], made[:12])}; {machine()}; "
+        f"{packages}. Median (smallest to largest); took {seconds / 60:.0f} min in all."
+    )
+
+
+def block(benchmark: Benchmark, figures: Any, seconds: float) -> list[str]:
+    """The lines between the markers."""
     return [
         "```bash",
         " ".join(("python", *benchmark.command)),
         "```",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, commit {made.replace(made[:40], made[:12])}; {machine()}; "
-        f"{packages}. Median (smallest to largest); took {seconds / 60:.0f} min in all.",
+        provenance(seconds),
         "",
         *benchmark.table(figures),
     ]

@@ -25,7 +25,15 @@ SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("examples/*.py")])
 
 # Flags of other programs that the pages use.
 FOREIGN_FLAGS = {
-    "gcloud": {"--zone", "--accelerator-type", "--version", "--worker", "--command"},
+    "gcloud": {
+        "--zone",
+        "--accelerator-type",
+        "--version",
+        "--worker",
+        "--command",
+        "--spot",
+        "--format",
+    },
     "SLURM": {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--signal", "--requeue"},
     "pip": {"--group", "--quiet"},
     "uv": {"--python", "--with"},

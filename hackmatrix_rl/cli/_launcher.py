@@ -1,6 +1,6 @@
 """The script that starts a training on a slice of TPUs in Google Cloud.
 
-Source: Google Cloud, "Run JAX code on TPU slices" and "TPU software versions".
+Sources: Google Cloud, "Run JAX code on TPU slices", "TPU software versions", "Manage TPU Spot VMs".
 """
 
 import shlex
@@ -25,11 +25,15 @@ _APART = {"dry_run", "target", "launcher", "run_dir", "checkpoint_dir"}
 # Options whose files and folders lie on this machine.
 _FILES = {"config", "recipe", "init", "teacher"}
 
+# Only process 0, which is on host 0, asks Weights & Biases.
+_LOGIN = '[ ! -f ~/.netrc ] || tpu scp ~/.netrc "$name": --worker=0\n'
+
 _SCRIPT = """\
 #!/usr/bin/env bash
 # Trains on {hosts} of a {name}, with a process on each.
 #   PACKAGE=git+https://... {needed}ZONE=... bash {file}
-# After a preemption: the same with RESUME=1 before it. The slice costs until it is deleted.
+# After a preemption: the same with RESUME=1 before it. SPOT=1 asks for a cheaper slice, which is
+# preempted more often. The slice costs until it is deleted.
 set -euo pipefail
 : "${{PACKAGE:?what pip installs, such as git+https://HOST/hackmatrix-rl}}"
 : "${{ZONE:?the zone of Google Cloud, such as us-central2-b}}"
@@ -39,8 +43,13 @@ checkpoints=${{CHECKPOINTS{checkpoints}}}
 tpu() {{ gcloud compute tpus tpu-vm "$@" --zone "$ZONE"; }}
 on_every_host() {{ tpu ssh "$name" --worker=all --command "$1"; }}
 
-tpu describe "$name" > /dev/null 2>&1 ||
-  tpu create "$name" --accelerator-type {accelerator} --version {version}
+state=$(tpu describe "$name" --format 'value(state)' 2> /dev/null || true)
+if [ "$state" = PREEMPTED ]; then  # it never comes back
+  tpu delete "$name" --quiet
+  state=
+fi
+[ -n "$state" ] ||
+  tpu create "$name" --accelerator-type {accelerator} --version {version} ${{SPOT:+--spot}}
 {copies}# The system's own Python is older than 3.11.
 on_every_host "pip install -q uv && python3 -m uv tool install -q --python 3.12 --with gcsfs \\
   'hackmatrix-rl[tpu] @ $PACKAGE'"
@@ -81,6 +90,8 @@ def write_launcher(file: Path, target: Target, context: click.Context) -> None:
             copies.append(f'tpu scp {shlex.quote(str(value))} "$name": --recurse --worker=all\n')
             value = Path(value).name
         given += _spelled(name, value)
+    if context.params.get("wandb"):
+        copies.append(_LOGIN)
     assert context.info_name is not None
     folder, kept = (context.params.get(name) for name in ("run_dir", "checkpoint_dir"))
     asks = target.hosts > 1 and kept is None

@@ -104,9 +104,10 @@ def chosen_devices() -> list[jax.Device]:
 
 
 def describe_device() -> str:
-    """The devices in words: `cpu (1 x cpu)`."""
-    devices = chosen_devices()
-    return f"{devices[0].platform} ({len(devices)} x {devices[0].device_kind})"
+    """The devices in words: `cpu (1 x cpu)`, `tpu (4 x TPU v4) in each of 8 processes`."""
+    devices, processes = chosen_devices(), jax.process_count()
+    each = f" in each of {processes} processes" if processes > 1 else ""
+    return f"{devices[0].platform} ({len(devices)} x {devices[0].device_kind}){each}"
 
 
 def make_deterministic() -> None:

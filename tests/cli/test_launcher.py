@@ -12,7 +12,7 @@ from hackmatrix_rl.system import Target
 from .commands import assert_refused, done, invoke
 
 GCLOUD = """for each in "$@"; do printf '%s|' "$each" >> calls; done; echo >> calls
-case "$*" in *describe*) exit 1 ;; esac
+case "$*" in *describe*) [ -n "$STATE" ] && echo "$STATE" || exit 1 ;; esac
 """
 
 
@@ -61,7 +61,8 @@ def test_the_script_makes_the_slice_and_trains_on_every_host(plan, tmp_path):
     calls, ended = called(tmp_path, "go.sh", **WHERE, CHECKPOINTS="gs://b/x")
     assert ended.returncode == 0, ended.stderr
     described, created, copied, installed, trained = calls
-    assert described == ["describe", "hackmatrix-rl-v4-64", "--zone", "us-central2-b"]
+    assert described[:2] == ["describe", "hackmatrix-rl-v4-64"]
+    assert described[-2:] == ["--zone", "us-central2-b"]
     assert created[:2] == ["create", "hackmatrix-rl-v4-64"]
     assert created[2:6] == ["--accelerator-type", "v4-64", "--version", "tpu-ubuntu2204-base"]
     assert copied[:3] == ["scp", "mine.toml", "hackmatrix-rl-v4-64:"]
@@ -85,6 +86,29 @@ def test_after_a_preemption_it_resumes(plan, tmp_path):
     ]
     command = resumed[-1][4].partition(" ")[2]
     assert command == "train --resume-run 'runs/a b' --checkpoint-dir 'gs://b/x'"
+
+
+@pytest.mark.parametrize(
+    ("state", "made"), [("PREEMPTED", ["delete", "create"]), ("READY", []), ("", ["create"])]
+)
+def test_a_slice_that_was_preempted_is_made_again(plan, tmp_path, state, made):
+    done(*plan("--target", "v4-8", "--launcher", "go.sh"))
+    calls, ended = called(tmp_path, "go.sh", **WHERE, STATE=state, RESUME="1", SPOT="1")
+    assert ended.returncode == 0, ended.stderr
+    assert [call[0] for call in calls] == ["describe", *made, "ssh", "ssh"]
+    spot = [call[0] for call in calls if "--spot" in call]
+    assert spot == [name for name in made if name == "create"]
+
+
+def test_host_0_gets_the_login_of_wandb(plan, tmp_path):
+    done(*plan("--target", "v4-64", "--launcher", "go.sh", "--wandb"))
+    where = {**WHERE, "CHECKPOINTS": "gs://b/x", "HOME": str(tmp_path)}
+    without, _ = called(tmp_path, "go.sh", **where)
+    (tmp_path / ".netrc").touch()
+    calls, _ = called(tmp_path, "go.sh", **where)
+    (copied,) = [call for call in calls if call not in without]
+    login = str(tmp_path / ".netrc")
+    assert copied[:4] == ["scp", login, "hackmatrix-rl-v4-64:", "--worker=0"]
 
 
 def test_several_hosts_ask_for_checkpoints_that_all_see(plan, tmp_path):

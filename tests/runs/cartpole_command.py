@@ -4,6 +4,7 @@ python cartpole_command.py train --config FILE ...
 """
 
 import functools
+import json
 import os
 import signal
 import sys
@@ -30,6 +31,8 @@ CLOCK_RATE = float(os.environ.get("HACKMATRIX_TEST_CLOCK_RATE", "1"))
 # Whether this process is killed when it is about to save for the first time.
 KILLED = bool(os.environ.get("HACKMATRIX_TEST_KILLED"))
 ALGORITHM = os.environ.get("HACKMATRIX_TEST_ALGORITHM", "ppo")
+# Where each process writes down which games are on its devices.
+TOLD = os.environ.get("HACKMATRIX_TEST_TOLD")
 
 
 def clock():
@@ -58,6 +61,16 @@ def compose(config, *, key, read_init=False, trust_code=False):
     )
 
 
+def tell_games(trainer, updates, dispatch=Trainer.dispatch):
+    metrics = dispatch(trainer, updates)
+    games = trainer.state.actors.mask
+    places = (shard.index[0].indices(len(games)) for shard in games.addressable_shards)
+    own = sorted(game for place in places for game in range(*place))
+    name = f"games-{jax.process_index()}-of-{jax.process_count()}.json"
+    Path(TOLD, name).write_text(json.dumps(own))
+    return metrics
+
+
 def killed(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -72,4 +85,6 @@ if __name__ == "__main__":
     ):
         if KILLED:
             mock.patch("hackmatrix_rl.checkpoints.CheckpointWriter.save", killed).start()
+        if TOLD:
+            mock.patch.object(Trainer, "dispatch", tell_games).start()
         main(sys.argv[1:])

@@ -1,5 +1,6 @@
 """Several processes as one run: real ones, over the loopback interface."""
 
+import json
 import os
 import signal
 import socket
@@ -23,12 +24,31 @@ from hackmatrix_rl.training.sharding import mesh
 
 from .save_together import trainer_of
 
+STUBS = Path(__file__).with_name("stubs")
 SETTINGS = (
     *("--preset", "debug", "--updates-per-dispatch", "1", "--eval-episodes", "0"),
     *("--mesh", "auto"),
 )
 ENDLESS = ("--total-timesteps", str(10**9))
-ONE_DEVICE = "--xla_force_host_platform_device_count=1"
+
+
+def cpu_devices(count):
+    return f"--xla_force_host_platform_device_count={count}"
+
+
+def updates_of(folder):
+    return [int(row["updates"]) for row in read_json_lines(folder / "metrics.jsonl")]
+
+
+def shared_out(games, processes):
+    """Which games each of some processes is to have."""
+    return np.arange(games).reshape(processes, -1).tolist()
+
+
+def games_of(told, processes):
+    """The games on the devices of each process."""
+    files = (told / f"games-{process}-of-{processes}.json" for process in range(processes))
+    return [json.loads(file.read_text()) for file in files]
 
 
 def free_port():
@@ -43,16 +63,34 @@ def cache(tmp_path_factory):
 
 
 class Run:
-    """Two processes of one run."""
+    """Some processes of one run, two by default; with `resumes` they continue it."""
 
-    def __init__(self, cache, folder, *arguments, differing=((), ()), environments=({}, {})):
+    def __init__(
+        self,
+        cache,
+        folder,
+        *arguments,
+        devices=1,
+        differing=((), ()),
+        environments=({}, {}),
+        resumes=False,
+    ):
         self.folder = folder
-        here = ("--coordinator", f"127.0.0.1:{free_port()}", "--num-processes", 2)
-        command = (*CARTPOLE, *SETTINGS, *arguments, "--run-dir", folder, *here, "--process-id")
-        given = {"JAX_COMPILATION_CACHE_DIR": str(cache), "XLA_FLAGS": ONE_DEVICE}
+        number = len(environments)
+        named = ("--resume-run", folder) if resumes else (*SETTINGS, "--run-dir", folder)
+        command = [*CARTPOLE, *named, *arguments]
+        if number > 1:
+            command += ["--coordinator", f"127.0.0.1:{free_port()}", "--num-processes", number]
+            command += ["--connect-timeout", str(TIMEOUT), "--process-id"]
+        given = {"JAX_COMPILATION_CACHE_DIR": str(cache), "XLA_FLAGS": cpu_devices(devices)}
         self.processes = [
-            start(*command, process, *differing[process], **given, **environments[process])
-            for process in range(2)
+            start(
+                *(command if number == 1 else (*command, process)),
+                *(differing[process] if process < len(differing) else ()),
+                **given,
+                **environment,
+            )
+            for process, environment in enumerate(environments)
         ]
 
     def wait_for_updates(self, count):
@@ -88,7 +126,7 @@ def test_two_processes_train_what_one_does(two, tmp_path):
     folder, outputs = two
     is_single_process = subprocess.run(
         [*CARTPOLE, *SETTINGS, *TOTAL, "--run-dir", str(tmp_path / "one")],
-        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+        env={**os.environ, "XLA_FLAGS": cpu_devices(2)},
         check=True,
         capture_output=True,
         timeout=TIMEOUT,
@@ -105,6 +143,7 @@ def test_two_processes_train_what_one_does(two, tmp_path):
     for log in ("log.txt", "log-process-1.txt"):
         assert "compiled in" in (folder / log).read_text()
     assert "100%" in outputs[0]
+    assert "Training on cpu (1 x cpu) in each of 2 processes: 1,024 steps" in outputs[0]
     assert "100%" not in outputs[1]
 
 
@@ -127,7 +166,7 @@ def test_two_processes_evaluate_together_and_train_on_as_without(two, cache, tmp
 @pytest.mark.slow
 def test_two_processes_save_a_training_that_one_loads(cache, tmp_path):
     port, script = free_port(), Path(__file__).with_name("save_together.py")
-    given = {"JAX_COMPILATION_CACHE_DIR": str(cache), "XLA_FLAGS": ONE_DEVICE}
+    given = {"JAX_COMPILATION_CACHE_DIR": str(cache), "XLA_FLAGS": cpu_devices(1)}
     processes = [
         start(sys.executable, script, port, process, tmp_path / "file", **given)
         for process in range(2)
@@ -164,20 +203,71 @@ def test_the_clock_of_process_0_decides_when_to_save(two):
     assert {path.name for path in (two[0] / "checkpoints").iterdir()} == {"0", "4"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("victim", [0, 1])
-def test_a_lost_process_ends_the_other(cache, tmp_path, victim):
-    run = Run(cache, tmp_path / "run", *ENDLESS, "--heartbeat-timeout", 10)
+def lose(run, victim):
+    """Kills a process of a run, and sees that all others end."""
     run.wait_for_updates(3)
     run.processes[victim].kill()
     began = time.monotonic()
     statuses, outputs = run.finish()
     assert time.monotonic() - began < 60
-    # 134: the coordination service of JAX noticed before a computation did.
-    assert statuses[1 - victim] in (5, 134), outputs
+    # An abort (134 to a shell): the coordination service of JAX noticed before a computation did.
+    assert statuses[1 - victim] in (5, -signal.SIGABRT), outputs
     if statuses[1 - victim] == 5:
         log = "log.txt" if victim == 1 else "log-process-1.txt"
-        assert "Another process of this run was lost." in (tmp_path / "run" / log).read_text()
+        assert "Another process of this run was lost." in (run.folder / log).read_text()
+
+
+@pytest.mark.slow
+def test_when_process_0_is_lost_the_other_ends(cache, tmp_path):
+    run = Run(cache, tmp_path / "run", *ENDLESS, "--heartbeat-timeout", 10)
+    lose(run, victim=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("devices", "processes", "games"),
+    [
+        pytest.param(1, 1, 16, id="2x1-1x1"),
+        pytest.param(8, 4, 64, id="2x8-4x8", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_run_of_two_processes_goes_on_in_another_number_of_them(
+    cache, tmp_path, devices, processes, games
+):
+    """One is killed, the other ends. Then all save, because one of the new ones is to stop."""
+    folder, told = tmp_path / "run", tmp_path / "told"
+    told.mkdir()
+    every = {
+        "PYTHONPATH": os.pathsep.join([str(STUBS), os.environ.get("PYTHONPATH", "")]),
+        "HACKMATRIX_TEST_TOLD": str(told),
+    }
+    sizes = ("--num-envs", games, "--wandb", "--save-interval", "1")
+    first = Run(
+        *(cache, folder, *ENDLESS, *sizes, "--heartbeat-timeout", 10),
+        **{"devices": devices, "environments": [every] * 2},
+    )
+    lose(first, victim=1)
+    assert games_of(told, 2) == shared_out(games, 2)
+
+    trained = len(updates_of(folder))
+    then = Run(
+        *(cache, folder, *ENDLESS),
+        **{"devices": devices, "environments": [every] * processes, "resumes": True},
+    )
+    then.wait_for_updates(trained + 2)
+    then.processes[-1].send_signal(signal.SIGTERM)
+    statuses, outputs = then.finish()
+    assert set(statuses) == {143}, outputs
+    updates = updates_of(folder)
+    assert updates == list(range(1, updates[-1] + 1))
+    assert read_metadata(find_checkpoint(folder))["update"] == updates[-1]
+    assert games_of(told, processes) == shared_out(games, processes)
+
+    inits = [json.loads(line) for line in (told / "wandb-inits.jsonl").read_text().splitlines()]
+    assert [(each["process"], each["resume"]) for each in inits] == [(0, "allow"), (0, "allow")]
+    assert len({each["id"] for each in inits}) == 1
+    sent = read_json_lines(told / "wandb-rows.jsonl")
+    assert sent[-1]["updates"] == updates[-1]
 
 
 @pytest.mark.slow

@@ -242,16 +242,37 @@ class StoredDemonstrations:
         return some
 
     def batches(
-        self, size: int, *, seed: int, epochs: int = 1, mixed: int = 4
+        self,
+        size: int,
+        *,
+        seed: int,
+        epochs: int = 1,
+        mixed: int = 4,
+        host: int = 0,
+        hosts: int = 1,
     ) -> Iterator[Demonstrations]:
         """Batches of positions in a random order; an incomplete last batch is dropped.
 
-        The files come in a random order; `mixed` of them are read and shuffled together.
+        The files come in a random order; `mixed` of them are read and shuffled together. Each of
+        several `hosts` gets its own share of every batch. The batches do not depend on `hosts`.
+
+        Args:
+            size: positions of a batch, of all hosts together.
+            seed: decides the order.
+            epochs: how often all files are read.
+            mixed: number of files in memory at a time.
+            host: number of this process: `jax.process_index()`.
+            hosts: number of processes: `jax.process_count()`.
 
         Raises:
             ConfigError: a file cannot be read.
+            ValueError: `hosts` does not divide `size`, or there is no such host.
         """
-        size = whole("size", size)
+        size, hosts = whole("size", size), whole("hosts", hosts)
+        if size % hosts:
+            raise ValueError(f"size {size} does not divide over {hosts} hosts")
+        share = size // hosts
+        own = share * _within("host", whole("host", host, 0), 0, hosts - 1)
         random = np.random.default_rng(seed)
         left: list[Demonstrations] = []
         for _ in range(whole("epochs", epochs)):
@@ -262,7 +283,7 @@ class StoredDemonstrations:
                 pool = pool.select(random.permutation(len(pool)))
                 last = len(pool) // size * size
                 for start in range(0, last, size):
-                    yield pool.select(slice(start, start + size))
+                    yield pool.select(slice(start + own, start + own + share))
                 left = [pool.select(slice(last, None))]
 
 

@@ -83,6 +83,24 @@ def test_batches_are_shuffled_and_hold_each_position_once(written):
     assert len(list(stored.batches(8, seed=1, epochs=2))) == 25
 
 
+def test_every_host_gets_its_own_share_of_the_same_batches(written):
+    stored = read_demonstrations(written, GAME)
+    whole = [batch.reward for batch in stored.batches(8, seed=1, mixed=2)]
+    by_host = [stored.batches(8, seed=1, mixed=2, host=host, hosts=4) for host in range(4)]
+    shares = [[share.reward for share in batch] for batch in zip(*by_host, strict=True)]
+    assert {len(share) for batch in shares for share in batch} == {2}
+    np.testing.assert_array_equal([np.concatenate(batch) for batch in shares], whole)
+
+
+@pytest.mark.parametrize(
+    ("host", "hosts", "words"),
+    [(0, 3, "size 8 does not divide over 3 hosts"), (2, 2, "host must be within 0..1, not 2")],
+)
+def test_hosts_that_cannot_share_a_batch_are_refused(written, host, hosts, words):
+    with pytest.raises(ValueError, match=words):
+        next(read_demonstrations(written, GAME).batches(8, seed=1, host=host, hosts=hosts))
+
+
 @pytest.mark.parametrize(
     ("environment", "change", "message"),
     [
