@@ -24,23 +24,23 @@ COMMON = {
     **{"algorithm": "ppo", "precision": "f32", "num_steps": 16, "num_minibatches": 4},
     **{"update_epochs": 1, "aux_coefficient": 0.1, "updates_per_dispatch": 1},
 }
-FSDP = "--mesh fsdp=N"
+FSDP = "fsdp"
 ALONE: dict[str, dict[str, Any]] = {
     "none": {},
-    "--aux-coefficient 0": {"aux_coefficient": 0.0},
-    "--aux-every 4": {"aux_every": 4},
-    "--precision bf16": {"precision": "bf16"},
-    "--grad-accum 4": {"grad_accum": 4},
-    "--remat blocks": {"remat": "blocks"},
-    "--remat full": {"remat": "full"},
-    "--offload-optimizer": {"offload_optimizer": True},
+    "aux-coefficient 0": {"aux_coefficient": 0.0},
+    "aux-every 4": {"aux_every": 4},
+    "precision bf16": {"precision": "bf16"},
+    "grad-accum 4": {"grad_accum": 4},
+    "remat blocks": {"remat": "blocks"},
+    "remat full": {"remat": "full"},
+    "offload-optimizer": {"offload_optimizer": True},
     FSDP: {"mesh": "data=1,fsdp={devices}"},
 }
 TOGETHER: dict[str, tuple[str, ...]] = {
-    "conservative": ("--aux-every 4", "--precision bf16", "--remat blocks"),
+    "conservative": ("aux-every 4", "precision bf16", "remat blocks"),
     "aggressive": (
-        *("--aux-every 4", "--precision bf16", "--remat blocks"),
-        *("--grad-accum 4", "--offload-optimizer", FSDP),
+        *("aux-every 4", "precision bf16", "remat blocks"),
+        *("grad-accum 4", "offload-optimizer", FSDP),
     ),
 }
 """The measures of `examples/conservative.toml` and `examples/aggressive.toml`."""

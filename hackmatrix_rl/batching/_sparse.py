@@ -136,7 +136,7 @@ def sparse_cond(
     host, and without buffers, it runs on all games.
     """
 
-    def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
+    def batched(keep_going: Any, body: Any, carry: Any, operands: Operands, size: int) -> Any:
         if asks_host() and not gather:
             going, changed = jax.vmap(keep_going)(carry, operands), jax.vmap(body)(carry, operands)
             return jax.tree.map(lambda new, old: _where(going, new, old), changed, carry)

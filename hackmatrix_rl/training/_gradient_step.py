@@ -128,7 +128,8 @@ class GradientStep(eqx.Module):
         else:
             # A loop over steps around the blocks would gather them in each step.
             blocks = None if self.remat == "full" else by_block(self.mesh, learner.policy)
-            cut, sums = REPLICATED, BY_ENVIRONMENT
+            cut: Any = REPLICATED
+            sums: Any = BY_ENVIRONMENT
             if blocks is not None:
                 cut = (REPLICATED, blocks.policy, REPLICATED, REPLICATED)
                 sums = (blocks.gradient, BY_ENVIRONMENT)

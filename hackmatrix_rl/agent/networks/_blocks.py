@@ -54,14 +54,17 @@ class GatheredBlock(WrappedBlock):
     def __call__(self, hidden: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
         """The output of the block."""
         arrays, code = eqx.partition(self.block, eqx.is_array)
-        parts, structure = jax.tree.flatten(arrays)
+        parts: list[Array] = jax.tree.leaves(arrays)
+
+        structure = jax.tree.structure(arrays)
 
         def call(parts: list[Array], hidden: Array) -> Array:
             whole = [
                 part if axis is None else _gathered(part, axis, self.over)
                 for part, axis in zip(parts, self.cut, strict=True)
             ]
-            block: Callable[[Array], Array] = eqx.combine(structure.unflatten(whole), code)
+            arrays = jax.tree.unflatten(structure, whole)
+            block: Callable[[Array], Array] = eqx.combine(arrays, code)
             return block(hidden)
 
         if self.twice:
