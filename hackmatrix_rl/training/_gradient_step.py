@@ -57,15 +57,15 @@ class GradientStep(eqx.Module):
 
     The loss of a batch must be the mean over its samples or environments. A loss with `prepare`
     is cut over the devices of the mesh: each takes the gradient on its own samples, and the
-    gradients are averaged once, in float32. A loss without `prepare` may look at the whole batch
-    at once; then the compiler decides about the communication, and `grad_accum` gives the loss one
-    part after another.
+    gradients are averaged once, in float32 (those of gathered blocks along `fsdp` in each part). A
+    loss without `prepare` may look at the whole batch at once; then the compiler decides about the
+    communication, and `grad_accum` gives the loss one part after another.
 
     Attributes:
         optimizer: turns a gradient into a change of the parameters.
         precision: the dtypes of the network's computation, and the scaling of the loss.
         mesh: the devices that share the batch, and perhaps the parameters, which are gathered for
-            the computation.
+            the computation: block by block if the network has blocks, unless `remat` is `full`.
         grad_accum: number of equal parts of each device's samples. Their gradients are computed
             one after another, and averaged in float32.
         remat: the parts of the network to recompute (see `rematerialized`).
