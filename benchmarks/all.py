@@ -170,9 +170,10 @@ def footprint_table(found: Any) -> list[str]:
 
 
 def gpu_program_table(rows: Any) -> list[str]:
-    counts = ("num_envs", "instructions", "fusions", "loops", "copies", "copies_of_history")
+    own = ("instructions", "fusions", "loops", "copies")
+    counts = ("num_envs", "kernels", "asking_loops", *own, "copies_of_history")
     return markdown(
-        ("games", *counts[1:-1], "copies of the history", "MiB", "compile s"),
+        ("games", "kernels", "loops that ask", *own, "copies of the history", "MiB", "compile s"),
         (
             (
                 *(f"{row[count]:,}" for count in counts),

@@ -3,8 +3,9 @@
     pip install '.[gpu-plan]' && python benchmarks/gpu_program.py [--sizes 4096 65536] [--json FILE]
 
 XLA compiles for the description of a GPU. Nothing runs and kernels are not tuned, so this gives no
-speeds: only the number of generated kernels in a step (`fusions`), of loops and of copies, and the
-memory of the program.
+speeds: only the number of kernels that a step starts, of loops that ask the host after each round
+whether to go on, and what the program is made of. A loop without a fixed number of rounds counts
+one round.
 """
 
 import argparse
@@ -36,7 +37,7 @@ def main() -> None:
     from hackmatrix_rl.errors import ConfigError
     from hackmatrix_rl.system import target
     from hackmatrix_rl.training import compiler_options
-    from hackmatrix_rl.training.compiled import program_bytes
+    from hackmatrix_rl.training.compiled import launches, program_bytes
     from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, REPLICATED, mesh
 
     try:
@@ -52,8 +53,8 @@ def main() -> None:
         )
 
     rows = []
-    print("  games  instructions  fusions  loops  copies  of the history  in place  MiB"
-          "  compile s")  # fmt: skip
+    print("  games  kernels  asking loops  instructions  fusions  loops  copies  of the history"
+          "  in place  MiB  compile s")  # fmt: skip
     for size in options.sizes:
         keys = jax.eval_shape(lambda size=size: env_keys(jax.random.key(0), size))
         state, timestep = jax.eval_shape(environment.reset, keys)
@@ -70,8 +71,11 @@ def main() -> None:
         text = program.as_text()
         ring = max(jax.tree.leaves(state), key=lambda leaf: leaf.size * leaf.dtype.itemsize)
         counts = program_counts(program)
+        started = launches(text)
         row = {
             "num_envs": size,
+            "kernels": started.kernels,
+            "asking_loops": started.asking_loops,
             # Programs for a GPU have no figures for bytes read and written.
             **{name: getattr(counts, name) for name in COUNTED},
             "copies_of_history": copies_of(text, ring),
@@ -81,7 +85,8 @@ def main() -> None:
         }
         rows.append(row)
         print(
-            f"{size:7,d}  {counts.instructions:12,d}  {counts.fusions:7,d}  {counts.loops:5,d}  "
+            f"{size:7,d}  {started.kernels:7,d}  {started.asking_loops:12d}  "
+            f"{counts.instructions:12,d}  {counts.fusions:7,d}  {counts.loops:5,d}  "
             f"{counts.copies:6,d}  {row['copies_of_history']:14d}  {row['history_in_place']!s:>8}  "
             f"{row['memory'] / 2**20:5,.0f}  {seconds:8.1f}",
             flush=True,

@@ -13,6 +13,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, PyTree, Shaped, UInt32
 
+from hackmatrix_rl.batching._device import asks_host
+
 Tree = TypeVar("Tree", bound=PyTree)
 
 
@@ -126,7 +128,10 @@ def computed_once(compute: Callable[[Any], Any], given: Any) -> Any:
     XLA fuses cheap computations into all that reads them, and repeats them there for every
     element; on CPU it removes the barrier of `materialize`. A loop is a barrier that it keeps: this
     one makes a single round, which XLA cannot know. `given` has at least one array of integers.
+    Where a loop asks the host, it is the barrier.
     """
+    if asks_host():
+        return materialize(compute(given))
     traced_once = jax.jit(compute)
     some = next(leaf for leaf in jax.tree.leaves(given) if jnp.issubdtype(leaf.dtype, jnp.integer))
     # Always 0, which XLA does not find out.

@@ -1,8 +1,12 @@
 """What differs between devices in how a batch of games is computed. The results are the same bits.
 
 A CPU computes only the games that need something, and holds the numbers of a game side by side. A
-TPU takes thousands of cycles to gather a few games, and its vectors are 1,024 lanes: there, loops
-compute all games, and the games are the innermost axis in memory.
+TPU takes thousands of cycles to gather a few games, and its vectors are 1,024 lanes; a GPU starts
+kernels, which take as long for few games as for all. There, loops compute all games, and the games
+are the innermost axis in memory.
+
+A GPU's program also stops after each round of a loop without a fixed number of rounds, until the
+host has read whether to go on. There, searches make as many rounds as they can need.
 """
 
 from typing import TypeVar
@@ -16,7 +20,12 @@ Tree = TypeVar("Tree", bound=PyTree)
 
 def is_dense() -> bool:
     """Whether the program that is being traced computes all games of a batch, needed or not."""
-    return _platform() == "tpu"
+    return _platform() in ("tpu", "gpu")
+
+
+def asks_host() -> bool:
+    """Whether loops of the program that is being traced ask the host after each round."""
+    return _platform() == "gpu"
 
 
 def _platform() -> str:

@@ -18,7 +18,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int32, PyTree
 
 from hackmatrix_rl.batching._bits import ONE_BIT, materialize, nth_bit, size_of, words_of_flags
-from hackmatrix_rl.batching._device import games_innermost, is_dense
+from hackmatrix_rl.batching._device import asks_host, games_innermost, is_dense
 
 _MOST_PAIRED = 4096  # words to compare in pairs: 16 MB of pairs, 131,072 games
 
@@ -132,15 +132,22 @@ def sparse_cond(
     """`function(value, operands)` if `condition` holds, else `value`.
 
     Under `jax.vmap` the function runs only on the games whose condition holds, in buffers
-    of the batch size divided by `share`; `gather` as in `one_round_loop`.
+    of the batch size divided by `share`; `gather` as in `one_round_loop`. Where a loop asks the
+    host, and without buffers, it runs on all games.
     """
-    _, result = one_round_loop(
+
+    def batched(keep_going: Any, body: Any, carry: Any, operands: Operands, size: int) -> Any:
+        if asks_host() and not gather:
+            going, changed = jax.vmap(keep_going)(carry, operands), jax.vmap(body)(carry, operands)
+            return jax.tree.map(lambda new, old: _where(going, new, old), changed, carry)
+        return _one_round(keep_going, body, carry, operands, size, share, 1, gather)
+
+    _, result = _loop(
         lambda carry, _: carry[0],
         lambda carry, given: (jnp.zeros_like(carry[0]), function(carry[1], given)),
         (condition, value),
         operands,
-        share=share,
-        gather=gather,
+        batched,
     )
     return result
 
@@ -163,15 +170,47 @@ def one_round_loop(
     """
 
     def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
-        if is_dense() if gather is None else not gather:
-            return _work_off(keep_going, body, carry, operands, size, size, 0)
-        width = min(size, max(least, size // share))
-        return _in_buffers(
-            jax.vmap(keep_going), carry, operands, size, width, 0,
-            lambda part, given, _: jax.vmap(body)(part, given),
-        )  # fmt: skip
+        return _one_round(keep_going, body, carry, operands, size, share, least, gather)
 
     return _loop(keep_going, body, carry, operands, batched)
+
+
+def _one_round(
+    keep_going: Callable[[Carry, Operands], Bool[Array, ""]],
+    body: Callable[[Carry, Operands], Carry],
+    carry: Carry,
+    operands: Operands,
+    size: int,
+    share: int,
+    least: int,
+    gather: bool | None,
+) -> Carry:
+    """`one_round_loop` of a batch."""
+    if is_dense() if gather is None else not gather:
+        return _work_off(keep_going, body, carry, operands, size, size, 0)
+    width = min(size, max(least, size // share))
+    return _in_buffers(
+        jax.vmap(keep_going), carry, operands, size, width, 0,
+        lambda part, given, _: jax.vmap(body)(part, given),
+    )  # fmt: skip
+
+
+def settled(
+    more: Callable[[Value], Bool[Array, ""]],
+    body: Callable[[Value], Value],
+    value: Value,
+    *,
+    rounds: int,
+) -> Value:
+    """`jax.lax.while_loop` of at most so many rounds, after whose end another changes nothing.
+
+    Where a loop asks the host, all rounds are made, without a loop.
+    """
+    if not asks_host():
+        return jax.lax.while_loop(more, body, value)
+    for _ in range(rounds):
+        value = body(value)
+    return value
 
 
 def _loop(

@@ -13,7 +13,17 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import at_place, below, has_any, left, masked, nth_bit, right, size_of
+from hackmatrix_rl.batching import (
+    at_place,
+    below,
+    has_any,
+    left,
+    masked,
+    nth_bit,
+    right,
+    settled,
+    size_of,
+)
 
 SIZE = 6
 NUM_CELLS = SIZE * SIZE
@@ -290,8 +300,9 @@ def path_length(
         return reached, before, steps
 
     first = (CellSet.of(goal), CellSet.empty(), jnp.int32(0))
-    reached, _, steps = lax.while_loop(
-        lambda carry: _grows(carry[0], carry[1], target), spread, first
+    # A goal that is out of reach may take more rounds, in which only `steps` grows.
+    reached, _, steps = settled(
+        lambda carry: _grows(carry[0], carry[1], target), spread, first, rounds=_ROUNDS
     )
     return jnp.where((reached & target).any(), steps, 0)
 
@@ -324,7 +335,8 @@ def flood(
             reached = reached | wave.where(~(reached & until).any())
         return reached, before
 
-    return lax.while_loop(lambda carry: _grows(*carry, until), spread, (start, CellSet.empty()))[0]
+    first = (start, CellSet.empty())
+    return settled(lambda carry: _grows(*carry, until), spread, first, rounds=_ROUNDS)[0]
 
 
 def _grows(reached: CellSet, before: CellSet, until: CellSet) -> Bool[Array, ""]:
@@ -334,6 +346,8 @@ def _grows(reached: CellSet, before: CellSet, until: CellSet) -> Bool[Array, ""]
 
 _LONGEST = 23
 """Steps of the longest shortest path: the longest path without a shortcut has 24 cells."""
+_ROUNDS = -(-_LONGEST // _WAVES)
+"""Rounds of the longest search."""
 _DIGITS = _LONGEST.bit_length()
 _STEPS = ((np.arange(1, _LONGEST + 1)[:, None] >> np.arange(_DIGITS)) & 1) != 0
 UNREACHED = 63

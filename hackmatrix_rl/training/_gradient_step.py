@@ -19,6 +19,9 @@ from hackmatrix_rl.training._learner_algorithm import Learner, is_value_head, le
 from hackmatrix_rl.training._report import StepReport
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
+    REPLICATED,
+    ByBlock,
+    by_block,
     check_offload,
     constrain,
     fsdp_shardings,
@@ -54,15 +57,15 @@ class GradientStep(eqx.Module):
 
     The loss of a batch must be the mean over its samples or environments. A loss with `prepare`
     is cut over the devices of the mesh: each takes the gradient on its own samples, and the
-    gradients are averaged once, in float32. A loss without `prepare` may look at the whole batch
-    at once; then the compiler decides about the communication, and `grad_accum` gives the loss one
-    part after another.
+    gradients are averaged once, in float32 (those of gathered blocks along `fsdp` in each part). A
+    loss without `prepare` may look at the whole batch at once; then the compiler decides about the
+    communication, and `grad_accum` gives the loss one part after another.
 
     Attributes:
         optimizer: turns a gradient into a change of the parameters.
         precision: the dtypes of the network's computation, and the scaling of the loss.
         mesh: the devices that share the batch, and perhaps the parameters, which are gathered for
-            the computation.
+            the computation: block by block if the network has blocks, unless `remat` is `full`.
         grad_accum: number of equal parts of each device's samples. Their gradients are computed
             one after another, and averaged in float32.
         remat: the parts of the network to recompute (see `rematerialized`).
@@ -123,10 +126,17 @@ class GradientStep(eqx.Module):
         if not by_device:
             (gradient, metrics), samples = self._accumulate(*given, batch)
         else:
+            # A loop over steps around the blocks would gather them in each step.
+            blocks = None if self.remat == "full" else by_block(self.mesh, learner.policy)
+            cut: Any = REPLICATED
+            sums: Any = BY_ENVIRONMENT
+            if blocks is not None:
+                cut = (REPLICATED, blocks.policy, REPLICATED, REPLICATED)
+                sums = (blocks.gradient, BY_ENVIRONMENT)
 
             def on_one(loss: Loss, policy: Any, scaling: Any, context: Any, fields: Any) -> Any:
                 own = type(batch)(**fields)
-                means, samples = self._accumulate(None, loss, policy, scaling, context, own)
+                means, samples = self._accumulate(None, loss, policy, scaling, context, own, blocks)
                 return jax.tree.map(lambda leaf: leaf[None], means), samples
 
             means, samples = on_each_device(
@@ -134,8 +144,9 @@ class GradientStep(eqx.Module):
                 on_one,
                 given[1:],
                 vars(batch),
+                cut=cut,
                 takes=specs_of(_sample_axes(batch)),
-                returns=BY_ENVIRONMENT,
+                returns=(sums, BY_ENVIRONMENT),
             )
             gradient, metrics = jax.tree.map(lambda leaf: jnp.mean(leaf, axis=0), means)
         return constrain(gradient, fsdp_shardings(self.mesh, gradient)), metrics, samples
@@ -148,12 +159,15 @@ class GradientStep(eqx.Module):
         scaling: PyTree[Array],
         context: tuple[Any, ...],
         batch: eqx.Module,
+        blocks: ByBlock | None = None,
     ) -> tuple[tuple[Any, Any], list[Any]]:
         """The mean gradient and metrics over the parts, and the arrays of the samples."""
 
         def evaluate(policy: ActorCritic, batch: eqx.Module) -> tuple[Any, tuple[Any, list[Any]]]:
             if mesh is not None:  # after the cast, because 16 bits are less to send
                 policy = constrain(policy, replicated_shardings(mesh, policy))
+            if blocks is not None:
+                policy = blocks.gathering(policy, twice=self.remat == "none")
             value, metrics, *samples = loss(rematerialized(policy, self.remat), batch, *context)
             return value, (metrics, samples)
 

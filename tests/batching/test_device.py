@@ -10,9 +10,11 @@ from jax.sharding import AbstractMesh, use_abstract_mesh
 
 from batching.devices import traced_as_on
 from hackmatrix_rl.batching import (
+    computed_once,
     is_dense,
     one_round_loop,
     read_row,
+    settled,
     sparse_cond,
     sparse_while_loop,
     write_row,
@@ -38,13 +40,27 @@ def test_a_loop_over_all_games_gives_what_buffers_give(name):
     loop, expected = LOOPS[name]
     numbers = jnp.arange(64, dtype=jnp.int32)
     run, programs = jax.vmap(loop), {}
-    for platform in ("cpu", "tpu"):
+    for platform in ("cpu", "tpu", "gpu"):
         with traced_as_on(platform):
             programs[platform] = str(jax.make_jaxpr(run)(numbers))
             np.testing.assert_array_equal(jax.jit(run)(numbers), expected(np.arange(64)))
     assert re.search(r"\bgather\b", programs["cpu"])
     assert "scatter" in programs["cpu"]
-    assert not re.search(r"\bgather\b|scatter", programs["tpu"])
+    for platform in ("tpu", "gpu"):
+        assert not re.search(r"\bgather\b|scatter", programs[platform])
+    assert ("while[" in programs["gpu"]) == (name != "cond")
+
+
+@pytest.mark.parametrize("platform", ["cpu", "tpu", "gpu"])
+def test_a_gpu_asks_the_host_neither_for_searches_nor_for_barriers(platform):
+    def search(start):
+        more, step = (lambda n: n < 7), (lambda n: jnp.minimum(n + 2, 7))
+        return settled(more, step, computed_once(lambda n: n - 1, start), rounds=4)
+
+    numbers = jnp.arange(8, dtype=jnp.int32)
+    with traced_as_on(platform):
+        assert ("while[" in str(jax.make_jaxpr(jax.vmap(search))(numbers))) == (platform != "gpu")
+        np.testing.assert_array_equal(jax.jit(jax.vmap(search))(numbers), np.full(8, 7))
 
 
 def test_a_loop_can_ask_for_buffers_everywhere():

@@ -22,9 +22,12 @@ from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, TERM_NAMES, Program, from_
 pytestmark = pytest.mark.usefixtures("optimized")
 
 
-@pytest.fixture(scope="module", params=["cpu", pytest.param("tpu", marks=pytest.mark.nightly)])
+OTHERS = [pytest.param(each, marks=pytest.mark.nightly) for each in ("tpu", "gpu")]
+
+
+@pytest.fixture(scope="module", params=["cpu", *OTHERS])
 def stepper(request):
-    """`HackMatrix.step` as it is computed on a CPU, and as on a TPU."""
+    """`HackMatrix.step` as it is computed on a CPU, on a TPU and on a GPU."""
     with traced_as_on(request.param):
         yield Stepper()
 

@@ -159,10 +159,36 @@ def test_the_first_cell_of_a_notebook_installs_only_what_is_missing(name):
     assert "\n".join(lines) in first.source
 
 
-def test_the_settings_file_is_valid():
+def test_the_settings_files_are_valid():
     settings = read_settings(EXAMPLES / "settings.toml")
     preset = settings.pop("preset")
     assert make_config(preset, settings).network == "conv"
+    measures = ("remat", "grad_accum", "offload_optimizer", "aux_every", "mesh")
+    for name, expected in (
+        ("conservative", ("blocks", 1, False, 4, "auto")),
+        ("aggressive", ("blocks", 4, True, 4, "data=1,fsdp=4")),
+    ):
+        config = make_config("tpu", read_settings(EXAMPLES / f"{name}.toml"))
+        assert tuple(getattr(config, each) for each in measures) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "mesh"),
+    [("conservative", "data=4: 4 x cpu"), ("aggressive", "data=1,fsdp=4: 4 x cpu")],
+)
+@pytest.mark.nightly
+def test_the_settings_of_large_networks_make_a_plan(wheel_environment, name, mesh):
+    flags = ["--config", str(EXAMPLES / f"{name}.toml"), "--preset", "cpu", "--dry-run"]
+    done = subprocess.run(
+        [sys.executable, "-m", "hackmatrix_rl", "train", *flags, "--cpu-devices", "4"],
+        env=wheel_environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "residual of width 512, 3" in done.stdout
+    assert mesh in done.stdout
 
 
 def test_a_network_of_ones_own_is_named_on_the_command_line(wheel_environment, tmp_path):

@@ -14,10 +14,13 @@ from ._added_heads import CategoricalValue as CategoricalValue
 from ._added_heads import WithAuxiliaryHead as WithAuxiliaryHead
 from ._added_heads import add_auxiliary_head as add_auxiliary_head
 from ._added_heads import with_value_head as with_value_head
+from ._blocks import GatheredBlock as GatheredBlock
 from ._choice import REMAT as REMAT
+from ._choice import blocks_of as blocks_of
 from ._choice import evaluator_of as evaluator_of
 from ._choice import plain_evaluator as plain_evaluator
 from ._choice import rematerialized as rematerialized
+from ._choice import with_blocks as with_blocks
 from ._choice import without_custom_gradients as without_custom_gradients
 from ._conv import ConvActorCritic as ConvActorCritic
 from ._conv import ResNetActorCritic as ResNetActorCritic

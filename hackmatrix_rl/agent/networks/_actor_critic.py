@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, PyTree
 
+from hackmatrix_rl.agent.networks._blocks import WrappedBlock
 from hackmatrix_rl.agent.networks._layers import Dense, Heads
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.env import Encoder, EnvSpec, Features, FeatureSplit
@@ -246,7 +247,12 @@ class BlockActorCritic(TrunkActorCritic):
 
     @final
     def through_blocks(self, hidden: Array, *, unroll: bool = False) -> Array:
-        """The output of the last block; `unroll` applies them without a loop."""
+        """The output of the last block; `unroll` applies them without a loop.
+
+        Wrapped blocks are always in a loop: without it, a compiler may merge what a block computes
+        twice, or gather all blocks at once.
+        """
+        unroll = unroll and not isinstance(self.blocks, WrappedBlock)
         return jax.lax.scan(
             lambda hidden, block: (block(hidden), None), hidden, self.blocks, unroll=unroll
         )[0]

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Float32
+from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.networks._actor_critic import (
     ActorCritic,
@@ -15,6 +16,7 @@ from hackmatrix_rl.agent.networks._actor_critic import (
     following_parameters,
 )
 from hackmatrix_rl.agent.networks._added_heads import WithAuxiliaryHead
+from hackmatrix_rl.agent.networks._blocks import RecomputedBlock, WrappedBlock
 from hackmatrix_rl.agent.networks._evaluator import (
     Evaluator,
     PlainEvaluator,
@@ -86,25 +88,23 @@ def rematerialized(policy: ActorCritic, remat: str) -> Evaluator:
         return evaluator_of(policy)
     if remat == "full":
         return plain_evaluator(policy, recompute=True)
+    return evaluator_of(with_blocks(policy, RecomputedBlock))
+
+
+def blocks_of(policy: PyTree) -> Any:
+    """The stacked blocks of a network, or of its gradient; `None` if it has none."""
     if isinstance(policy, WithAuxiliaryHead):
-        return _with_head(rematerialized(policy.headless, remat), policy)
-    if not isinstance(policy, BlockActorCritic):
-        raise ValueError(f"{type(policy).__name__} has no blocks to recompute")
-    return evaluator_of(
-        eqx.tree_at(lambda network: network.blocks, policy, RecomputedBlock(policy.blocks))
-    )
+        return blocks_of(policy.headless)
+    return policy.blocks if isinstance(policy, BlockActorCritic) else None
 
 
-class RecomputedBlock(eqx.Module):
-    """A block that keeps only its input for the gradient, and computes the rest again."""
-
-    block: Callable[[Array], Array]
-
-    def __call__(self, hidden: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """The output of the block."""
-        # In a loop over the blocks no compiler can merge the two computations.
-        recomputed = eqx.filter_checkpoint(self.block, prevent_cse=False)
-        return recomputed(hidden)
+def with_blocks(policy: ActorCritic, wrap: Callable[[Any], WrappedBlock]) -> ActorCritic:
+    """The network with wrapped blocks. Raises a ValueError if it has none."""
+    blocks = blocks_of(policy)
+    if blocks is None:
+        network = policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
+        raise ValueError(f"{type(network).__name__} has no blocks to recompute")
+    return eqx.tree_at(blocks_of, policy, wrap(blocks))
 
 
 def _with_head(evaluator: Evaluator, policy: WithAuxiliaryHead) -> Evaluator:

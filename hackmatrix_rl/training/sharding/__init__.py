@@ -1,5 +1,7 @@
 """Meshes of devices: what each device holds, and how arrays get there."""
 
+from ._by_block import ByBlock as ByBlock
+from ._by_block import by_block as by_block
 from ._collector import ShardedCollector as ShardedCollector
 from ._mesh import AUTO as AUTO
 from ._mesh import BY_ENVIRONMENT as BY_ENVIRONMENT

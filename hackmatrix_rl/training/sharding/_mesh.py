@@ -232,6 +232,7 @@ def on_each_device(
     modules: tuple[Any, ...],
     given: Any,
     *,
+    cut: Any = REPLICATED,
     takes: Any = None,
     returns: Any = BY_ENVIRONMENT,
 ) -> Any:
@@ -240,8 +241,9 @@ def on_each_device(
     Args:
         mesh: the devices.
         function: of the modules, and of a device's part of `given`.
-        modules: whole on each device. They may hold more than arrays.
+        modules: they may hold more than arrays.
         given: arrays that are cut over the devices.
+        cut: how the arrays of the modules are cut; by default each device has them whole.
         takes: how `given` is cut; `None`: each array along its first axis, scalars not at all.
         returns: how the results are put together; by default along their first axes.
     """
@@ -255,7 +257,7 @@ def on_each_device(
     mapped = jax.shard_map(
         on_one,
         mesh=mesh,
-        in_specs=(REPLICATED, takes),
+        in_specs=(cut, takes),
         out_specs=returns,
         check_vma=False,  # the specs say what varies over devices
     )

@@ -23,6 +23,7 @@ from hackmatrix_rl.training.sharding._mesh import FSDP, REPLICATED
 HOST = "pinned_host"
 DEVICE = "device"
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -144,10 +145,10 @@ def gather(tree: T, mesh: Mesh) -> T:
     return eqx.combine(jax.tree.map(_local, whole), rest)
 
 
-def each_array(where: Callable[[Any], NamedSharding], tree: PyTree) -> PyTree[NamedSharding]:
-    """A sharding for each array or shape in a tree; `None` for other leaves."""
+def each_array(where: Callable[[Any], S], tree: PyTree) -> PyTree[S]:
+    """A sharding or spec for each array or shape in a tree; `None` for other leaves."""
 
-    def one(leaf: Any) -> NamedSharding | None:
+    def one(leaf: Any) -> S | None:
         has_shape = eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
         return where(leaf) if has_shape else None
 
