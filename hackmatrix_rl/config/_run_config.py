@@ -142,7 +142,8 @@ class RunConfig(ABC):
     # The network
     network: str = in_network(
         "cells",
-        "mlp, cells, conv, gru, lstm, residual, resnet, transformer, or my_module:factory.",
+        "mlp, cells, conv, gru, lstm, residual, resnet, transformer, recursive, or "
+        "my_module:factory.",
         **WEIGHTS,
     )
     width: int | None = in_network(

@@ -49,7 +49,8 @@ def compose(
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
     policy = config.policy(key=key, copies=1 if apart else config.copies)
     said = f"--remat {config.remat}: --network {config.network} cannot do that: "
-    advice = ". Use --remat full or none, or --network residual, resnet or transformer."
+    blocks = "residual, resnet, transformer or recursive"
+    advice = f". Use --remat full or none, or --network {blocks}."
     with refusing(said, advice):
         rematerialized(policy, config.remat)
     value_scale = config.initial_scale()

@@ -17,7 +17,7 @@ from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import mesh
 
 KEY = jax.random.key(0)
-NAMES = ("resnet", "transformer")
+NAMES = ("resnet", "transformer", "recursive")
 SPEC = HackMatrix(observation="tactical").spec
 
 

@@ -27,6 +27,7 @@ from hackmatrix_rl.agent.networks import (
     LSTMActorCritic,
     MLPActorCritic,
     RecurrentActorCritic,
+    RecursiveNetwork,
     ResidualActorCritic,
     ResNetActorCritic,
     TransformerActorCritic,
@@ -38,7 +39,7 @@ from hackmatrix_rl.agent.networks import (
     plain_evaluator,
 )
 from hackmatrix_rl.agent.networks._layers import LayerNorm
-from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.agent.precision import parameters_of, precision
 from hackmatrix_rl.env import (
     CartPole,
     Environment,
@@ -58,6 +59,7 @@ FINAL = (
     ResidualActorCritic,
     ResNetActorCritic,
     TransformerActorCritic,
+    RecursiveNetwork,
 )
 
 
@@ -95,7 +97,7 @@ def test_unrolling_is_calling_step_by_step(name, precise):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_under_bf16_layers_compute_in_it_and_outputs_are_float32(name):
     network = precision("bf16").cast_to_compute(build_network(name, BOARD, width=8, key=KEY))
-    leaves = [leaf for leaf in jax.tree.leaves(network) if isinstance(leaf, jax.Array)]
+    leaves = jax.tree.leaves(parameters_of(network))
     assert {leaf.dtype for leaf in leaves} == {jnp.dtype(jnp.bfloat16)}
 
     def call(seen):
@@ -110,7 +112,7 @@ def test_under_bf16_layers_compute_in_it_and_outputs_are_float32(name):
 
 
 # Attention multiplies tokens of one observation by each other.
-@pytest.mark.parametrize("name", sorted({*NETWORKS} - {"transformer"}))
+@pytest.mark.parametrize("name", sorted({*NETWORKS} - {"transformer", "recursive"}))
 def test_under_vmap_each_layer_is_one_plain_matrix_product(name):
     network = build_network(name, BOARD, width=8, key=KEY)
     carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (16, *x.shape)), network.initial_carry())
