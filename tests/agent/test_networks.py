@@ -82,15 +82,15 @@ def test_unrolling_is_calling_step_by_step(name, precise):
     call = eqx.filter_jit(network)
     logits, value = eqx.filter_jit(evaluator_of(network).unroll)(seen, first, done)
     plain_logits, plain_value = eqx.filter_jit(plain_evaluator(network).unroll)(seen, first, done)
-    close = {"f32": 1e-5, "bf16": 0.03}[precise]
-    np.testing.assert_allclose(logits, plain_logits, atol=close)
-    np.testing.assert_allclose(value, plain_value, atol=close)
+    close = {"rtol": 1e-5, "atol": {"f32": 1e-5, "bf16": 0.03}[precise]}
+    np.testing.assert_allclose(logits, plain_logits, **close)
+    np.testing.assert_allclose(value, plain_value, **close)
     for env in range(5):
         carry = network.initial_carry()
         for step in range(7):
             here, worth, carry = call(seen[step, env], carry)
-            np.testing.assert_allclose(logits[step, env], here, atol=close)
-            np.testing.assert_allclose(value[step, env], worth, atol=close)
+            np.testing.assert_allclose(logits[step, env], here, **close)
+            np.testing.assert_allclose(value[step, env], worth, **close)
             carry = network.initial_carry() if done[step, env] else carry
 
 
