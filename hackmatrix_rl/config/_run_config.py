@@ -176,6 +176,14 @@ class RunConfig(ABC):
     max_grad_norm: float = in_learning(
         0.5, "Scale gradients with a larger norm down to this norm.", above=0
     )
+    ema: float | None = in_learning(
+        None,
+        "Evaluate and play an average of the weights with this decay, such as 0.999; none: the "
+        "weights themselves.",
+        above=0,
+        resume="the average is part of its state",
+        **most(0.9999999, "with 1 it would stay at the first weights"),
+    )
 
     # Memory
     grad_accum: int = in_memory(
