@@ -50,7 +50,7 @@ VIEW = (
     *("tests/runs/test_forged_text.py", "tests/runs/test_trust.py"),
 )
 SEARCH = (
-    *("tests/search", "tests/clique", "tests/algorithms/self_play"),
+    *("tests/search", "tests/clique", "tests/puzzles", "tests/algorithms/self_play"),
     *("tests/cli/test_replay.py", "tests/cli/test_self_play.py", "tests/runs/test_league.py"),
     *("tests/memory_tasks", "tests/algorithms/r2d2"),
     *("tests/cli/test_imitate.py", "tests/algorithms/imitation"),

@@ -71,7 +71,7 @@ in_memory = options_in("Memory")
 in_watching = options_in("Watching")
 
 
-def most(maximum: int, because: str) -> dict[str, Any]:
+def most(maximum: int | float, because: str) -> dict[str, Any]:
     """The largest number that works, and why, as arguments of `option`."""
     return {"maximum": maximum, "because": because}
 

@@ -149,7 +149,8 @@ class RunConfig(ABC):
     # The network
     network: str = in_network(
         "cells",
-        "mlp, cells, conv, gru, lstm, residual, resnet, transformer, or my_module:factory.",
+        "mlp, cells, conv, gru, lstm, residual, resnet, transformer, recursive, or "
+        "my_module:factory.",
         **WEIGHTS,
     )
     width: int | None = in_network(
@@ -181,6 +182,14 @@ class RunConfig(ABC):
     )
     max_grad_norm: float = in_learning(
         0.5, "Scale gradients with a larger norm down to this norm.", above=0
+    )
+    ema: float | None = in_learning(
+        None,
+        "Evaluate and play an average of the weights with this decay, such as 0.999; none: the "
+        "weights themselves.",
+        above=0,
+        resume="the average is part of its state",
+        **most(0.9999999, "with 1 it would stay at the first weights"),
     )
 
     # Memory

@@ -350,6 +350,7 @@ class TrainConfig(RunConfig, ABC):
             "learning_rate": self.rate(),
             "remat": self.remat,
             "offload_optimizer": self.offload_optimizer,
+            "ema": self.ema,
         }
 
     def plan(self, devices: int) -> dict[str, str]:

@@ -46,6 +46,7 @@ from ._single_game import Batched as Batched
 from ._single_game import BatchedState as BatchedState
 from ._single_game import Played as Played
 from ._single_game import SingleGame as SingleGame
+from ._single_game import TokenFeatures as TokenFeatures
 from ._single_game import board_features as board_features
 from ._symmetries import NUM_SYMMETRIES as NUM_SYMMETRIES
 from ._symmetries import BoardSymmetries as BoardSymmetries

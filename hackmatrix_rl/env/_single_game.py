@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar, final
 
 import equinox as eqx
@@ -19,7 +20,7 @@ from hackmatrix_rl.env._environment import (
     check_max_steps,
     flat_features,
 )
-from hackmatrix_rl.errors import check_actions
+from hackmatrix_rl.errors import check_actions, whole
 
 GameState = TypeVar("GameState")
 
@@ -87,7 +88,7 @@ class SingleGame(eqx.Module, Generic[GameState]):
         """Turns an observation into features.
 
         By default an observation of one array with three axes is a board with channels last, and
-        any other becomes one vector.
+        any other becomes one vector. Return a `TokenFeatures` for a sequence of tokens.
         """
         seen = jax.tree.leaves(jax.eval_shape(self._first_look))
         return board_features if [leaf.ndim for leaf in seen] == [3] else flat_features
@@ -100,6 +101,45 @@ def board_features(observation: PyTree) -> Features:
     """The only array of an observation, as a board with channels last."""
     (board,) = jax.tree.leaves(observation)
     return Features(flat=jnp.zeros(0, jnp.float32), grid=board.astype(jnp.float32))
+
+
+@dataclass(frozen=True)
+class TokenFeatures:
+    """The only array of an observation, a vector of tokens, as a board of one row.
+
+    A game of tokens returns one as `SingleGame.encode`. Each token becomes the channel that is 1;
+    a number that is no token sets none.
+
+    Attributes:
+        vocabulary: number of tokens, which are 0 to `vocabulary - 1`.
+
+    Raises:
+        TypeError: `vocabulary` is no whole number.
+        ValueError: it is less than 1.
+    """
+
+    vocabulary: int
+
+    def __post_init__(self) -> None:
+        whole("vocabulary", self.vocabulary)
+
+    def __call__(self, observation: PyTree) -> Features:
+        """The features of one observation.
+
+        Raises:
+            ValueError: the observation is not one vector of integers.
+        """
+        leaves = jax.tree.leaves(observation)
+        if [leaf.ndim for leaf in leaves] != [1] or not jnp.issubdtype(
+            leaves[0].dtype, jnp.integer
+        ):
+            shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in leaves]
+            raise ValueError(
+                f"an observation of {', '.join(shapes)} has no tokens; expected one vector of "
+                "integers"
+            )
+        shown = jax.nn.one_hot(leaves[0], self.vocabulary, dtype=jnp.float32)
+        return Features(flat=jnp.zeros(0, jnp.float32), grid=shown[None])
 
 
 class BatchedState(eqx.Module, Generic[GameState]):

@@ -46,10 +46,12 @@ def compose(
         advice = "a --mesh with an fsdp of 2 or more cuts the state over devices instead."
         with refusing("--offload-optimizer: ", f". Use --no-offload-optimizer; {advice}"):
             check_offload(devices.devices.flat[0])
+    averages = 0 if config.ema is None else 1
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
-    policy = config.policy(key=key, copies=1 if apart else config.copies)
+    policy = config.policy(key=key, copies=1 if apart else config.copies + averages)
     said = f"--remat {config.remat}: --network {config.network} cannot do that: "
-    advice = ". Use --remat full or none, or --network residual, resnet or transformer."
+    blocks = "residual, resnet, transformer or recursive"
+    advice = f". Use --remat full or none, or --network {blocks}."
     with refusing(said, advice):
         rematerialized(policy, config.remat)
     value_scale = config.initial_scale()

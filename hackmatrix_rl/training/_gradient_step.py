@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
+from hackmatrix_rl.errors import finite
 from hackmatrix_rl.training._learner_algorithm import Learner, is_value_head, learner_shardings
 from hackmatrix_rl.training._report import StepReport
 from hackmatrix_rl.training.sharding import (
@@ -70,9 +71,12 @@ class GradientStep(eqx.Module):
             one after another, and averaged in float32.
         remat: the parts of the network to recompute (see `rematerialized`).
         offload: whether the optimizer's state lies in the host's memory between two steps.
+        ema: decay of the exponential moving average of the parameters, which `Learner.played` has;
+            `None` for no average. It starts at the first parameters.
 
     Raises:
-        ValueError: `grad_accum` or `remat` is out of range, or the devices cannot offload.
+        TypeError: `ema` is no number.
+        ValueError: `grad_accum`, `remat` or `ema` is out of range, or the devices cannot offload.
     """
 
     optimizer: optax.GradientTransformation = eqx.field(static=True)
@@ -81,23 +85,29 @@ class GradientStep(eqx.Module):
     grad_accum: int = eqx.field(static=True, default=1)
     remat: str = eqx.field(static=True, default="none")
     offload: bool = eqx.field(static=True, default=False)
+    ema: float | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
         if self.grad_accum < 1:
             raise ValueError(f"grad_accum must be at least 1, not {self.grad_accum}")
         if self.remat not in REMAT:
             raise ValueError(f"unknown remat {self.remat!r}; choose one of {', '.join(REMAT)}")
+        if self.ema is not None and not 0 < finite("ema", self.ema) < 1:
+            raise ValueError(f"ema must be between 0 and 1 (0.999, say), not {self.ema}")
         if self.offload:
             check_offload(self.mesh.local_devices[0])
 
     def init(self, policy: ActorCritic, value_scale: ValueScale) -> Learner:
         """The learner before the first step, from a policy and the units of its value."""
+        parameters = parameters_of(policy)
         return Learner(
             policy=policy,
-            optimizer_state=self.optimizer.init(parameters_of(policy)),
+            optimizer_state=self.optimizer.init(parameters),
             value_scale=value_scale,
             scaling=self.precision.initial_scaling(),
             skipped=jnp.zeros((), jnp.int32),
+            # A copy: the state is donated, and no array may be in it twice.
+            average=None if self.ema is None else jax.tree.map(jnp.copy, parameters),
         )
 
     def gradient(
@@ -221,9 +231,9 @@ class GradientStep(eqx.Module):
                 `None`: everything learns.
         """
         norm = optax.tree.norm(gradient)
-        finite = jnp.isfinite(norm)
-        applied, skipped = active & finite, (active & ~finite).astype(jnp.int32)
-        measured = applied if include is None else include & finite
+        is_finite = jnp.isfinite(norm)
+        applied, skipped = active & is_finite, (active & ~is_finite).astype(jnp.int32)
+        measured = applied if include is None else include & is_finite
 
         before = self._with_optimizer_state(learner, offload=False)
         # Optax relies on implicit promotion of dtypes, which our own code does not.
@@ -239,14 +249,16 @@ class GradientStep(eqx.Module):
                 change,
             )
         change = jax.tree.map(lambda leaf: jnp.where(applied, rate * leaf, 0.0), change)
+        policy = eqx.apply_updates(before.policy, change)
         after = Learner(
-            policy=eqx.apply_updates(before.policy, change),
+            policy=policy,
             optimizer_state=jax.tree.map(
                 partial(jnp.where, applied), optimizer_state, before.optimizer_state
             ),
             value_scale=before.value_scale,
-            scaling=self.precision.adjust(before.scaling, finite),
+            scaling=self.precision.adjust(before.scaling, is_finite),
             skipped=before.skipped + skipped,
+            average=self._averaged(before.average, policy, applied),
         )
         after = constrain(after, fsdp_shardings(self.mesh, after))
         after = self._with_optimizer_state(after, offload=True)
@@ -255,6 +267,17 @@ class GradientStep(eqx.Module):
         metrics, norm = jax.tree.map(lambda leaf: jnp.where(measured, leaf, 0), (metrics, norm))
         counts = measured.astype(jnp.int32), applied.astype(jnp.int32), skipped
         return after, StepReport(metrics, norm, *counts)
+
+    def _averaged(
+        self, average: PyTree[Array] | None, policy: ActorCritic, applied: Bool[Array, ""]
+    ) -> PyTree[Array] | None:
+        """The averages after a step, if it was taken."""
+        if self.ema is None:
+            return average
+        share = jnp.where(applied, jnp.float32(1.0 - self.ema), 0.0)
+        return jax.tree.map(
+            lambda mean, now: mean + share * (now - mean), average, parameters_of(policy)
+        )
 
     def _with_optimizer_state(self, learner: Learner, *, offload: bool) -> Learner:
         """The learner with the optimizer's state on the host, or on the device."""

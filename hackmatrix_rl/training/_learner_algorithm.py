@@ -15,6 +15,7 @@ from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import Constant, Schedule, ValueScale, ends_of
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import split_trainable
 from hackmatrix_rl.errors import check_array, described, finite, place
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Counter
 from hackmatrix_rl.training._report import Dispatch, Metrics
@@ -45,6 +46,8 @@ class Learner(eqx.Module):
         value_scale: units of the network's value.
         scaling: state of the loss scaling; `()` without one.
         skipped: gradient steps that were not taken because a gradient was not finite.
+        average: exponential moving averages of the policy's parameters, in its structure; `None`
+            if the gradient step keeps none.
     """
 
     policy: ActorCritic
@@ -52,6 +55,16 @@ class Learner(eqx.Module):
     value_scale: ValueScale
     scaling: PyTree[Array]
     skipped: Int32[Array, ""]
+    average: PyTree[Array] | None = None
+
+    @property
+    def played(self) -> ActorCritic:
+        """The policy to evaluate and to play: with the averages in place of the parameters."""
+        if self.average is None:
+            return self.policy
+        _, rest = split_trainable(self.policy)
+        averaged: ActorCritic = eqx.combine(self.average, rest)
+        return averaged
 
 
 def learner_shardings(
@@ -146,8 +159,8 @@ class LearnerAlgorithm(Algorithm[S]):
         return ("actors",)
 
     def policy(self, state: S) -> ActorCritic:
-        """The network of the learner."""
-        return state.learner.policy
+        """The network of the learner, with averaged parameters if it keeps averages."""
+        return state.learner.played
 
     def value_scale_of(self, state: S) -> ValueScale | None:
         """The scale of the learner."""

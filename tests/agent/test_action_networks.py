@@ -8,12 +8,12 @@ import pytest
 
 from agent.test_networks import Still
 from hackmatrix_rl.agent.networks import build_network
-from hackmatrix_rl.agent.precision import precision
+from hackmatrix_rl.agent.precision import parameters_of, precision
 from hackmatrix_rl.env import HackMatrix, Number, env_keys
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, Program
 
 KEY = jax.random.key(0)
-NAMES = ("resnet", "transformer")
+NAMES = ("resnet", "transformer", "recursive")
 SPEC = HackMatrix(observation="tactical").spec
 
 
@@ -51,7 +51,7 @@ def test_every_parameter_learns_and_every_gradient_is_finite(network, observatio
     sizes, logits = sizes_of_gradient(cast, observations)
     assert logits.shape == (8, SPEC.num_actions)
     assert logits.dtype == jnp.float32
-    for path, size in jax.tree.leaves_with_path(sizes):
+    for path, size in jax.tree.leaves_with_path(parameters_of(sizes)):
         assert np.isfinite(size), jax.tree_util.keystr(path)
         assert size > 0, jax.tree_util.keystr(path)
 

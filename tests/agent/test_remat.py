@@ -22,7 +22,7 @@ SPEC = probes.Probe({}, board=True).spec
 KEY = jax.random.key(0)
 LOSS = PPOLoss(value_clip=0.2)
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
-BLOCKS = ("residual", "resnet", "transformer")
+BLOCKS = ("residual", "resnet", "transformer", "recursive")
 """The networks of equal blocks."""
 
 

@@ -37,7 +37,7 @@ CONFIGS = {
             "sequence_batch_size": 8,
         },
     ),
-    "pqn": make_config("debug", {"algorithm": "pqn", **GAME, **SIZES}),
+    "pqn": make_config("debug", {"algorithm": "pqn", "ema": 0.9, **GAME, **SIZES}),
     "self-play": SelfPlayConfig(
         vertices=4,
         opening=1,

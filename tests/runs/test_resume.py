@@ -105,6 +105,23 @@ def test_a_damaged_checkpoint_is_set_aside_and_not_lost(tmp_path):
     assert names == {"0", "4", "8", "8.damaged"}
 
 
+def test_a_checkpoint_plays_the_average_of_the_weights(tmp_path):
+    config = settings(tmp_path, total_timesteps=1024, ema=0.9)
+    network = GRUActorCritic(CartPole().spec, width=8, key=KEY)
+    algorithm = PPO(
+        CartPole(), network, num_envs=32, num_steps=8, num_minibatches=2, ema=config.ema
+    )
+    run(config, Trainer(algorithm), make_run_folder(config))
+    checkpoint = find_checkpoint(tmp_path / "run")
+    played = read_arrays(checkpoint, "policy")
+    training = read_arrays(checkpoint, "training")
+    average, learned = (training.under(f".learner.{name}") for name in ("average", "policy"))
+    assert first_difference(played, average) is None
+    assert first_difference(played, learned) is not None
+    with pytest.raises(ConfigError, match=r"--ema none: .*--ema 0\.9, and the average is part"):
+        config.check_changes("mine", {"ema": None})
+
+
 def test_a_finished_run_that_is_resumed_is_finished(tmp_path):
     train(settings(tmp_path, total_timesteps=512))
     before = final(tmp_path)

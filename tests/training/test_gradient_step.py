@@ -132,6 +132,27 @@ def test_the_loss_is_scaled_and_the_gradient_is_not():
     assert float(gradient(jnp.float32(2.0**15), X)) == np.inf
 
 
+def test_the_average_moves_with_each_step_that_is_taken_and_starts_at_the_first_weights():
+    step, learner = started(optimizer=optax.sgd(1.0), ema=0.75)
+    assert float(learner.played.weight) == 1.0
+    for active, x, weight, average in (
+        (TRUE, X, 0.8, 0.95),  # the rate is 0.1, the gradient 2
+        (TRUE, X, 0.6, 0.8625),
+        (~TRUE, X, 0.6, 0.8625),
+        (TRUE, X.at[3].set(jnp.nan), 0.6, 0.8625),
+        (TRUE, X, 0.4, 0.746875),
+    ):
+        learner, _ = one_step(step, learner, x, active=active)
+        assert float(learner.policy.weight) == pytest.approx(weight)
+        assert float(learner.played.weight) == pytest.approx(average)
+
+
+def test_without_an_average_the_state_has_no_more_arrays_and_the_policy_is_played():
+    _, learner = started()
+    assert learner.average is None
+    assert learner.played is learner.policy
+
+
 def test_means_are_over_the_measured_steps_and_over_the_valid_samples():
     three = jnp.int32(3)
     report = StepReport(Samples(jnp.float32(6.0)), jnp.float32(1.5), three, jnp.int32(2), three)
@@ -144,7 +165,12 @@ def test_means_are_over_the_measured_steps_and_over_the_valid_samples():
 
 @pytest.mark.parametrize(
     ("changes", "says"),
-    [({"grad_accum": 0}, "grad_accum must be at least 1"), ({"remat": "some"}, "none, blocks")],
+    [
+        ({"grad_accum": 0}, "grad_accum must be at least 1"),
+        ({"remat": "some"}, "none, blocks"),
+        ({"ema": 1.0}, "ema must be between 0 and 1"),
+        ({"ema": 0.0}, "ema must be between 0 and 1"),
+    ],
 )
 def test_what_it_cannot_do_is_refused(changes, says):
     with pytest.raises(ValueError, match=says):
@@ -197,6 +223,26 @@ def test_every_algorithm_accumulates_recomputes_and_offloads(algorithm, shape):
     for trainer, kind in ((plain, "device"), (found, "pinned_host")):
         kept = jax.tree.leaves(trainer.state.learner.optimizer_state)
         assert {leaf.sharding.memory_kind for leaf in kept if leaf.ndim} == {kind}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("ppo", "pqn") else pytest.mark.nightly)
+        for name in ALGORITHMS
+    ],
+)
+def test_every_algorithm_plays_the_average_and_learns_the_same(name):
+    (plain, _), (found, _) = learned(name), learned(name, ema=0.5)
+    learner = found.state.learner
+    assert_same(found.policy, learner.played)
+    for one, other in zip(arrays(learner.policy), arrays(plain.policy), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+    apart = [
+        np.abs(one - other).max()
+        for one, other in zip(arrays(found.policy), arrays(learner.policy), strict=True)
+    ]
+    assert max(apart) > 1e-4
 
 
 def traced(name, **changes):

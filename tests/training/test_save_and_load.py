@@ -55,6 +55,21 @@ def test_a_loaded_training_goes_on_bit_by_bit(saved, started):
     assert_same(again.state, later)
 
 
+def test_with_averages_too_and_a_file_without_them_does_not_fit(saved, tmp_path):
+    first, straight, again = (trainer_of(ema=0.9) for _ in range(3))
+    straight.start(KEY)
+    straight.dispatch(4)
+    first.start(KEY)
+    first.dispatch(2)
+    first.save(tmp_path / "training")
+    again.load(tmp_path / "training")
+    again.dispatch(2)
+    assert_same(again.state, straight.state)
+    assert_same(again.policy, straight.policy)
+    with pytest.raises(ConfigError, match=r"only the modules here have \.learner\.average\."):
+        again.load(saved[0])
+
+
 def test_it_goes_on_on_other_devices(saved):
     path, _ = saved
     on_two = trainer_of(mesh=mesh("data=2"))

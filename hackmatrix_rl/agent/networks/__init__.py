@@ -32,6 +32,10 @@ from ._mlp import MLPActorCritic as MLPActorCritic
 from ._mlp import ResidualActorCritic as ResidualActorCritic
 from ._recurrent import GRUActorCritic as GRUActorCritic
 from ._recurrent import LSTMActorCritic as LSTMActorCritic
+from ._recursive import MIXERS as MIXERS
+from ._recursive import Cycles as Cycles
+from ._recursive import RecursiveNetwork as RecursiveNetwork
+from ._recursive import Thought as Thought
 from ._registry import NETWORKS as NETWORKS
 from ._registry import build_network as build_network
 from ._registry import import_factory as import_factory

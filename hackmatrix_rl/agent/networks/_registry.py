@@ -13,6 +13,7 @@ from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
 from hackmatrix_rl.agent.networks._conv import ConvActorCritic, ResNetActorCritic
 from hackmatrix_rl.agent.networks._mlp import MLPActorCritic, ResidualActorCritic
 from hackmatrix_rl.agent.networks._recurrent import GRUActorCritic, LSTMActorCritic
+from hackmatrix_rl.agent.networks._recursive import RecursiveNetwork
 from hackmatrix_rl.agent.networks._transformer import TransformerActorCritic
 from hackmatrix_rl.env import EnvSpec
 
@@ -25,6 +26,7 @@ NETWORKS: dict[str, Callable[..., ActorCritic]] = {
     "residual": ResidualActorCritic,
     "resnet": ResNetActorCritic,
     "transformer": TransformerActorCritic,
+    "recursive": RecursiveNetwork,
 }
 """Each is called as `factory(spec, width=..., depth=..., key=...)`; `width` and `depth` may be
 missing."""

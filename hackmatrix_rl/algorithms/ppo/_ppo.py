@@ -112,6 +112,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         grad_accum: int = 1,
         remat: str = "none",
         offload_optimizer: bool = False,
+        ema: float | None = None,
         mesh: Mesh | str | None = None,
     ) -> None:
         """Composes the algorithm from modules.
@@ -151,6 +152,9 @@ class PPO(training.LearnerAlgorithm[PPOState]):
                 storing them: `none`, `blocks` or `full` (see `agent.networks.rematerialized`).
             offload_optimizer: whether to keep the optimizer's state in host memory between
                 gradient steps.
+            ema: decay of an exponential moving average of the parameters, over gradient steps.
+                `policy` then has the average, for evaluation and play; the parameters themselves
+                act in training. `None` for no average.
             mesh: the devices to train on: a mesh from `hackmatrix_rl.mesh`, or its text
                 (`data=2`); `None` for one device. The games and the minibatches do not depend
                 on it.
@@ -186,8 +190,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         self.target_kl = target_kl_of(target_kl)
         self.critic_warmup = critic_warmup_of(critic_warmup, policy)
         self.initial_policy = policy
-        memory = sizes.grad_accum, remat, offload_optimizer
-        self.step = training.GradientStep(optimizer, precision, self.mesh, *memory)
+        options = sizes.grad_accum, remat, offload_optimizer, ema
+        self.step = training.GradientStep(optimizer, precision, self.mesh, *options)
 
     def check(self, policy: ActorCritic) -> None:
         """Traces a custom loss on a minibatch of shapes; see `Algorithm.check`."""

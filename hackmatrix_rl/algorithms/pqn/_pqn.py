@@ -106,6 +106,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         grad_accum: int = 1,
         remat: str = "none",
         offload_optimizer: bool = False,
+        ema: float | None = None,
         optimizer: optax.GradientTransformation | None = None,
         learning_rate: float | agent.Schedule | None = None,
         precision: PrecisionPolicy | str = FLOAT32,
@@ -131,6 +132,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
             grad_accum: see `PPO`.
             remat: see `PPO`.
             offload_optimizer: see `PPO`.
+            ema: see `PPO`.
             optimizer: see `PPO`.
             learning_rate: see `PPO`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
@@ -160,8 +162,8 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         value_scale = agent.RunningScale() if value_scale is None else value_scale
         instance("value_scale", value_scale, agent.ValueScale, "RunningScale()")
         optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
-        memory = self.sizes.grad_accum, remat, offload_optimizer
-        self.step = training.GradientStep(optimizer, precision, self.mesh, *memory)
+        options = self.sizes.grad_accum, remat, offload_optimizer, ema
+        self.step = training.GradientStep(optimizer, precision, self.mesh, *options)
         self.environment = environment
         self.collect = ShardedCollector(agent.RolloutCollector(self.sizes.num_steps), self.mesh)
         self.epsilon = (

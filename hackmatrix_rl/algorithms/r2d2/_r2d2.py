@@ -94,6 +94,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         grad_accum: int = 1,
         remat: str = "none",
         offload_optimizer: bool = False,
+        ema: float | None = None,
         learning_starts: int = 0,
         target_update: int = 100,
         optimizer: optax.GradientTransformation | None = None,
@@ -131,6 +132,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
                 sequences of each device.
             remat: see `PPO`; `none` or `full`.
             offload_optimizer: see `PPO`.
+            ema: see `PPO`.
             learning_starts: steps to play before the first gradient step, over all environments.
             target_update: gradient steps after which the target network is renewed.
             optimizer: see `PPO`.
@@ -183,8 +185,8 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         self.keep_buffer = truth("keep_buffer", keep_buffer)
         self.initial_policy = policy
         loss = SequenceLoss(sampling, gamma, sizes.n_step, sizes.burn_in, dueling)
-        memory = sizes.grad_accum, remat, offload_optimizer
-        step = training.GradientStep(optimizer, precision, self.mesh, *memory)
+        options = sizes.grad_accum, remat, offload_optimizer, ema
+        step = training.GradientStep(optimizer, precision, self.mesh, *options)
         self.learn = LearnFromSequences(loss, step, sizes)
         self._check_memory(policy)
 

@@ -250,6 +250,7 @@ class SelfPlayConfig(config.RunConfig):
             loss=SearchLoss(self.vf_coef),
             remat=self.remat,
             offload_optimizer=self.offload_optimizer,
+            ema=self.ema,
             opening=self.opening,
             optimizer=adam(self.max_grad_norm),
             learning_rate=config.always_schedule(self.learning_rate, steps=self.num_games),

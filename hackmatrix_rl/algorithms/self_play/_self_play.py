@@ -80,6 +80,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         grad_accum: int = 1,
         remat: str = "none",
         offload_optimizer: bool = False,
+        ema: float | None = None,
         opening: int = 0,
         optimizer: optax.GradientTransformation | None = None,
         learning_rate: float | Schedule | None = None,
@@ -110,6 +111,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
                 positions of each device.
             remat: see `PPO`.
             offload_optimizer: see `PPO`.
+            ema: see `PPO`.
             opening: the most random moves at the start of a game.
             optimizer: see `PPO`.
             learning_rate: see `PPO`; a schedule goes by the games that ended.
@@ -145,8 +147,8 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         self.opening = whole("opening", opening, 0)
         self.mesh = sizes.in_blocks.mesh_for(mesh, grad_accum=sizes.grad_accum, samples="positions")
         self.initial_policy = policy
-        memory = sizes.grad_accum, remat, offload_optimizer
-        step = training.GradientStep(optimizer, precision, self.mesh, *memory)
+        options = sizes.grad_accum, remat, offload_optimizer, ema
+        step = training.GradientStep(optimizer, precision, self.mesh, *options)
         self.learn = LearnFromBuffer(loss, symmetry, step, sizes)
 
     # An `AbstractVar` may be a property, which type checkers do not know.

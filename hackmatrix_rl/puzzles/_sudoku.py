@@ -1,0 +1,284 @@
+"""Sudoku of 4 x 4, 6 x 6 and 9 x 9: a generator, a solver, and what keeps an answer right."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32, Key
+
+from hackmatrix_rl.errors import whole
+from hackmatrix_rl.puzzles._examples import Examples, ExampleStream
+
+BOXES: Mapping[int, tuple[int, int]] = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
+"""Rows and columns of a box, by the size of the board."""
+LEVELS = ("easy", "any", "hard")
+"""Difficulties: solved by singles alone, only known to have one answer, or in need of a guess."""
+ATTEMPTS = 200
+"""How many boards are made before a level counts as one that the size does not have."""
+
+Board = np.ndarray
+"""Digits from 1, and 0 where a cell is empty: `[size, size]`, integers."""
+
+
+def sudoku(
+    size: int, *, level: str = "easy", blanks: int | None = None, rng: np.random.Generator
+) -> tuple[Board, Board]:
+    """A random puzzle with exactly one answer, and the answer.
+
+    It empties the cells of a full board in random order, as long as the puzzle keeps its level.
+
+    Args:
+        size: 4, 6 or 9.
+        level: one of `LEVELS`. `easy` keeps a puzzle in which each next digit is the only one of
+            its cell, or has only one cell in its row, column or box. `hard` needs a guess
+            (see `difficulty`), and many boards are thrown away for it.
+        blanks: the most cells to empty; `None`: as many as the level allows.
+        rng: where the random numbers come from.
+
+    Raises:
+        TypeError: a number is no whole number.
+        ValueError: the size or level is unknown, there are more blanks than cells, or no puzzle of
+            the level was found.
+    """
+    check_size(size)
+    if level not in LEVELS:
+        raise ValueError(f"unknown level {level!r}; choose one of {', '.join(LEVELS)}")
+    most = size * size if blanks is None else whole("blanks", blanks)
+    if most > size * size:
+        raise ValueError(f"blanks must be at most the {size * size} cells of the board, not {most}")
+    for _ in range(ATTEMPTS):
+        answer = next(_search(np.zeros((size, size), np.int64), rng))
+        puzzle = _emptied(answer, most, rng, singles_only=level == "easy")
+        if level != "hard" or difficulty(puzzle) > 0:
+            return puzzle, answer
+    fewer = "" if blanks is None else f" with {blanks} blanks"
+    raise ValueError(
+        f"no hard puzzle of size {size}{fewer} in {ATTEMPTS} boards; use level any, a larger size, "
+        "or more blanks"
+    )
+
+
+def sudokus(
+    size: int, count: int, *, level: str = "easy", blanks: int | None = None, seed: int
+) -> ExampleStream:
+    """A stream of so many different puzzles, with their symmetries as augmentation.
+
+    An empty cell is token 0 and a digit its own token. All cells are labelled.
+
+    Args:
+        size: see `sudoku`.
+        count: number of puzzles.
+        level: see `sudoku`.
+        blanks: see `sudoku`.
+        seed: of all random numbers.
+
+    Raises:
+        TypeError: see `sudoku`.
+        ValueError: see `sudoku`; or there are not so many different puzzles.
+    """
+    rng = np.random.default_rng(seed)
+    found: dict[bytes, tuple[Board, Board]] = {}
+    misses = 0
+    while len(found) < whole("count", count):
+        puzzle, answer = sudoku(size, level=level, blanks=blanks, rng=rng)
+        misses = misses + 1 if puzzle.tobytes() in found else 0
+        found[puzzle.tobytes()] = puzzle, answer
+        if misses == ATTEMPTS:
+            raise ValueError(
+                f"count is {count}, but after {len(found)} puzzles {ATTEMPTS} more were no new "
+                "ones; use a smaller count, or more blanks"
+            )
+    inputs, labels = (np.stack([pair[side].ravel() for pair in found.values()]) for side in (0, 1))
+    board = {"rows": size, "cols": size, "vocabulary": size + 1}
+    return ExampleStream(inputs, labels, **board, augment=SudokuSymmetries(size))
+
+
+def check_size(size: int) -> None:
+    """Raises a ValueError if there is no Sudoku of this size."""
+    if size not in BOXES:
+        raise ValueError(f"size must be {', '.join(map(str, BOXES))}, not {size}")
+
+
+def solutions(board: Board, limit: int = 2) -> list[Board]:
+    """The answers of a puzzle, at most `limit` of them; none if its digits contradict each other.
+
+    Raises:
+        ValueError: the board is not `[size, size]` of a known size, or holds other digits.
+    """
+    _check_board(board)
+    return [answer for answer, _ in zip(_search(board), range(limit), strict=False)]
+
+
+def difficulty(board: Board) -> int:
+    """The number of cells that singles leave empty: 0 for an easy puzzle.
+
+    A single is a digit that is the only one of its cell, or has only one cell in its row, column or
+    box.
+
+    Raises:
+        ValueError: see `solutions`.
+    """
+    _check_board(board)
+    return int((_by_singles(board) == 0).sum())
+
+
+def _check_board(board: Board) -> None:
+    shape = np.shape(board)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(f"a board has as many rows as columns, not the shape {list(shape)}")
+    check_size(shape[0])
+    if not ((np.asarray(board) >= 0) & (np.asarray(board) <= shape[0])).all():
+        raise ValueError(f"a board holds the digits 1 to {shape[0]}, and 0 for an empty cell")
+
+
+def _box(size: int, row: int, col: int) -> int:
+    """The number of the box of a cell."""
+    rows, cols = BOXES[size]
+    return row // rows * (size // cols) + col // cols
+
+
+def _search(board: Board, rng: np.random.Generator | None = None) -> Iterator[Board]:
+    """All answers, one after another; `rng` shuffles the digits that are tried."""
+    size = board.shape[0]
+    cells = [(row, col, _box(size, row, col)) for row in range(size) for col in range(size)]
+    digits = [int(digit) for digit in board.ravel()]
+    every = (1 << size) - 1  # a bit for each digit
+    # The digits that each row, column and box still lacks.
+    rows, cols, boxes = [every] * size, [every] * size, [every] * size
+    for (row, col, box), digit in zip(cells, digits, strict=True):
+        bit = 1 << digit >> 1
+        if digit and not rows[row] & cols[col] & boxes[box] & bit:
+            return
+        rows[row] &= ~bit
+        cols[col] &= ~bit
+        boxes[box] &= ~bit
+
+    def answers() -> Iterator[Board]:
+        fewest, where, open_digits = size + 1, -1, 0
+        for index, (row, col, box) in enumerate(cells):
+            if digits[index] == 0:
+                free = rows[row] & cols[col] & boxes[box]
+                if free.bit_count() < fewest:
+                    fewest, where, open_digits = free.bit_count(), index, free
+                    if fewest <= 1:
+                        break
+        if where < 0:
+            yield np.array(digits, np.int64).reshape(size, size)
+            return
+        row, col, box = cells[where]
+        order = range(size) if rng is None else rng.permutation(size)
+        for digit in order:
+            bit = 1 << int(digit)
+            if open_digits & bit:
+                digits[where] = int(digit) + 1
+                rows[row], cols[col], boxes[box] = (
+                    rows[row] ^ bit,
+                    cols[col] ^ bit,
+                    boxes[box] ^ bit,
+                )
+                yield from answers()
+                digits[where] = 0
+                rows[row], cols[col], boxes[box] = (
+                    rows[row] ^ bit,
+                    cols[col] ^ bit,
+                    boxes[box] ^ bit,
+                )
+
+    yield from answers()
+
+
+@cache
+def _units(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The cells of each row, column and box `[units, cells]`, and which share one `[cells, cells]`.
+
+    As integers, for products of matrices.
+    """
+    rows, cols = np.divmod(np.arange(size * size), size)
+    boxes = np.array([_box(size, row, col) for row, col in zip(rows, cols, strict=True)])
+    units = np.stack([unit == each for unit in (rows, cols, boxes) for each in range(size)])
+    return units.astype(np.int64), (units[:, :, None] & units[:, None]).any(axis=0).astype(np.int64)
+
+
+def _by_singles(board: Board) -> Board:
+    """The board with all digits that singles give; the board itself if they contradict it."""
+    size = board.shape[0]
+    units, peers = _units(size)
+    flat = np.array(board, np.int64).ravel()
+    while True:
+        placed = flat[:, None] == np.arange(1, size + 1)  # [cells, digits]
+        if (units @ placed > 1).any():
+            return board
+        free = (flat == 0)[:, None] & (peers @ placed == 0)
+        only_digit = free & (free.sum(axis=1, keepdims=True) == 1)
+        only_cell = free & (units.T @ (units @ free == 1) > 0)
+        cells, digits = np.nonzero(only_digit | only_cell)
+        if not len(cells):
+            return flat.reshape(size, size)
+        flat[cells] = digits + 1
+
+
+def _emptied(answer: Board, most: int, rng: np.random.Generator, *, singles_only: bool) -> Board:
+    """The board with cells emptied in random order, as long as it is a puzzle of its kind."""
+    puzzle = answer.copy()
+    left = most
+    for cell in rng.permutation(answer.size):
+        if left == 0:
+            break
+        where = np.unravel_index(cell, answer.shape)
+        digit = puzzle[where]
+        puzzle[where] = 0
+        # Singles that fill the board prove that there is no other answer.
+        if difficulty(puzzle) == 0 or (not singles_only and len(solutions(puzzle)) == 1):
+            left -= 1
+        else:
+            puzzle[where] = digit
+    return puzzle
+
+
+@dataclass(frozen=True)
+class SudokuSymmetries:
+    """Changes a puzzle and its answer alike: digits, rows, columns, bands, stacks, transposition.
+
+    Rows move within their band and bands move as a whole, and so do columns and stacks. A board
+    whose boxes are not square is not transposed.
+
+    Attributes:
+        size: of the board.
+
+    Raises:
+        ValueError: there is no Sudoku of this size.
+    """
+
+    size: int
+
+    def __post_init__(self) -> None:
+        check_size(self.size)
+
+    def __call__(self, example: Examples, *, key: Key[Array, ""]) -> Examples:
+        """One example, changed."""
+        digit_key, row_key, col_key, turn_key = jax.random.split(key, 4)
+        box_rows, box_cols = BOXES[self.size]
+        digits = 1 + jax.random.permutation(digit_key, self.size)
+        names = jnp.concatenate([jnp.zeros(1, digits.dtype), digits]).astype(jnp.int32)
+        rows = _within_bands(self.size, box_rows, row_key)
+        cols = _within_bands(self.size, box_cols, col_key)
+        turned = jax.random.bernoulli(turn_key) & (box_rows == box_cols)
+
+        def change(cells: Int32[Array, " cells"]) -> Int32[Array, " cells"]:
+            board = jnp.asarray(cells).reshape(self.size, self.size)[rows][:, cols]
+            return names[jnp.where(turned, board.T, board)].ravel()
+
+        return Examples(change(example.inputs), change(example.labels))
+
+
+def _within_bands(size: int, band: int, key: Key[Array, ""]) -> Int32[Array, " size"]:
+    """A permutation of rows that keeps those of a band together."""
+    band_key, row_key = jax.random.split(key)
+    bands = jax.random.permutation(band_key, size // band)
+    rows = jax.vmap(lambda key: jax.random.permutation(key, band))(
+        jax.random.split(row_key, size // band)
+    )
+    return (bands[:, None] * band + rows).ravel().astype(jnp.int32)
