@@ -127,7 +127,7 @@ def plan(trainer: Trainer[Any]) -> Plan:
 
     Raises:
         TypeError: it is no trainer.
-        ConfigError: the program does not fit into the memory of a device.
+        ConfigError: the program does not fit into the memory of a device, or its compiler fails.
     """
     instance("trainer", trainer, Trainer, "hm.Trainer(algorithm)")
     training = {"steps": f"{trainer.batch_size:,} in an update"}
@@ -150,7 +150,8 @@ def make_plan(
     """The plan of a run's trainer; a `target` is where its mesh is, if it is not here.
 
     Raises:
-        ConfigError: the program does not fit into the memory of the devices.
+        ConfigError: the program does not fit into the memory of the devices, or their compiler
+            fails.
     """
     training = config.plan(trainer.mesh.size)
     limit = None if target is None else target.memory
@@ -188,6 +189,7 @@ def _read(
     """Compiles the program of a trainer and reads its plan; `limit` is known of some devices.
 
     Raises:
+        ConfigError: the compiler fails.
         _TooLargeError: it does not fit.
     """
     mesh = trainer.mesh
@@ -201,7 +203,11 @@ def _read(
         # A TPU's compiler counts what the program needs beside its arguments, and refuses too much.
         told = re.search(r"\(([\d.]+[KMGT])\) exceeds[^(]*\(([\d.]+[KMGT])\)", str(error))
         if told is None:
-            raise
+            said = " ".join(str(error).split())[:300]
+            raise ConfigError(
+                f"the compiler for {device.device_kind} fails by itself: {said}. Another "
+                "--precision, --network or --remat may avoid it."
+            ) from error
         raise _TooLargeError(f"{told[1]}B beside its state, of {told[2]}B") from error
     seconds = clock() - began
     needed = program_bytes(compiled)

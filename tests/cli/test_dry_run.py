@@ -2,6 +2,7 @@
 
 import shutil
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import jax
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from hackmatrix_rl.runs import find_resumable_run
 from hackmatrix_rl.runs._settings import check_network
 from hackmatrix_rl.system import Target
+from hackmatrix_rl.training import Trainer
 
 from .commands import assert_refused, done, invoke
 
@@ -78,6 +80,21 @@ def test_what_does_not_fit_into_the_target_is_refused(here, slice_of_cpus):
     slice_of_cpus(1000)
     refused = invoke(*SLICE, "--network", "mlp")
     assert_refused(refused, "--target v4-16: does not fit", "of 1000 bytes", "a smaller --num-envs")
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("RESOURCE_EXHAUSTED: (40.1G) exceeds the limit (30.5G)", "a device needs 40.1GB beside"),
+        ("INTERNAL: no\nkernel", "the compiler for cpu fails by itself: INTERNAL: no kernel."),
+    ],
+)
+def test_what_the_compiler_says_is_one_line(here, monkeypatch, told, said):
+    def fails(options):
+        raise jax.errors.JaxRuntimeError(told)
+
+    monkeypatch.setattr(Trainer, "lower", lambda trainer: SimpleNamespace(compile=fails))
+    assert_refused(invoke("train", "--preset", "debug", "--dry-run"), said)
 
 
 # What another game or network would change, what is said, and what is not reached.
