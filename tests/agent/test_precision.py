@@ -10,6 +10,7 @@ from hackmatrix_rl.agent.precision import (
     LossScale,
     NonTrainable,
     PrecisionPolicy,
+    parameter_paths,
     parse_parts,
     precision,
 )
@@ -128,13 +129,10 @@ def test_a_part_is_computed_in_a_dtype_of_its_own_and_of_several_patterns_the_la
 @pytest.mark.parametrize("name", NETWORKS)
 def test_where_dtypes_change_between_layers_activations_are_cast(name):
     network = build_network(name, BOARD, width=8, key=jax.random.key(0))
-    paths = [
-        jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(network)[0]
-    ]
     # Every layer in turn in another dtype than its neighbours.
-    layers = list(dict.fromkeys(path.rpartition(".")[0] for path in paths))
-    for turn in range(len(layers)):
-        policy = precision("bf16", {f"{layers[turn]}.*": "f32"})
+    layers = dict.fromkeys(path.rpartition(".")[0] for path in parameter_paths(network))
+    for layer in filter(None, layers):
+        policy = precision("bf16", {f"{layer}.*": "f32"})
         policy.check(network)
 
         def loss(network):

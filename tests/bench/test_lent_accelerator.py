@@ -1,7 +1,6 @@
 """The nine minutes on an accelerator: what is kept when a part takes too long, and its tables."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,8 +45,9 @@ def test_a_part_that_hangs_is_stopped_with_all_that_it_started(tmp_path, monkeyp
     assert any(line.startswith("Stopped after 2 s") for line in first)
     assert first[-1] == "[1, 2]"
     assert second[-1] == "[3]"
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "first.json.pid").read_text()), 0)
+    started = Path("/proc", (tmp_path / "first.json.pid").read_text().strip(), "stat")
+    # Its new parent may not have asked yet how it ended.
+    assert not started.exists() or ") Z " in started.read_text()
 
 
 def test_results_are_there_after_each_part(tmp_path, monkeypatch, on_cpu):
