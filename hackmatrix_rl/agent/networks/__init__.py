@@ -34,8 +34,13 @@ from ._recurrent import GRUActorCritic as GRUActorCritic
 from ._recurrent import LSTMActorCritic as LSTMActorCritic
 from ._recursive import MIXERS as MIXERS
 from ._recursive import Cycles as Cycles
+from ._recursive import Linear as Linear
+from ._recursive import RecursiveActorCritic as RecursiveActorCritic
 from ._recursive import RecursiveNetwork as RecursiveNetwork
 from ._recursive import Thought as Thought
+from ._recursive import check_recursion as check_recursion
+from ._recursive import drawn_start as drawn_start
+from ._recursive import recursive_blocks as recursive_blocks
 from ._registry import NETWORKS as NETWORKS
 from ._registry import build_network as build_network
 from ._registry import import_factory as import_factory

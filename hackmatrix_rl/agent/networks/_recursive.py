@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -17,6 +17,8 @@ from hackmatrix_rl.agent.networks._layers import Heads
 from hackmatrix_rl.agent.precision import NonTrainable, accumulate_in_float32
 from hackmatrix_rl.env import EnvSpec, Features
 from hackmatrix_rl.errors import whole
+
+R = TypeVar("R", bound="RecursiveActorCritic")
 
 MIXERS = ("attention", "swiglu")
 """What lets positions see each other: attention with rotary positions, or SwiGLU over positions."""
@@ -185,8 +187,129 @@ class RecursiveBlock(eqx.Module):
         return normalized(x + self.work(x))
 
 
+def check_recursion(width: int, depth: int, heads: int, mixer: str) -> None:
+    """Raises a ValueError if there are no blocks of these sizes, or no such mixer."""
+    if min(width, depth, heads) < 1 or width % (2 * heads):
+        raise ValueError(
+            "width, depth and heads must be at least 1, and width a multiple of 2 * heads "
+            f"(rotary positions turn pairs), not {width}, {depth} and {heads}"
+        )
+    if mixer not in MIXERS:
+        raise ValueError(f"unknown mixer {mixer!r}; choose one of {', '.join(MIXERS)}")
+
+
+def drawn_start(width: int, *, key: Key[Array, ""]) -> NonTrainable:
+    """The `Thought` of every position at the start. It is never trained."""
+    starts = (_truncated(key, (width,), 1.0) for key in jax.random.split(key))
+    return NonTrainable(Thought(*starts))
+
+
+def recursive_blocks(
+    positions: int, width: int, depth: int, heads: int, mixer: str, *, key: Key[Array, ""]
+) -> Callable[[Array], Array]:
+    """So many blocks as one module, each array with a leading axis of blocks."""
+
+    def block(key: Key[Array, ""]) -> RecursiveBlock:
+        mix_key, work_key = jax.random.split(key)
+        mix = (
+            RotaryAttention(width, heads, key=mix_key)
+            if mixer == "attention"
+            else PositionMixer(positions, key=mix_key)
+        )
+        return RecursiveBlock(mix, SwiGLU(width, key=work_key))
+
+    blocks: Callable[[Array], Array] = eqx.filter_vmap(block)(jax.random.split(key, depth))
+    return blocks
+
+
+class RecursiveActorCritic(BlockActorCritic):
+    """A network whose only stack of blocks is applied to two states again and again.
+
+    A cycle of `z_H` is `low_cycles` times `z_L <- f(z_L + z_H + x)`, then `z_H <- f(z_H + z_L)`,
+    where `f` is the stack and `x` the embedded observation. Only the last cycle of `z_H` has a
+    gradient.
+
+    Source: Jolicoeur-Martineau 2025, "Less is more: recursive reasoning with tiny networks".
+    """
+
+    start: eqx.AbstractVar[NonTrainable]  #: The `Thought` of every position at the start.
+    cycles: eqx.AbstractVar[Cycles]  #: How often it thinks.
+    #: The gradient goes through at most so many updates of `z_L`, the last ones.
+    gradient_cycles: eqx.AbstractVar[int]
+
+    @final
+    def with_cycles(self: R, high_cycles: int, low_cycles: int) -> R:
+        """The same network with other numbers of cycles, for a program compiled with any.
+
+        The gradient goes through no more updates of `z_L` than in the network that was built.
+
+        Raises:
+            TypeError: one is no whole number.
+            ValueError: one is less than 1.
+        """
+        cycles = Cycles.of(high_cycles, low_cycles)
+        changed: R = eqx.tree_at(lambda network: network.cycles, self, cycles)
+        return changed
+
+    @final
+    def begin(self, seen: Float32[Array, "positions width"]) -> Thought:
+        """Both states before the first cycle."""
+        return Thought(*(jnp.broadcast_to(each, seen.shape) for each in self.start.value))
+
+    @final
+    def think(self, seen: Float32[Array, "positions width"], thought: Thought) -> Thought:
+        """All cycles, from some states. The gradient goes through the last cycle of `z_H` only."""
+        still, seen_still, thought = without_gradient((self, seen, thought))
+        # More updates than the gradient may go through: the first ones have none.
+        before = jnp.maximum(self.cycles.low - self.gradient_cycles, 0)
+
+        def whole_cycle(_: Int32[Array, ""], thought: Thought) -> Thought:
+            return still.rethink(still.work(seen_still, thought, still.cycles.low))
+
+        thought = jax.lax.fori_loop(0, self.cycles.high - 1, whole_cycle, thought)
+        thought = still.work(seen_still, thought, before)
+        return self.rethink(self.work_with_gradient(seen, thought, self.cycles.low - before))
+
+    @final
+    def work(
+        self, seen: Float32[Array, "positions width"], thought: Thought, count: Int32[Array, ""]
+    ) -> Thought:
+        """So many updates of `z_L`, in a loop that has no gradient."""
+        return jax.lax.fori_loop(0, count, lambda _, thought: self.rework(seen, thought), thought)
+
+    @final
+    def work_with_gradient(
+        self, seen: Float32[Array, "positions width"], thought: Thought, count: Int32[Array, ""]
+    ) -> Thought:
+        """So many updates of `z_L`, at most `gradient_cycles`, in a loop that has a gradient."""
+        wide, narrow = accumulate_in_float32(self)
+
+        def update(thought: Thought, index: Int32[Array, ""]) -> tuple[Thought, None]:
+            # A branch, not a choice between two results: what is left out takes no time.
+            changed = jax.lax.cond(
+                index < count,
+                lambda thought: narrow(wide).rework(seen, thought),
+                lambda thought: thought,
+                thought,
+            )
+            return changed, None
+
+        indices = jnp.arange(self.gradient_cycles, dtype=jnp.int32)
+        return jax.lax.scan(update, thought, indices)[0]
+
+    @final
+    def rework(self, seen: Float32[Array, "positions width"], thought: Thought) -> Thought:
+        """One update of `z_L`."""
+        return Thought(thought.high, self.through_blocks(thought.low + thought.high + seen))
+
+    @final
+    def rethink(self, thought: Thought) -> Thought:
+        """One update of `z_H`."""
+        return Thought(self.through_blocks(thought.high + thought.low), thought.low)
+
+
 @final
-class RecursiveNetwork(BlockActorCritic):
+class RecursiveNetwork(RecursiveActorCritic):
     """One small stack of blocks, applied to two states of every position again and again.
 
     Positions are the flat features (first) and the cells of the board, row by row. A cycle of
@@ -246,13 +369,7 @@ class RecursiveNetwork(BlockActorCritic):
             ValueError: the environment has no grid, a number is less than 1, `width` is not a
                 multiple of `2 * heads`, or there is no such mixer.
         """
-        if min(width, depth, heads) < 1 or width % (2 * heads):
-            raise ValueError(
-                "width, depth and heads must be at least 1, and width a multiple of 2 * heads "
-                f"(rotary positions turn pairs), not {width}, {depth} and {heads}"
-            )
-        if mixer not in MIXERS:
-            raise ValueError(f"unknown mixer {mixer!r}; choose one of {', '.join(MIXERS)}")
+        check_recursion(width, depth, heads, mixer)
         self.cycles = Cycles.of(high_cycles, low_cycles)
         features = jax.eval_shape(spec.encode, spec.observation)
         rows, cols, channels = grid_shape(features)
@@ -263,36 +380,13 @@ class RecursiveNetwork(BlockActorCritic):
         self.cell = Linear(channels, width, std=1.0, key=next(keys))
         self.flat = Linear(features.flat.size, width, std=1.0, key=next(keys))
         self.first = jnp.zeros((width,), jnp.float32)
-        starts = (_truncated(key, (width,), 1.0) for key in jax.random.split(next(keys)))
-        self.start = NonTrainable(Thought(*starts))
-        positions = 1 + rows * cols
-
-        def block(key: Key[Array, ""]) -> RecursiveBlock:
-            mix_key, work_key = jax.random.split(key)
-            mix = (
-                RotaryAttention(width, heads, key=mix_key)
-                if mixer == "attention"
-                else PositionMixer(positions, key=mix_key)
-            )
-            return RecursiveBlock(mix, SwiGLU(width, key=work_key))
-
-        self.blocks = eqx.filter_vmap(block)(jax.random.split(next(keys), depth))
+        self.start = drawn_start(width, key=next(keys))
+        sizes = 1 + rows * cols, width, depth, heads
+        self.blocks = recursive_blocks(*sizes, mixer, key=next(keys))
         self.gradient_cycles = low_cycles
         self.tokens = ActionTokens(spec, width, key=next(keys))
         self.embeddings = ActionEmbeddings(spec, width, key=next(keys))
         self.heads = ActionHeads(width, spec.num_actions, key=next(keys))
-
-    def with_cycles(self, high_cycles: int, low_cycles: int) -> "RecursiveNetwork":
-        """The same network with other numbers of cycles, for a program compiled with any.
-
-        The gradient goes through no more updates of `z_L` than in the network that was built.
-
-        Raises:
-            TypeError: one is no whole number.
-            ValueError: one is less than 1.
-        """
-        cycles = Cycles.of(high_cycles, low_cycles)
-        return eqx.tree_at(lambda network: network.cycles, self, cycles)
 
     def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
         seen = self.embed(observation)
@@ -309,56 +403,6 @@ class RecursiveNetwork(BlockActorCritic):
         cells = self.cell.full(features.grid.reshape(-1, features.grid.shape[-1]))
         flat = self.flat.full(features.flat) + self.first.astype(jnp.float32)
         return jnp.concatenate([flat[None], cells])
-
-    def begin(self, seen: Float32[Array, "positions width"]) -> Thought:
-        """Both states before the first cycle."""
-        return Thought(*(jnp.broadcast_to(each, seen.shape) for each in self.start.value))
-
-    def think(self, seen: Float32[Array, "positions width"], thought: Thought) -> Thought:
-        """All cycles, from some states. The gradient goes through the last cycle of `z_H` only."""
-        still, seen_still, thought = without_gradient((self, seen, thought))
-        # More updates than the gradient may go through: the first ones have none.
-        before = jnp.maximum(self.cycles.low - self.gradient_cycles, 0)
-
-        def whole_cycle(_: Int32[Array, ""], thought: Thought) -> Thought:
-            return still.rethink(still.work(seen_still, thought, still.cycles.low))
-
-        thought = jax.lax.fori_loop(0, self.cycles.high - 1, whole_cycle, thought)
-        thought = still.work(seen_still, thought, before)
-        return self.rethink(self.work_with_gradient(seen, thought, self.cycles.low - before))
-
-    def work(
-        self, seen: Float32[Array, "positions width"], thought: Thought, count: Int32[Array, ""]
-    ) -> Thought:
-        """So many updates of `z_L`, in a loop that has no gradient."""
-        return jax.lax.fori_loop(0, count, lambda _, thought: self.rework(seen, thought), thought)
-
-    def work_with_gradient(
-        self, seen: Float32[Array, "positions width"], thought: Thought, count: Int32[Array, ""]
-    ) -> Thought:
-        """So many updates of `z_L`, at most `gradient_cycles`, in a loop that has a gradient."""
-        wide, narrow = accumulate_in_float32(self)
-
-        def update(thought: Thought, index: Int32[Array, ""]) -> tuple[Thought, None]:
-            # A branch, not a choice between two results: what is left out takes no time.
-            changed = jax.lax.cond(
-                index < count,
-                lambda thought: narrow(wide).rework(seen, thought),
-                lambda thought: thought,
-                thought,
-            )
-            return changed, None
-
-        indices = jnp.arange(self.gradient_cycles, dtype=jnp.int32)
-        return jax.lax.scan(update, thought, indices)[0]
-
-    def rework(self, seen: Float32[Array, "positions width"], thought: Thought) -> Thought:
-        """One update of `z_L`."""
-        return Thought(thought.high, self.through_blocks(thought.low + thought.high + seen))
-
-    def rethink(self, thought: Thought) -> Thought:
-        """One update of `z_H`."""
-        return Thought(self.through_blocks(thought.high + thought.low), thought.low)
 
 
 def without_gradient(tree: PyTree) -> PyTree:
