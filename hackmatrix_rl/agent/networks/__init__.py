@@ -28,6 +28,7 @@ from ._evaluator import Evaluator as Evaluator
 from ._evaluator import TrunkEvaluator as TrunkEvaluator
 from ._evaluator import unroll_steps as unroll_steps
 from ._layers import Dense as Dense
+from ._layers import Heads as Heads
 from ._mlp import MLPActorCritic as MLPActorCritic
 from ._mlp import ResidualActorCritic as ResidualActorCritic
 from ._recurrent import GRUActorCritic as GRUActorCritic
