@@ -53,6 +53,7 @@ def train(context: click.Context, /, **given: Any) -> int:
 
 def train_a_run(
     context: click.Context,
+    /,
     *,
     preset: str | None,
     defaults: Mapping[str, Any] = MappingProxyType({}),

@@ -4,6 +4,7 @@ from ._config import SupervisedConfig as SupervisedConfig
 from ._evaluation import Answers as Answers
 from ._evaluation import EvaluateAnswers as EvaluateAnswers
 from ._evaluation import answers as answers
+from ._evaluation import evaluation_numbers as evaluation_numbers
 from ._load import load_answers as load_answers
 from ._loss import OUTPUT_LOSSES as OUTPUT_LOSSES
 from ._network import AnswerNetwork as AnswerNetwork

@@ -126,15 +126,16 @@ class EvaluateAnswers(Hook):
             return None
         policy = trainer.policy
         assert isinstance(policy, AnswerNetwork)
-        found = answers(policy, self._stream, steps=self._steps)
-        numbers: dict[str, float] = {"eval/puzzles": len(found.right)}
-        for name, each in {
-            "cells_right": found.cells_right,
-            "puzzles_right": found.puzzles_right,
-        }.items():
-            numbers |= {
-                f"eval/{name}": each.mean,
-                f"eval/{name}_low": each.low,
-                f"eval/{name}_high": each.high,
-            }
-        return numbers
+        return evaluation_numbers(answers(policy, self._stream, steps=self._steps))
+
+
+def evaluation_numbers(found: Answers) -> dict[str, float]:
+    """The numbers of an evaluation, by their names in the metrics."""
+    numbers: dict[str, float] = {"eval/puzzles": len(found.right)}
+    for name, each in {
+        "cells_right": found.cells_right,
+        "puzzles_right": found.puzzles_right,
+    }.items():
+        numbers[f"eval/{name}"] = each.mean
+        numbers |= {f"eval/{name}_low": each.low, f"eval/{name}_high": each.high}
+    return numbers
