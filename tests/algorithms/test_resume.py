@@ -54,5 +54,6 @@ def test_training_resumes_in_the_same_bits(tmp_path, name):
     for trainer in (straight, resumed):
         trainer.dispatch(after)
     assert_same(resumed.state, straight.state)
-    if name != "pqn":  # which uses no value head
+    # PQN uses no value head, and a recursion has a start that is not trained.
+    if name not in ("pqn", "supervised"):
         assert_all_changed(straight.policy, straight.algorithm.initial_policy)
