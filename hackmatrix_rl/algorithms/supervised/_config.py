@@ -312,7 +312,7 @@ class SupervisedConfig(config.RunConfig):
 
     def policy(self, *, key: Key[Array, ""], copies: int = 1) -> AnswerNetwork:
         """The network before training."""
-        sizes = {"width": self.width, "depth": self.depth}
+        sizes: dict[str, Any] = {"width": self.width, "depth": self.depth}
         with refusing(f"--width {self.width} --heads {self.heads}: "):
             return AnswerNetwork(
                 self.spec(),
@@ -328,6 +328,7 @@ class SupervisedConfig(config.RunConfig):
         self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
     ) -> Supervised:
         """Supervised learning with these settings; see `RunConfig.build`."""
+        assert isinstance(policy, AnswerNetwork), "`policy` makes no other"
         updates, share = self.total_updates, self.curriculum_recursion
         over = None if share is None else max(1, round(share * updates))
         return Supervised(

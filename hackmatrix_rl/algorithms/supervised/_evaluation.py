@@ -77,7 +77,8 @@ def answers(policy: AnswerNetwork, stream: ExampleStream, *, steps: int = 16) ->
     for part in stream.batches(BATCH):
         inputs = np.zeros((min(BATCH, len(stream)), part.inputs.shape[1]), np.int32)
         inputs[: len(part.inputs)] = part.inputs  # of one size, which is compiled once
-        found.append(np.asarray(_answer(policy, inputs, np.int32(steps)))[: len(part.inputs)])
+        given = jnp.asarray(inputs), jnp.asarray(steps, jnp.int32)
+        found.append(np.asarray(_answer(policy, *given))[: len(part.inputs)])
     tokens = np.concatenate(found)
     return Answers(tokens, tokens == np.asarray(stream.labels))
 
