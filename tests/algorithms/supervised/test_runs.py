@@ -58,8 +58,8 @@ def test_a_run_is_trained_judged_loaded_and_shown(tmp_path, cache):
 def test_the_plan_of_a_slice_that_is_not_here(cache):
     pytest.importorskip("libtpu")
     program = (sys.executable, "-m", "hackmatrix_rl", "train", "--algorithm", "supervised")
-    where = ("--preset", "tpu", "--target", "v4-64", "--dry-run", "--puzzles", "6144")
-    sizes = ("--global-batch-size", "6144", "--eval-puzzles", "0")
+    where = ("--preset", "tpu", "--target", "v4-64", "--dry-run", "--task", "maze", "--size", "11")
+    sizes = ("--global-batch-size", "6144", "--puzzles", "6144", "--eval-puzzles", "0")
     status, output = finish(start(*program, *where, *sizes, JAX_COMPILATION_CACHE_DIR=cache))
     assert status == 0, output
     assert "6,144, 192 on each device; 16 supervision steps" in output
