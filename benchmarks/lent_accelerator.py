@@ -3,27 +3,30 @@
     python benchmarks/lent_accelerator.py --out FOLDER            # on the machine with it
     python benchmarks/lent_accelerator.py --out FOLDER --small    # a rehearsal on a CPU
 
-The parts, in this order:
+The parts:
 
-- `bench`: `hackmatrix-rl bench --full` with 4,096 and 65,536 games.
 - `conformance`: the recordings of the original, played on the device
   (`tests/env/test_conformance_through_step.py`); it needs pytest.
-- `updates`: updates of PPO in bf16 and f32, beside what the device's compiler says of them: memory,
-  and kernels or estimated cycles.
-- `precision`: `hackmatrix-rl compare --precision`, with its verdict. It trains for as many steps
-  as fit, by the speeds that `bench` found.
+- `environment`: random play by number of games, from stage 1 and from a late stage.
+- `training`: updates of PPO in bf16 and f32, beside what the device's compiler says of them:
+  memory, and kernels or estimated cycles.
 - `search`: `pretrained` alone, and with a search in trees before each move.
 - `self-play`: `benchmarks/self_play.py` at n=6 and n=14.
+- `precision`: `hackmatrix-rl compare --precision`, with its verdict. It trains for as many steps
+  as fit, by the speeds that `training` found.
 
-Each is a process of its own with a limit, which stops it; a part that needs less leaves its time to
-the next ones. FOLDER has a JSON file for each part, the output of all in `log.txt`, and in
-`results.md` their tables for RESULTS.md. They are written after each part, and most JSON files
-within it: what was measured stays when the machine vanishes.
+Compiling takes most of the time. So all processes start at once, compile side by side (and play the
+recordings), and then measure one after another, alone. Only `self-play` and `precision` start in
+their turn; the first of them has compiled before. Each part has a limit and is stopped there; what
+it leaves over goes to the next ones. FOLDER has a JSON file for each process, the output of all in
+`log.txt`, and in `results.md` the tables for RESULTS.md. They are written after each part: what was
+measured stays when the machine vanishes.
 """
 
 import argparse
 import contextlib
 import importlib.metadata
+import itertools
 import json
 import os
 import signal
@@ -32,9 +35,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from all import markdown, provenance, spread
 
@@ -42,13 +45,18 @@ ROOT = Path(__file__).parents[1]
 MINUTES = 9.0
 STARTING = 15.0
 """Seconds that are not of any part: what the device is, and the ends of stopped parts."""
+COMPILING = 190.0
+"""Seconds at most until all have compiled, side by side on 16 cores."""
 ENDING = 5.0
-"""Seconds that a stopped part has to end by itself."""
+"""Seconds that a stopped process has to end by itself."""
 PACKAGE = (sys.executable, "-m", "hackmatrix_rl")
-GAMES, SMALL_GAMES = 16_384, 64
+SIZES, SMALL_SIZES = (4096, 65_536, 262_144), (16,)
+TRAINED = (("bf16", 4096), ("bf16", 16_384), ("bf16", 65_536), ("f32", 16_384), ("f32", 65_536))
+SMALL_GAMES = 64
+REPEATS = 5
 SEEDS = 3
 COMPARED = 4_000_000
-"""Steps of each training of `precision` where `bench` found no speed."""
+"""Steps of each training of `precision` where `training` found no speed."""
 TRAINING_SHARE = 0.5
 """Of the time of `precision`; the rest compiles and plays."""
 SMALL = {
@@ -56,26 +64,37 @@ SMALL = {
     **{"update_epochs": 1, "width": 8, "updates_per_dispatch": 1, "history": 4},
 }
 """Settings of PPO in a rehearsal."""
+GATE = "LENT_GATE"
+"""Environment variable: a path. The file PATH.ready says that a process has compiled, PATH.go that
+it may measure."""
+
+Command = Callable[[Path, bool, Path], Sequence[str]]
+"""Gets the JSON file to write, whether it is small, and the folder with what was found before."""
 
 
 class Part(NamedTuple):
-    """A measurement: what it runs, its limit in seconds, and how it becomes a table.
+    """A measurement: its processes by name, its limit in seconds, and how it becomes a table.
 
-    `command` gets its JSON file, whether it is small, and the folder with the parts before it.
+    `table` gets what each process wrote. `start` is when they start: `"first"`, to compile and wait
+    for their turns; `"alongside"`, while the others compile; `"prepared"`, in their turn, after a
+    run alongside that fills the compilation cache; `"last"`, in their turn.
     """
 
     title: str
-    command: Callable[[Path, bool, Path], Sequence[str]]
+    commands: Callable[[bool], Mapping[str, Command]]
     seconds: float
-    table: Callable[[Any], list[str]]
+    table: Callable[[list[Any]], list[str]]
+    start: str = "first"
 
 
-def bench_command(file: Path, small: bool, folder: Path) -> list[str]:
-    sizes = ["--repeats", "5", "--sizes", "4096,65536"]
-    if small:
-        sizes = ["--repeats", "1", "--sizes", "16,64"]
-        sizes += [word for name, value in SMALL.items() for word in (_flag(name), str(value))]
-    return [*PACKAGE, "bench", "--algorithm", "ppo", "--full", *sizes, "--json", str(file)]
+def wait_for_turn() -> None:
+    """Called by a process that has compiled: returns when it is alone with the device."""
+    gate = os.environ.get(GATE)
+    if gate is None:
+        return
+    Path(f"{gate}.ready").touch()
+    while not Path(f"{gate}.go").exists():
+        time.sleep(0.05)
 
 
 def precision_command(file: Path, small: bool, folder: Path) -> list[str]:
@@ -91,16 +110,10 @@ def precision_command(file: Path, small: bool, folder: Path) -> list[str]:
 
 
 def compared_steps(folder: Path, seconds: float) -> int:
-    """Steps that fit into the time of `precision`, by the slower training that `bench` found."""
-    found = read(folder / "bench.json") or {}
-    speeds = [
-        part["steps_per_second"]["median"]
-        for part in found.get("parts", ())
-        if part["part"] == "train" and part["failure"] is None
-    ]
-    if not speeds:
-        return COMPARED
-    return round(TRAINING_SHARE * seconds * min(speeds) / (2 * SEEDS))
+    """Steps that fit into the time of `precision`, by the slowest training that was measured."""
+    found = filter(None, map(read, folder.glob("training-*.json")))
+    speeds = [row["steps_per_second"]["median"] for row in found]
+    return round(TRAINING_SHARE * seconds * min(speeds) / (2 * SEEDS)) if speeds else COMPARED
 
 
 def self_play_command(file: Path, small: bool, folder: Path) -> list[str]:
@@ -112,18 +125,32 @@ def self_play_command(file: Path, small: bool, folder: Path) -> list[str]:
     return [sys.executable, script, "games", "large", *sizes, "--json", str(file)]
 
 
-def own(name: str) -> Callable[[Path, bool, Path], list[str]]:
+def own(name: str, *case: object) -> Command:
     """The command for a function of this file."""
 
     def command(file: Path, small: bool, folder: Path) -> list[str]:
-        given = [sys.executable, __file__, "--part", name, "--out", str(file)]
+        given = [sys.executable, __file__, "--part", name, *map(str, case), "--out", str(file)]
         return [*given, "--small"] if small else given
 
     return command
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+def environment_commands(small: bool) -> Mapping[str, Command]:
+    sizes = SMALL_SIZES if small else SIZES
+    return {f"environment-{games}": own("environment", games) for games in sizes}
+
+
+def training_commands(small: bool) -> Mapping[str, Command]:
+    cases = [("bf16", SMALL_GAMES)] if small else TRAINED
+    return {f"training-{how}-{games}": own("training", how, games) for how, games in cases}
+
+
+def search_commands(small: bool) -> Mapping[str, Command]:
+    return {f"search-{count}": own("search", count) for count in (0, 2 if small else 32)}
+
+
+def one_command(name: str, command: Command) -> Callable[[bool], Mapping[str, Command]]:
+    return lambda small: {name: command}
 
 
 def conformance(file: Path, small: bool) -> None:
@@ -156,123 +183,131 @@ def conformance(file: Path, small: bool) -> None:
     sys.exit(int(pytest.main([*options, tests], plugins=[Count()])))
 
 
-def updates(file: Path, small: bool) -> None:
-    """Times updates of PPO in two precisions, beside what the compiler says of them."""
-    import jax
+def environment(file: Path, small: bool, games: str) -> None:
+    """Times random play of so many games, as `bench --full` does."""
+    from hackmatrix_rl.bench._full_benchmark import SpeedCurve
+    from hackmatrix_rl.config import TrainConfig
+    from hackmatrix_rl.runs import config_here, make_mesh
+    from hackmatrix_rl.system import enable_compilation_cache
 
+    enable_compilation_cache()
+    config = config_here(None, {"algorithm": "ppo", "num_envs": int(games)})
+    assert isinstance(config, TrainConfig)
+    curve = SpeedCurve(
+        config.environment(), int(games), mesh=make_mesh(config), repeats=1 if small else REPEATS
+    )
+    save(file, [part.as_dict() for part in curve.parts(int(games), compiled=wait_for_turn)])
+
+
+def training(file: Path, small: bool, precision: str, games: str) -> None:
+    """Times updates of PPO, beside what the compiler says of them."""
     from hackmatrix_rl.runs import config_here, run_keys
     from hackmatrix_rl.runs._compose import compose
     from hackmatrix_rl.runs._plan import make_plan
     from hackmatrix_rl.system import enable_compilation_cache, peak_memory
 
     enable_compilation_cache()  # the trainer's program is that of the plan
-    rows: list[dict[str, Any]] = []
-    # bf16 first: it needs less, and the peak is that of the process.
-    for precision in ("bf16", "f32"):
-        settings = {"algorithm": "ppo", "num_envs": GAMES, "precision": precision}
-        config = config_here(None, settings | (SMALL if small else {}))
-        network_key, key = run_keys(0)
-        trainer = compose(config, key=network_key)
-        plan = make_plan(config, trainer)
-        trainer.start(key)
-        trainer.compile()
-        count = trainer.updates_per_dispatch
-        trainer.dispatch(count)
-        runs = [trainer.dispatch(count) for _ in range(2 if small else 5)]
-        seconds = [each.seconds / count for each in runs]
-        rows.append(
-            {
-                "precision": precision,
-                "games": config.num_envs,
-                "steps": trainer.batch_size,
-                "network": plan.network,
-                "seconds": _span(seconds),
-                "steps_per_second": _span([each.steps_per_second for each in runs]),
-                "program_bytes": plan.program_bytes,
-                "peak_bytes": peak_memory(),
-                "cycles": plan.cycles,
-                "kernels": plan.launches and plan.launches.kernels,
-                "asking_loops": plan.launches and plan.launches.asking_loops,
-                "compile_seconds": plan.compile_seconds,
-            }
-        )
-        del trainer
-        jax.clear_caches()
-        save(file, rows)
+    settings = {"algorithm": "ppo", "precision": precision, **(SMALL if small else {})}
+    config = config_here(None, settings | {"num_envs": int(games)})
+    network_key, key = run_keys(0)
+    trainer = compose(config, key=network_key)
+    plan = make_plan(config, trainer)
+    trainer.start(key)
+    trainer.compile()
+    wait_for_turn()
+    count = trainer.updates_per_dispatch
+    trainer.dispatch(count)
+    runs = [trainer.dispatch(count) for _ in range(2 if small else REPEATS)]
+    row = {
+        "precision": precision,
+        "games": config.num_envs,
+        "steps": trainer.batch_size,
+        "network": plan.network,
+        "seconds": _span([each.seconds / count for each in runs]),
+        "steps_per_second": _span([each.steps_per_second for each in runs]),
+        "program_bytes": plan.program_bytes,
+        "peak_bytes": peak_memory(),
+        "cycles": plan.cycles,
+        "kernels": plan.launches and plan.launches.kernels,
+        "asking_loops": plan.launches and plan.launches.asking_loops,
+        "compile_seconds": plan.compile_seconds,
+    }
+    save(file, row)
 
 
-def search(file: Path, small: bool) -> None:
-    """Times `pretrained` alone and with a search, in whole games."""
+def search(file: Path, small: bool, simulations: str) -> None:
+    """Times `pretrained` with a search of so many simulations (0: alone), in whole games."""
     import jax
     import numpy as np
 
     import hackmatrix_rl as hm
     from hackmatrix_rl.system import enable_compilation_cache
 
-    enable_compilation_cache()  # a search takes longest to compile: a second try may be short
+    enable_compilation_cache()
     run = hm.load("pretrained")
     agent, environment = run.agent(), run.environment
     games, longest = (8, 8) if small else (1024, 400)
-    rows: list[dict[str, Any]] = []
-    for simulations in (0, 2 if small else 32):
-        player = hm.Searcher(agent, environment, simulations) if simulations else agent
-        began, compiled = time.perf_counter(), []
+    player = hm.Searcher(agent, environment, int(simulations)) if int(simulations) else agent
+    began, compiled = time.perf_counter(), []
+    after: list[float] = []
 
-        def note(finished: int, whole: int, compiled: list[float] = compiled) -> None:
+    def note(finished: int, whole: int) -> None:
+        if not compiled:
             compiled.append(time.perf_counter())
+            wait_for_turn()
+            after.append(time.perf_counter())
 
-        played = hm.evaluate(
-            player,
-            environment,
-            **{"episodes": games, "num_envs": games, "max_steps": longest},
-            key=jax.random.key(20_261_126),
-            on_progress=note,
-        )
-        seconds, moves = time.perf_counter() - compiled[0], int(np.sum(played.values["length"]))
-        rows.append(
-            {
-                "simulations": simulations,
-                "games": games,
-                "moves": moves,
-                "seconds": seconds,
-                "moves_per_second": moves / seconds,
-                "longest": longest,
-                "unfinished": played.unfinished,
-                "stage": played.estimate("stage").as_dict(),
-                "compile_seconds": compiled[0] - began,
-            }
-        )
-        save(file, rows)
+    played = hm.evaluate(
+        player,
+        environment,
+        **{"episodes": games, "num_envs": games, "max_steps": longest},
+        key=jax.random.key(20_261_126),
+        on_progress=note,
+    )
+    seconds, moves = time.perf_counter() - after[0], int(np.sum(played.values["length"]))
+    row = {
+        "simulations": int(simulations),
+        "games": games,
+        "moves": moves,
+        "seconds": seconds,
+        "moves_per_second": moves / seconds,
+        "longest": longest,
+        "unfinished": played.unfinished,
+        "stage": played.estimate("stage").as_dict(),
+        "compile_seconds": compiled[0] - began,
+    }
+    save(file, row)
 
 
 def _span(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def bench_table(found: Any) -> list[str]:
-    rows = []
-    for part in found["parts"]:
-        speed = part.get("steps_per_second")
-        rows.append(
-            (
-                " ".join(filter(None, (part["part"], part["precision"]))),
-                f"{part['num_envs']:,}",
-                part["failure"] or spread(speed),
-                f"{part['compile_seconds']:.1f}" if speed else "",
-                _mebibytes(part.get("memory")),
-            )
+def environment_table(found: list[Any]) -> list[str]:
+    rows = [
+        (
+            f"{part['num_envs']:,}",
+            part["stage"],
+            spread(part["steps_per_second"]),
+            f"{part['compile_seconds']:.1f}",
+            _mebibytes(part["memory"]),
         )
-    lines = markdown(("", "games", "steps/s", "compile s", "MiB a device, by the compiler"), rows)
-    return lines if found["complete"] else [*lines, "", "Stopped before its end."]
+        for parts in found
+        for part in parts
+    ]
+    return markdown(
+        ("games", "from stage", "steps/s", "compile s", "MiB a device, by the compiler"), rows
+    )
 
 
-def conformance_table(found: Any) -> list[str]:
+def conformance_table(rows: list[Any]) -> list[str]:
+    (found,) = rows
     names = ", ".join(f"`{name}`" for name in found["failed"])
     failed = f", and these failed: {names}" if names else ""
     return [f"{found['passed']} tests passed on {found['device']}{failed}."]
 
 
-def updates_table(rows: Any) -> list[str]:
+def training_table(rows: list[Any]) -> list[str]:
     """What was measured, and what the compiler had said: nothing about speed on a CPU."""
 
     def says(row: Mapping[str, Any]) -> str:
@@ -301,7 +336,9 @@ def updates_table(rows: Any) -> list[str]:
     )
 
 
-def precision_table(found: Any) -> list[str]:
+def precision_table(rows: list[Any]) -> list[str]:
+    (found,) = rows
+
     def interval(estimate: Mapping[str, Any]) -> str:
         return f"{estimate['mean']:.3f} ({', '.join(f'{end:.3f}' for end in estimate['ci95'])})"
 
@@ -320,7 +357,7 @@ def precision_table(found: Any) -> list[str]:
     return [*lines, "", f"{verdict}, {found['seeds']} seeds."]
 
 
-def search_table(rows: Any) -> list[str]:
+def search_table(rows: list[Any]) -> list[str]:
     lines = markdown(
         ("simulations", "games at once", "moves/s", "moves", "stage", "compile s"),
         (
@@ -335,7 +372,8 @@ def search_table(rows: Any) -> list[str]:
     return [*lines, "", f"Games end after {rows[0]['longest']:,} moves at the latest."]
 
 
-def self_play_table(found: Any) -> list[str]:
+def self_play_table(found_rows: list[Any]) -> list[str]:
+    (found,) = found_rows
     names = ("board", "games at once", "moves", "seconds", "searches/s", "simulations/s")
     rows = [*found["games"], found["large"], found["iteration"]]
     cells = [[row[name] for name in names] for row in rows]
@@ -348,16 +386,26 @@ def _mebibytes(size: int | None) -> str:
 
 
 PARTS = {
-    "bench": Part("Speed by number of games", bench_command, 150, bench_table),
-    "conformance": Part("The rules on the device", own("conformance"), 60, conformance_table),
-    "updates": Part("Updates of PPO", own("updates"), 75, updates_table),
-    "precision": Part("PPO in f32 and bf16", precision_command, 90, precision_table),
-    "search": Part("Search in trees", own("search"), 90, search_table),
-    "self-play": Part("Self-play", self_play_command, 60, self_play_table),
-}
-OWN = {"conformance": conformance, "updates": updates, "search": search}
+    "conformance": Part(
+        "The rules on the device", one_command("conformance", own("conformance")), 60,
+        conformance_table, "alongside",
+    ),
+    "environment": Part("Random play", environment_commands, 30, environment_table),
+    "training": Part("Updates of PPO", training_commands, 60, training_table),
+    "search": Part("Search in trees", search_commands, 50, search_table),
+    "self-play": Part(
+        "Self-play", one_command("self-play", self_play_command), 60, self_play_table, "prepared"
+    ),
+    "precision": Part(
+        "PPO in f32 and bf16", one_command("precision", precision_command), 75, precision_table,
+        "last",
+    ),
+}  # fmt: skip
+OWN: dict[str, Callable[..., None]] = {
+    "conformance": conformance, "environment": environment, "training": training, "search": search,
+}  # fmt: skip
 PRINTS_JSON = ("precision",)
-"""Parts whose command prints its JSON instead of writing it."""
+"""Processes whose command prints its JSON instead of writing it."""
 
 
 def save(file: Path, found: Any) -> None:
@@ -374,34 +422,48 @@ def read(file: Path) -> Any:
     return None
 
 
-@contextlib.contextmanager
-def ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Ends a process with all that it started when the body is left, whatever happens there."""
-    try:
-        yield
-    finally:
+class Process:
+    """A process with its JSON file, in a group of its own, which ends with it."""
+
+    def __init__(self, name: str, command: Sequence[str], folder: Path) -> None:
+        """Starts it. One that calls `wait_for_turn` waits for `measure`."""
+        self.name, self._gate = name, folder / name
+        with contextlib.ExitStack() as stack:
+            log = stack.enter_context((folder / "log.txt").open("a"))
+            print(f"\n--- {name}: {' '.join(command)}", file=log, flush=True)
+            prints = name in PRINTS_JSON
+            out = stack.enter_context((folder / f"{name}.json").open("w")) if prints else log
+            self._process = subprocess.Popen(
+                command,
+                **{"cwd": ROOT, "stdin": subprocess.DEVNULL, "stdout": out, "stderr": log},
+                # The processes share the device, so none may take its whole memory.
+                env=os.environ | {GATE: str(self._gate), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+                start_new_session=True,  # so that what it started ends with it
+            )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has compiled, or ended."""
+        return Path(f"{self._gate}.ready").exists() or self._process.poll() is not None
+
+    def measure(self, seconds: float) -> str:
+        """Lets it measure for so many seconds at most, and says how it ended."""
+        Path(f"{self._gate}.go").touch()
+        try:
+            status = self._process.wait(max(seconds, 0))
+        except subprocess.TimeoutExpired:
+            return f"stopped after {seconds:.0f} s"
+        finally:
+            self.end()
+        # `compare` answers with its status, too.
+        return "done" if status in (0, 10, 11) else f"ended with status {status}"
+
+    def end(self) -> None:
+        """Ends it with all that it started, whatever happens there."""
         for sign in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                os.killpg(process.pid, sign)
-                process.wait(ENDING)
-
-
-def limited(command: Sequence[str], seconds: float, log: TextIO, out: Path | None) -> str:
-    """Runs a command for so many seconds at most, and says how it ended."""
-    where = contextlib.nullcontext(log) if out is None else out.open("w")
-    with where as printed:
-        process = subprocess.Popen(
-            command,
-            **{"cwd": ROOT, "stdin": subprocess.DEVNULL, "stdout": printed, "stderr": log},
-            start_new_session=True,  # so that what it started ends with it
-        )
-        with ended(process):
-            try:
-                status = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                return f"stopped after {seconds:.0f} s"
-    # `compare` answers with its status, too.
-    return "done" if status in (0, 10, 11) else f"ended with status {status}"
+                os.killpg(self._process.pid, sign)
+                self._process.wait(ENDING)
 
 
 def device_here() -> str:
@@ -414,22 +476,22 @@ def device_here() -> str:
     return asked.stdout.strip().splitlines()[-1]
 
 
-def section(name: str, how: str, command: Sequence[str], seconds: float, file: Path) -> list[str]:
+def section(name: str, how: Mapping[str, str], seconds: float, found: list[Any]) -> list[str]:
     """What `results.md` says of a part that has ended."""
-    found = read(file)
     try:
-        table = ["Nothing was measured."] if found is None else PARTS[name].table(found)
-    except (KeyError, TypeError, IndexError) as error:
-        table = [f"No table, see {file.name}: {type(error).__name__}: {error}."]
-    shown = " ".join(command).replace(sys.executable, "python").replace(f"{ROOT}/", "")
+        table = PARTS[name].table(found) if found else ["Nothing was measured."]
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        table = [f"No table, see the JSON files: {type(error).__name__}: {error}."]
+    odd = "".join(f"{each}: {said}; " for each, said in how.items() if said != "done")
+    command = f"python benchmarks/lent_accelerator.py --out FOLDER --only {name}"
     return [
-        *(f"## {PARTS[name].title}", "", "```bash", shown, "```", ""),
-        *(f"{how[0].upper()}{how[1:]}; {provenance(seconds)}", "", *table, ""),
+        *(f"## {PARTS[name].title}", "", "```bash", command, "```", ""),
+        *(f"{odd}{provenance(seconds)}", "", *table, ""),
     ]
 
 
 def measure(names: Sequence[str], folder: Path, *, minutes: float, small: bool) -> bool:
-    """Runs parts one after another, and says whether all went well.
+    """Compiles everything side by side, then measures in turn. Says whether all went well.
 
     A part may take its own limit and what the parts before it have left over. Where `minutes` are
     other than the nine of `PARTS`, all limits are in proportion.
@@ -439,30 +501,50 @@ def measure(names: Sequence[str], folder: Path, *, minutes: float, small: bool) 
     print(f"{device}; {minutes:g} minutes for {', '.join(names)}", flush=True)
     if device.startswith("cpu") and not small:
         sys.exit("JAX sees no accelerator here. Use --small for a rehearsal on the CPU.")
+    share = (60 * minutes - STARTING) / (60 * MINUTES - STARTING)
     versions = ", ".join(f"{each} {importlib.metadata.version(each)}" for each in ("jax", "jaxlib"))
     lines = [f"# {device}", "", f"With {versions}.{' A rehearsal: no figures.' * small}", ""]
-    whole = sum(PARTS[name].seconds for name in names)
-    spendable = 60 * minutes - STARTING
-    going_well, later = True, whole
-    for name in names:
-        part, file = PARTS[name], folder / f"{name}.json"
-        later -= part.seconds
-        left = spendable - (time.monotonic() - began) - later / whole * spendable
-        command = part.command(file, small, folder)
-        print(f"{name}: {left:.0f} s at most", flush=True)
-        started = time.monotonic()
-        if left < 1:
-            how = "no time was left"
-        else:
-            with (folder / "log.txt").open("a") as log:
-                print(f"\n--- {name}: {' '.join(command)}", file=log, flush=True)
-                how = limited(command, left, log, file if name in PRINTS_JSON else None)
-        seconds = time.monotonic() - started
-        print(f"{name}: {how}, {seconds:.0f} s", flush=True)
-        going_well &= how == "done"
-        lines += section(name, how, command, seconds, file)
-        (folder / "results.md").write_text("\n".join(lines))
-    return going_well
+    aside = folder / "prepared"
+    aside.mkdir()
+
+    with contextlib.ExitStack() as stack:
+
+        def start(name: str, into: Path) -> list[Process]:
+            processes = []
+            for each, command in PARTS[name].commands(small).items():
+                process = Process(each, command(into / f"{each}.json", small, folder), into)
+                stack.callback(process.end)
+                processes.append(process)
+            return processes
+
+        def when(*starts: str) -> list[str]:
+            return [name for name in names if PARTS[name].start in starts]
+
+        started = {name: start(name, folder) for name in when("first", "alongside")}
+        preparing = [each for name in when("prepared") for each in start(name, aside)]
+        waiting = [each for each in (*itertools.chain(*started.values()), *preparing)]
+        while time.monotonic() - began < share * COMPILING:
+            if all(each.is_ready for each in waiting):
+                break
+            time.sleep(0.1)
+        print(f"compiled: {time.monotonic() - began:.0f} s", flush=True)
+        for each in preparing:
+            each.end()
+
+        limit, went_well = time.monotonic(), True
+        # What plays while the others compile keeps the device busy, so it ends first.
+        for name in sorted(names, key=lambda name: PARTS[name].start != "alongside"):
+            limit += share * PARTS[name].seconds
+            turn = time.monotonic()
+            how = {}
+            for each in started.get(name) or start(name, folder):
+                how[each.name] = each.measure(limit - time.monotonic())
+                print(f"{each.name}: {how[each.name]}", flush=True)
+            went_well &= set(how.values()) == {"done"}
+            found = [row for row in (read(folder / f"{each}.json") for each in how) if row]
+            lines += section(name, how, time.monotonic() - turn, found)
+            (folder / "results.md").write_text("\n".join(lines))
+    return went_well
 
 
 def main() -> None:
@@ -472,10 +554,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"default: {MINUTES:g}")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--small", action="store_true", help="a rehearsal, with tiny sizes")
-    parser.add_argument("--part", choices=OWN, help=argparse.SUPPRESS)
+    parser.add_argument("--part", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.part:
-        OWN[given.part](given.out, given.small)
+        name, *case = given.part
+        OWN[name](given.out, given.small, *case)
         return
     if not given.minutes * 60 > STARTING:
         parser.error(f"--minutes {given.minutes:g}: use more than {STARTING / 60:g}")

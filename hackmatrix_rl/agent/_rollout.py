@@ -19,7 +19,7 @@ from hackmatrix_rl.agent._collector_state import (
 )
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of, reset_carry
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
-from hackmatrix_rl.batching import is_dense, sparse_cond
+from hackmatrix_rl.batching import is_dense, materialize, platform, sparse_cond
 from hackmatrix_rl.env import Environment, Timestep
 
 Fields = dict[str, PyTree[Array]]
@@ -39,6 +39,8 @@ class EpisodeSums(eqx.Module):
     @classmethod
     def of(cls, timestep: Timestep, own: Bool[Array, " num_envs"] | None = None) -> "EpisodeSums":
         """The sums of one step of a batch; `own`: whose episodes the policy plays, `None`: all."""
+        if platform() == "gpu":  # else a sum's single block of threads computes what it adds up
+            timestep = materialize(timestep)
         episode, counts = timestep.episode, timestep.episode.counts
         if own is not None:
             counts = own if counts is None else counts & own

@@ -15,8 +15,10 @@ from ._bits import right as right
 from ._bits import select as select
 from ._bits import size_of as size_of
 from ._bits import union as union
+from ._device import avoids_rounds as avoids_rounds
 from ._device import games_innermost as games_innermost
 from ._device import is_dense as is_dense
+from ._device import platform as platform
 from ._hashed_random import Chance as Chance
 from ._hashed_random import below as below
 from ._hashed_random import random_bit as random_bit

@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, PyTree, Shaped, UInt32
 
-from hackmatrix_rl.batching._device import asks_host
+from hackmatrix_rl.batching._device import avoids_rounds
 
 Tree = TypeVar("Tree", bound=PyTree)
 
@@ -101,6 +101,14 @@ def union(words: UInt32[Array, " n"]) -> UInt32[Array, ""]:
 
 def nth_bit(bits: UInt32[Array, "*shape"], index: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
     """The place of the set bit with this index, counted from the lowest; 32 if there is none."""
+    if avoids_rounds():  # a search by halves has no reduction: it is part of any kernel
+        place = lax.full_like(index, 0)
+        for width in (16, 8, 4, 2, 1, 1):
+            here = (bits >> place.astype(jnp.uint32)) & ((1 << width) - 1)
+            beyond = index >= size_of(here)
+            index = jnp.where(beyond, index - size_of(here), index)
+            place = jnp.where(beyond, place + width, place)
+        return place
     # XLA computes a reduction once, and would repeat a binary search in every loop that reads it.
     up_to = bits[..., None] & _UP_TO.reshape((1,) * bits.ndim + (-1,))
     return jnp.sum(size_of(up_to) <= index[..., None], axis=-1, dtype=jnp.int32)
@@ -128,9 +136,9 @@ def computed_once(compute: Callable[[Any], Any], given: Any) -> Any:
     XLA fuses cheap computations into all that reads them, and repeats them there for every
     element; on CPU it removes the barrier of `materialize`. A loop is a barrier that it keeps: this
     one makes a single round, which XLA cannot know. `given` has at least one array of integers.
-    Where a loop asks the host, it is the barrier.
+    On a GPU it is the barrier.
     """
-    if asks_host():
+    if avoids_rounds():
         return materialize(compute(given))
     traced_once = jax.jit(compute)
     some = next(leaf for leaf in jax.tree.leaves(given) if jnp.issubdtype(leaf.dtype, jnp.integer))

@@ -1,12 +1,13 @@
 """What differs between devices in how a batch of games is computed. The results are the same bits.
 
-A CPU computes only the games that need something, and holds the numbers of a game side by side. A
-TPU takes thousands of cycles to gather a few games, and its vectors are 1,024 lanes; a GPU starts
-kernels, which take as long for few games as for all. There, loops compute all games, and the games
-are the innermost axis in memory.
+A CPU computes only the games that need something. A TPU takes thousands of cycles to gather a few
+games, and its vectors are 1,024 lanes: its loops compute all games, which are the innermost axis in
+memory. A GPU starts kernels, which take as long for few games as for thousands, so it gathers only
+where a buffer has thousands.
 
-A GPU's program also stops after each round of a loop without a fixed number of rounds, until the
-host has read whether to go on. There, searches make as many rounds as they can need.
+What takes time on a GPU is a round of a loop: at least one more kernel, and where loops are no part
+of a graph of kernels, a wait until the host has read whether to go on. There, loops make as many
+rounds as they can need, or several at once.
 """
 
 from typing import TypeVar
@@ -17,24 +18,39 @@ from jaxtyping import Array, PyTree
 
 Tree = TypeVar("Tree", bound=PyTree)
 
+_LEAST_GPU_BUFFER = 2048
+"""Games for which gathering them takes no longer than computing all, measured on an H100."""
+
+
+def platform() -> str:
+    """The platform that the program is being traced for: `"cpu"`, `"gpu"` or `"tpu"`.
+
+    It is that of the mesh around the program, whose devices need not be here; without a mesh, JAX's
+    default.
+    """
+    return _platform()
+
 
 def is_dense() -> bool:
-    """Whether the program that is being traced computes all games of a batch, needed or not."""
+    """Whether the program that is being traced computes few games no faster than all of a batch."""
     return _platform() in ("tpu", "gpu")
 
 
-def asks_host() -> bool:
-    """Whether loops of the program that is being traced ask the host after each round."""
+def avoids_rounds() -> bool:
+    """Whether rounds of a loop are slow on the device that the program is being traced for."""
     return _platform() == "gpu"
 
 
 def _platform() -> str:
-    """The platform of the mesh around the program, whose devices need not be here.
-
-    Without a mesh it is JAX's default.
-    """
     device = getattr(jax.sharding.get_abstract_mesh(), "abstract_device", None)
     return jax.default_backend() if device is None else str(device.platform)
+
+
+def buffer_width(size: int, share: int) -> int:
+    """The width of a buffer for a share of the games; `size` where all games are computed."""
+    width = max(1, size // share)
+    least = {"tpu": size, "gpu": _LEAST_GPU_BUFFER}.get(_platform(), 1)
+    return width if width >= least else size
 
 
 def games_innermost(batch: Tree) -> Tree:
@@ -43,7 +59,7 @@ def games_innermost(batch: Tree) -> Tree:
     They must not be results of a program as they are: the next program that JAX hands such an array
     reads it in the usual order.
     """
-    if not is_dense():
+    if _platform() != "tpu":
         return batch
 
     def placed(leaf: Array) -> Array:

@@ -18,7 +18,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int32, PyTree
 
 from hackmatrix_rl.batching._bits import ONE_BIT, materialize, nth_bit, size_of, words_of_flags
-from hackmatrix_rl.batching._device import asks_host, games_innermost, is_dense
+from hackmatrix_rl.batching._device import avoids_rounds, buffer_width, games_innermost
 
 _MOST_PAIRED = 4096  # words to compare in pairs: 16 MB of pairs, 131,072 games
 
@@ -112,7 +112,7 @@ def sparse_while_loop(
     """
 
     def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
-        widths = [size] if is_dense() else [max(1, size // share) for share in shares]
+        widths = list(dict.fromkeys(buffer_width(size, share) for share in shares))
         for width, next_width in zip(widths, [*widths[1:], 0], strict=True):
             carry = _work_off(keep_going, body, carry, operands, size, width, next_width)
         return carry
@@ -137,7 +137,7 @@ def sparse_cond(
     """
 
     def batched(keep_going: Any, body: Any, carry: Any, operands: Operands, size: int) -> Any:
-        if asks_host() and not gather:
+        if avoids_rounds() and not gather and buffer_width(size, share) == size:
             going, changed = jax.vmap(keep_going)(carry, operands), jax.vmap(body)(carry, operands)
             return jax.tree.map(lambda new, old: _where(going, new, old), changed, carry)
         return _one_round(keep_going, body, carry, operands, size, share, 1, gather)
@@ -186,9 +186,10 @@ def _one_round(
     gather: bool | None,
 ) -> Carry:
     """`one_round_loop` of a batch."""
-    if is_dense() if gather is None else not gather:
+    width = max(1, size // share) if gather else buffer_width(size, share)
+    width = min(size, max(least, width))
+    if gather is False or width == size:
         return _work_off(keep_going, body, carry, operands, size, size, 0)
-    width = min(size, max(least, size // share))
     return _in_buffers(
         jax.vmap(keep_going), carry, operands, size, width, 0,
         lambda part, given, _: jax.vmap(body)(part, given),
@@ -204,9 +205,9 @@ def settled(
 ) -> Value:
     """`jax.lax.while_loop` of at most so many rounds, after whose end another changes nothing.
 
-    Where a loop asks the host, all rounds are made, without a loop.
+    On a GPU all rounds are made, without a loop.
     """
-    if not asks_host():
+    if not avoids_rounds():
         return jax.lax.while_loop(more, body, value)
     for _ in range(rounds):
         value = body(value)

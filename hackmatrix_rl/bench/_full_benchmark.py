@@ -1,7 +1,7 @@
 """The full benchmark of a machine, part by part: `bench --full`."""
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -109,16 +109,20 @@ class SpeedCurve:
             state, timestep = begin(keys, jnp.int32(stage))
             self._starts.append((state, timestep.mask))
 
-    def parts(self, num_envs: int) -> tuple[Part, ...]:
+    def parts(
+        self, num_envs: int, *, compiled: Callable[[], None] = lambda: None
+    ) -> tuple[Part, ...]:
         """Two parts, from stage 1 on and at the late stage, measured by the same compiled program.
 
         Games from stage 1 continue from run to run, after one run that is not measured. Late
         games start again for each run. A late run is timed after their enemies have arrived,
-        and is short; `episodes` counts the games that ended in all runs.
+        and is short; `episodes` counts the games that ended in all runs. `compiled` is called when
+        the program is.
         """
         first_games = operator.itemgetter(slice(num_envs))
         young, late = (jax.tree.map(first_games, start) for start in self._starts)
         play = RandomPlay(self._environment, *young, mesh=self._mesh, seed=self._seed)
+        compiled()
 
         def part(name: str, stage: int, steps: int, runs: Sequence[float]) -> Part:
             figures = {

@@ -30,7 +30,7 @@ MIB = 2**20
 
 
 @click.command("compare", cls=Command)
-@click.argument("files", nargs=-1, metavar="[A.toml] [B.toml]", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, metavar="[A.toml] [B.toml]")
 @click.option(
     "--precision",
     is_flag=True,
@@ -58,7 +58,7 @@ MIB = 2**20
 @trust_option
 @json_option
 def compare_command(
-    files: tuple[Path, ...],
+    files: tuple[str, ...],
     precision: bool,
     preset: str | None,
     seeds: int,
@@ -102,7 +102,7 @@ def compare_command(
 
 
 def chosen_configs(
-    files: tuple[Path, ...], *, precision: bool, preset: str | None, trust_code: bool
+    files: tuple[str, ...], *, precision: bool, preset: str | None, trust_code: bool
 ) -> list[tuple[str, TrainConfig]]:
     """Names and configs of baseline and candidate; raises a ConfigError if a file cannot work."""
     if len(files) not in ((0, 1) if precision else (2,)):
@@ -110,14 +110,17 @@ def chosen_configs(
             f"compare takes two settings files, A.toml B.toml, not {len(files)}; or --precision "
             "and one or none."
         )
+    if "" in files:
+        raise ConfigError("compare takes two settings files, and the name of one is empty.")
+    paths = [Path(file) for file in files]
     here = partial(config_here, preset, algorithm=baseline_algorithm(), trust_code=trust_code)
-    settled = [here(read_settings(file, report=tell)) for file in files]
+    settled = [here(read_settings(file, report=tell)) for file in paths]
     if precision:
         base = settled[0] if settled else here({})
         found = [(name, replace(base, precision=name)) for name in ("f32", "bf16")]
     else:
-        same = files[0].stem == files[1].stem
-        names = [str(file) if same else file.stem for file in files]
+        same = paths[0].stem == paths[1].stem
+        names = [str(path) if same else path.stem for path in paths]
         found = list(zip(names, settled, strict=True))
     trained = [(name, config) for name, config in found if isinstance(config, TrainConfig)]
     if len({select_device(config.device) for _, config in found}) > 1:

@@ -251,7 +251,9 @@ class HackMatrix(Environment):
             chance = chance.fold_in(begins.astype(jnp.int32))
             blank = blank_position(self.config, chance=chance.fold_in(0))
             position = select(begins, blank, position)
-            position = set_up_stage(position, chance=chance.fold_in(1))
+            position = set_up_stage(
+                position, chance=chance.fold_in(1), needed=next_stage | new_game
+            )
             return jnp.zeros_like(next_stage), new_game & ~begins, position, last
 
         nothing = jax.tree.map(

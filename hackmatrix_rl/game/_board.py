@@ -177,6 +177,12 @@ class CellSet(eqx.Module):
         )
         return bit + jnp.where(later, _WORD, 0)
 
+    def ranks(self) -> Int32[Array, "36"]:
+        """How many members come before each cell."""
+        word = jnp.where(_IN_LOW, self.low, self.high)
+        earlier = jnp.where(_IN_LOW, 0, size_of(self.low))
+        return earlier + size_of(word & ((np.uint32(1) << _BIT) - np.uint32(1)))
+
     def choose(self, random: UInt32[Array, ""]) -> Int32[Array, ""]:
         """A member, each equally likely, by 32 random bits; the set must not be empty."""
         return self.pick(below(random, self.size()))

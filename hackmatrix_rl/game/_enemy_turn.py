@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import Chance, only_first, pick, sparse_cond, sparse_while_loop
+from hackmatrix_rl.batching import Chance, ranks, sparse_cond, sparse_while_loop
 from hackmatrix_rl.game._board import (
     STEPS,
     CellSet,
@@ -19,7 +19,7 @@ from hackmatrix_rl.game._board import (
     first_steps,
     row_of,
 )
-from hackmatrix_rl.game._slots import next_slot, put, spawn_transmissions, with_room
+from hackmatrix_rl.game._slots import next_slot, spawn_transmissions, with_room
 from hackmatrix_rl.game._state import (
     ENEMY_HP,
     ENEMY_SPEED,
@@ -52,33 +52,32 @@ def arrive(position: Position, takes_place: Bool[Array, ""]) -> Position:
     left = transmissions.turns_remaining
     due = transmissions.present & (left <= 1) & takes_place
 
-    Carry = tuple[Bool[Array, " n"], Enemies, Int32[Array, ""]]
+    Carry = tuple[Enemies, Int32[Array, ""]]
 
-    def one(carry: Carry, given: Transmissions) -> Carry:
-        due, enemies, dropped = carry
-        enemies = with_room(enemies, jnp.int32(1))
-        now = only_first(due)
-        word = pick(now, given.words)
-        kind, cell = (Transmissions.FIELDS[name].read(word) for name in ("type", "cell"))
-        arrival = Enemies.word(
+    def all_at_once(carry: Carry, given: tuple[Bool[Array, " n"], Transmissions]) -> Carry:
+        enemies, dropped = carry
+        due, transmissions = given
+        cell, kind = transmissions.cell, transmissions.type
+        arrivals = Enemies.word(
             present=1,
             type=kind,
             cell=cell,
             hp=by_type(ENEMY_HP, kind),
             disabled_turns=1,
             last_known=jnp.where(kind == EnemyType.CRYPTOG, cell, NOWHERE),
-            **{flag: Transmissions.FIELDS[flag].read(word) for flag in ORIGIN},
+            **{flag: Transmissions.FIELDS[flag].read(transmissions.words) for flag in ORIGIN},
         )
-        slot = next_slot(enemies)
-        fits = slot < enemies.size
-        return due & ~now, put(enemies, slot, arrival), dropped + (~fits).astype(jnp.int32)
+        count = jnp.sum(due, dtype=jnp.int32)
+        enemies = with_room(enemies, count)
+        first = next_slot(enemies)
+        slot = jnp.where(due, first + ranks(due), -1)
+        here = np.arange(enemies.size, dtype=np.int32)[:, None] == slot[None, :]
+        words = jnp.max(jnp.where(here, arrivals[None, :], jnp.uint32(0)), axis=1)
+        missed = jnp.maximum(first + count - enemies.size, 0)
+        return Enemies(jnp.where(words == 0, enemies.words, words)), dropped + missed
 
-    _, enemies, dropped = sparse_while_loop(
-        lambda carry, _: carry[0].any(),
-        one,
-        (due, position.enemies, position.dropped),
-        transmissions,
-        shares=(8,),
+    enemies, dropped = sparse_cond(
+        due.any(), all_at_once, (position.enemies, position.dropped), (due, transmissions), share=8
     )
     waiting = transmissions.replace(
         present=transmissions.present & ~due,

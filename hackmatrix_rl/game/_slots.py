@@ -7,11 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import Chance, ranks
+from hackmatrix_rl.batching import Chance, avoids_rounds, materialize, ranks
 from hackmatrix_rl.game._board import NUM_CELLS, CellSet, line_of_sight
 from hackmatrix_rl.game._state import NUM_ENEMY_TYPES, Enemies, Slots, Transmissions
 
 SomeSlots = TypeVar("SomeSlots", bound=Slots)
+
+_STRIDE = 8
+"""Transmissions that spawn in a round where rounds are slow: no stage begins with more."""
 
 
 def next_slot(slots: Slots) -> Int32[Array, ""]:
@@ -74,34 +77,40 @@ def spawn_transmissions(
     seen = line_of_sight(player_cell, stops)
 
     Carry = tuple[Int32[Array, ""], CellSet, Int32[Array, ""], Transmissions]
+    stride = _STRIDE if avoids_rounds() else 1
 
-    def one(carry: Carry) -> Carry:
+    def some(carry: Carry) -> Carry:
         index, taken, slot, slots = carry
-        free = ~taken
-        out_of_fire = free - seen
-        hidden = out_of_fire.any()
-        choices = CellSet(
-            jnp.where(hidden, out_of_fire.low, free.low),
-            jnp.where(hidden, out_of_fire.high, free.high),
-        )
-        cell = choices.choose(chance.bits(2 * index))
-        word = Transmissions.word(
-            present=1,
-            type=(chance.bits(2 * index + 1) >> 30).astype(jnp.int32),
-            cell=cell,
-            turns_remaining=1,
-            from_scheduled_task=index < before_siphon,
-            spawned_from_siphon=(index >= before_siphon) & (index < before_unflagged),
-        )
-        found = choices.any()
-        slots = put(slots, jnp.where(found, slot, slots.size), word)
-        taken = taken | CellSet.of(cell).where(found)
-        return index + 1, taken, slot + found.astype(jnp.int32), slots
+        arrivals = []
+        for _ in range(stride):
+            free = ~taken
+            out_of_fire = free - seen
+            hidden = out_of_fire.any()
+            choices = CellSet(
+                jnp.where(hidden, out_of_fire.low, free.low),
+                jnp.where(hidden, out_of_fire.high, free.high),
+            )
+            cell = choices.choose(chance.bits(2 * index))
+            word = Transmissions.word(
+                present=1,
+                type=(chance.bits(2 * index + 1) >> 30).astype(jnp.int32),
+                cell=cell,
+                turns_remaining=1,
+                from_scheduled_task=index < before_siphon,
+                spawned_from_siphon=(index >= before_siphon) & (index < before_unflagged),
+            )
+            found = choices.any() & (index < total)
+            arrivals.append((jnp.where(found, slot, slots.size), word))
+            taken = taken | CellSet.of(cell).where(found)
+            index, slot = index + 1, slot + found.astype(jnp.int32)
+        for place, word in materialize(arrivals):
+            slots = put(slots, place, word)
+        return index, taken, slot, slots
 
     assert NUM_ENEMY_TYPES == 4  # two random bits are a type
     slots = with_room(slots, total)
     start = (jnp.int32(0), taken, next_slot(slots), slots)
-    _, _, slot, slots = jax.lax.while_loop(lambda carry: carry[0] < total, one, start)
+    _, _, slot, slots = jax.lax.while_loop(lambda carry: carry[0] < total, some, start)
     return slots, jnp.maximum(slot - slots.size, 0)
 
 

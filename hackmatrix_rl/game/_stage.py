@@ -5,15 +5,17 @@ from dataclasses import replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, UInt32
 
 from hackmatrix_rl.batching import (
     Chance,
+    avoids_rounds,
     below,
     first_success,
-    is_dense,
+    materialize,
+    platform,
     random_bit,
+    settled,
     size_of,
     sparse_cond,
     sparse_while_loop,
@@ -48,8 +50,12 @@ FIRST_INTERVAL = 12
 """Turns between scheduled tasks in stage 1; one less in each further stage."""
 BLOCKS = (5, 11)
 MAX_LAYOUTS = 104
-AT_ONCE = 8
-"""Number of layouts drawn side by side, a divisor of the most; the first acceptable one counts."""
+AT_ONCE = {"cpu": 8, "tpu": 1, "gpu": 13}
+"""Number of layouts drawn side by side, a divisor of the most; the first acceptable one counts.
+
+Nearly half of all are acceptable. Where all games of a batch draw, one attempt is a round; a GPU
+makes so many that another round is rare.
+"""
 
 
 @eqx.filter_jit  # traced once, however many programs contain it
@@ -99,12 +105,19 @@ def blank_position(config: GameConfig, *, chance: Chance) -> Position:
     )
 
 
-def set_up_stage(position: Position, *, chance: Chance) -> Position:
-    """Sets up stage number `position.stage` (section 3)."""
+def set_up_stage(
+    position: Position, *, chance: Chance, needed: Bool[Array, ""] | bool = True
+) -> Position:
+    """Sets up stage number `position.stage` (section 3).
+
+    The result means nothing unless it is `needed`.
+    """
     exit_chance = chance.fold_in(0)
     exit_cell = (corners() - CellSet.of(position.player.cell)).choose(exit_chance.bits())
     occupied = position.enemies.cells | position.transmissions.cells
-    blocks = draw_layout(position.player.cell, exit_cell, occupied, chance=chance.fold_in(1))
+    blocks = draw_layout(
+        position.player.cell, exit_cell, occupied, chance=chance.fold_in(1), needed=needed
+    )
     board = draw_contents(position.player.cell, exit_cell, blocks, chance=chance.fold_in(2))
     board = draw_resources(board, exit_cell, blocks, chance=chance.fold_in(3))
     position = replace(
@@ -135,23 +148,29 @@ def set_up_if(condition: Bool[Array, ""], position: Position, *, chance: Chance)
     """`set_up_stage` if the condition holds."""
     return sparse_cond(
         condition,
-        lambda position, chance: set_up_stage(position, chance=chance),
+        lambda position, given: set_up_stage(position, chance=given[0], needed=given[1]),
         position,
-        chance,
+        (chance, condition),
         share=8,
     )
 
 
 def draw_layout(
-    player_cell: Int32[Array, ""], exit_cell: Int32[Array, ""], occupied: CellSet, *, chance: Chance
+    player_cell: Int32[Array, ""],
+    exit_cell: Int32[Array, ""],
+    occupied: CellSet,
+    *,
+    chance: Chance,
+    needed: Bool[Array, ""] | bool = True,
 ) -> CellSet:
-    """The cells of the blocks. Their number is drawn once, layouts until one is acceptable."""
+    """The cells of the blocks. Their number is drawn once, layouts until one is acceptable.
+
+    A layout that is not `needed` is not drawn: in a batch no game waits for it.
+    """
     allowed = ~(corners() | occupied)
     number = BLOCKS[0] + below(chance.bits(), BLOCKS[1] - BLOCKS[0] + 1)
     number = jnp.minimum(number, allowed.size())
-
-    # Nearly half of all layouts are acceptable. Where all games draw, one attempt is a round.
-    at_once = 1 if is_dense() else AT_ONCE
+    at_once = AT_ONCE.get(platform(), AT_ONCE["cpu"])
     Carry = tuple[Int32[Array, ""], Bool[Array, ""], CellSet]
     Given = tuple[CellSet, Int32[Array, ""], Int32[Array, ""], Int32[Array, ""], Chance]
 
@@ -168,7 +187,7 @@ def draw_layout(
     _, accepted, blocks = sparse_while_loop(
         lambda carry, _: ~carry[1] & (carry[0] < MAX_LAYOUTS),
         draw_some,
-        (jnp.int32(0), jnp.bool_(False), CellSet.empty()),
+        (jnp.int32(0), ~jnp.bool_(needed), CellSet.empty()),
         (allowed, number, player_cell, exit_cell, chance),
         shares=(2,),
     )
@@ -196,7 +215,7 @@ def draw_cells(
             chosen = jnp.where(size_of(chosen) < number, chosen | (bit & open_), chosen)
         return chosen
 
-    chosen = jax.lax.fori_loop(0, _WORDS_A_LAYOUT, draw_some, jnp.uint32(0))
+    chosen = jax.lax.fori_loop(0, _WORDS_A_LAYOUT, draw_some, jnp.uint32(0), unroll=avoids_rounds())
     return inner_cells(chosen), size_of(chosen) == number
 
 
@@ -240,31 +259,42 @@ def draw_contents(
     return Board(board.words | programs.words)
 
 
+_NUMBER_BITS = 5
+_NUMBERS_A_WORD = 32 // _NUMBER_BITS
+_A_NUMBER = (1 << _NUMBER_BITS) - 1
+
+
 def distinct_programs(
     wanted: CellSet, *, chance: Chance, unused: UInt32[Array, ""] | None = None
 ) -> Board:
-    """Distinct random programs, with their spawn_count, on the wanted cells.
+    """Distinct random programs, with their spawn_count, on the wanted cells (no more than blocks).
 
     They are chosen from `unused`, one bit each; from all by default.
     """
-    Carry = tuple[Int32[Array, ""], CellSet, UInt32[Array, ""], UInt32[Array, "36"]]
+    wanted_cells = wanted.to_array()
+    unused = jnp.uint32(ALL_PROGRAMS) if unused is None else unused
+    count = wanted.size()
+    Carry = tuple[Int32[Array, ""], UInt32[Array, ""], UInt32[Array, ""], UInt32[Array, ""]]
 
     def one(carry: Carry) -> Carry:
-        index, wanted, unused, words = carry
-        cell = wanted.pick(jnp.int32(0))
-        number = random_bit(unused, chance.bits(index))
-        cost = jnp.asarray(SPAWN_COSTS)[number]
-        here = (np.arange(NUM_CELLS) == cell) & wanted.any()
-        return (
-            index + 1,
-            wanted - CellSet.of(cell),
-            unused & ~(jnp.uint32(1) << number.astype(jnp.uint32)),
-            jnp.where(here, Board.word(value=number, spawn_count=cost), words),
-        )
+        index, unused, first, rest = carry
+        number = random_bit(unused, chance.bits(index)).astype(jnp.uint32)
+        unused = unused & ~(jnp.uint32(1) << number)
+        # Of the two words one takes the number: the places of the other are out of its range.
+        first = first | number << (_NUMBER_BITS * index).astype(jnp.uint32)
+        rest = rest | number << (_NUMBER_BITS * (index - _NUMBERS_A_WORD)).astype(jnp.uint32)
+        return index + 1, unused, first, rest
 
-    unused = jnp.uint32(ALL_PROGRAMS) if unused is None else unused
-    start = (jnp.int32(0), wanted, unused, jnp.zeros(NUM_CELLS, jnp.uint32))
-    return Board(jax.lax.while_loop(lambda carry: carry[1].any(), one, start)[-1])
+    # More rounds than programs add only numbers that no cell reads.
+    start = (jnp.int32(0), unused, jnp.uint32(0), jnp.uint32(0))
+    drawn = settled(lambda carry: carry[0] < count, one, start, rounds=BLOCKS[1])
+    _, _, first, rest = materialize(drawn)
+    place = wanted.ranks()
+    later = place >= _NUMBERS_A_WORD
+    shift = _NUMBER_BITS * jnp.where(later, place - _NUMBERS_A_WORD, place)
+    number = (jnp.where(later, rest, first) >> shift.astype(jnp.uint32)) & _A_NUMBER
+    words = Board.word(value=number, spawn_count=jnp.asarray(SPAWN_COSTS)[number])
+    return Board(jnp.where(wanted_cells, words, jnp.uint32(0)))
 
 
 def draw_resources(

@@ -1,6 +1,7 @@
 """The machine: devices, processes, files, memory, signals, versions of other packages."""
 
 from ._compatibility import cpu_options as cpu_options
+from ._compatibility import gpu_options as gpu_options
 from ._compatibility import untested_version as untested_version
 from ._compatibility import wandb_timeouts as wandb_timeouts
 from ._devices import chosen_devices as chosen_devices

@@ -31,6 +31,21 @@ CPU_OPTIONS: Mapping[str, Options] = {
 }
 """Options of the CPU's compiler, by each tested version of jaxlib."""
 
+GPU_OPTIONS: Mapping[str, Options] = {
+    # A graph of kernels contains loops, too: none waits until the host has read whether to go on.
+    "0.11.2": {
+        "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,"
+        "DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
+        "xla_gpu_graph_min_graph_size": "1",
+    }
+}
+"""Options of the GPU's compiler, by each version of jaxlib that ran with them on an H100."""
+
+
+def gpu_options(version: str = jaxlib.version.__version__) -> dict[str, str | bool]:
+    """Options of the GPU's compiler that work with a version of jaxlib."""
+    return dict(GPU_OPTIONS.get(version, _NONE))
+
 
 def cpu_options(
     version: str = jaxlib.version.__version__, *, once: bool = False

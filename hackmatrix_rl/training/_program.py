@@ -12,7 +12,7 @@ from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, EnvSpec, Timestep
-from hackmatrix_rl.system import cpu_options, is_here
+from hackmatrix_rl.system import cpu_options, gpu_options, is_here
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, State
 from hackmatrix_rl.training.sharding import REPLICATED, constrain, place, replicated_shardings
 
@@ -101,16 +101,19 @@ def without_policy(algorithm: A) -> A:
 def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]:
     """The options to compile programs for these devices with.
 
-    A CPU gets the options that suit this version of jaxlib (`system/_compatibility.py`). Other
-    devices get XLA's own, and so does a JAX with `jax_disable_most_optimizations`. A GPU that is
-    not here can try out no kernels. `once` is for a program that runs a single time: compiling is
-    then its whole cost.
+    A CPU and a GPU get the options that suit this version of jaxlib (`system/_compatibility.py`). A
+    TPU gets XLA's own, and so does a JAX with `jax_disable_most_optimizations`. A GPU that is not
+    here can try out no kernels. `once` is for a program that runs a single time: compiling is then
+    its whole cost.
     """
     device = mesh.devices.flat[0]
     if device.platform == "gpu" and not is_here(device):
         return {"xla_gpu_autotune_level": "0"}
-    less = jax.config.read("jax_disable_most_optimizations")
-    return {} if less or device.platform != "cpu" else cpu_options(once=once)
+    if jax.config.read("jax_disable_most_optimizations"):
+        return {}
+    if device.platform == "cpu":
+        return cpu_options(once=once)
+    return gpu_options() if device.platform == "gpu" else {}
 
 
 def is_shape(leaf: Any) -> bool:

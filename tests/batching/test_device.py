@@ -1,4 +1,4 @@
-"""Where all games are computed, the results are the same, and nothing is gathered."""
+"""However a device computes a batch, the results are the same."""
 
 import re
 
@@ -12,6 +12,7 @@ from batching.devices import traced_as_on
 from hackmatrix_rl.batching import (
     computed_once,
     is_dense,
+    nth_bit,
     one_round_loop,
     read_row,
     settled,
@@ -19,6 +20,7 @@ from hackmatrix_rl.batching import (
     sparse_while_loop,
     write_row,
 )
+from hackmatrix_rl.batching._device import buffer_width
 
 
 def halve(loop, **how):
@@ -61,6 +63,33 @@ def test_a_gpu_asks_the_host_neither_for_searches_nor_for_barriers(platform):
     with traced_as_on(platform):
         assert ("while[" in str(jax.make_jaxpr(jax.vmap(search))(numbers))) == (platform != "gpu")
         np.testing.assert_array_equal(jax.jit(jax.vmap(search))(numbers), np.full(8, 7))
+
+
+@pytest.mark.parametrize(
+    ("platform", "widths"), [("cpu", [64, 512, 8192]), ("tpu", [512, 4096, 65536]),
+                             ("gpu", [512, 4096, 8192])],
+)  # fmt: skip
+def test_a_gpu_has_buffers_only_for_thousands_of_games(platform, widths):
+    with traced_as_on(platform):
+        assert [buffer_width(size, 8) for size in (512, 4096, 65536)] == widths
+
+
+def test_a_gpu_gathers_where_a_buffer_is_wide_enough():
+    numbers = jnp.arange(1 << 14, dtype=jnp.int32)
+    for loop, expected in LOOPS.values():
+        with traced_as_on("gpu"):
+            assert "scatter" in str(jax.make_jaxpr(jax.vmap(loop))(numbers))
+            np.testing.assert_array_equal(jax.jit(jax.vmap(loop))(numbers), expected(numbers))
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_a_set_bit_is_found_by_its_index(platform):
+    words = jnp.array([0, 1, 1 << 31, 0xFFFFFFFF, 0xA5000050], jnp.uint32)
+    places = [[n for n in range(32) if int(word) >> n & 1] for word in words]
+    with traced_as_on(platform):
+        found = jax.jit(jax.vmap(jax.vmap(nth_bit, (None, 0)), (0, None)))(words, jnp.arange(33))
+    for row, each in zip(found, places, strict=True):
+        np.testing.assert_array_equal(row, each + [32] * (33 - len(each)))
 
 
 def test_a_loop_can_ask_for_buffers_everywhere():

@@ -14,13 +14,14 @@ HANGS = 'echo "[1, 2]" > "$0"; sleep 600 & echo $! > "$0.pid"; wait'
 WRITES = 'echo "[3]" > "$0"'
 
 
-def part(script, seconds, status=0):
-    """A part whose table is its JSON."""
+def part(name, script, seconds, status=0, start="first"):
+    """A part of one process, whose table is its JSON."""
 
     def command(file, small, folder):
         return ["sh", "-c", f"{script}; exit {status}", str(file)]
 
-    return lent.Part(f"Part of {seconds} s", command, seconds, lambda found: [str(found)])
+    commands = lent.one_command(name, command)
+    return lent.Part(f"Part {name}", commands, seconds, lambda found: [str(found)], start)
 
 
 @pytest.fixture
@@ -35,16 +36,20 @@ def sections(folder):
     return [[line for line in text.splitlines() if line] for text in rest]
 
 
-def test_a_part_that_hangs_is_stopped_with_all_that_it_started(tmp_path, monkeypatch, on_cpu):
-    parts = {"first": part(HANGS, 2), "second": part(WRITES, 120)}
+def measured(monkeypatch, folder, minutes=9.0, **parts):
+    """Measures other parts than those of the script."""
     monkeypatch.setattr(lent, "PARTS", parts)
-    minutes = (122 + lent.STARTING) / 60
-    assert not lent.measure(["first", "second"], tmp_path, minutes=minutes, small=True)
+    return lent.measure(list(parts), folder, minutes=minutes, small=True)
+
+
+def test_a_part_that_hangs_is_stopped_with_all_that_it_started(tmp_path, monkeypatch, on_cpu):
+    parts = {"first": part("first", HANGS, 2, start="last"), "second": part("second", WRITES, 120)}
+    assert not measured(monkeypatch, tmp_path, **parts)
     first, second = sections(tmp_path)
-    assert first[0] == "Part of 2 s"
-    assert any(line.startswith("Stopped after 2 s") for line in first)
-    assert first[-1] == "[1, 2]"
-    assert second[-1] == "[3]"
+    assert first[0] == "Part first"
+    assert any(line.startswith("first: stopped after 2 s") for line in first)
+    assert first[-1] == "[[1, 2]]"
+    assert second[-1] == "[[3]]"
     started = Path("/proc", (tmp_path / "first.json.pid").read_text().strip(), "stat")
     # Its new parent may not have asked yet how it ended.
     assert not started.exists() or ") Z " in started.read_text()
@@ -54,41 +59,55 @@ def test_results_are_there_after_each_part(tmp_path, monkeypatch, on_cpu):
     class Gone(Exception):
         """The machine is gone."""
 
-    monkeypatch.setattr(lent, "PARTS", {"first": part(WRITES, 60), "second": part(WRITES, 60)})
-    limited = lent.limited
+    measure = lent.Process.measure
 
-    def vanish(command, *rest):
-        if command[-1].endswith("second.json"):
+    def vanish(self, seconds):
+        if self.name == "second":
             raise Gone
-        return limited(command, *rest)
+        return measure(self, seconds)
 
-    monkeypatch.setattr(lent, "limited", vanish)
+    monkeypatch.setattr(lent.Process, "measure", vanish)
+    parts = {name: part(name, WRITES, 60) for name in ("first", "second")}
     with pytest.raises(Gone):
-        lent.measure(["first", "second"], tmp_path, minutes=9, small=True)
-    assert [text[-1] for text in sections(tmp_path)] == ["[3]"]
+        measured(monkeypatch, tmp_path, **parts)
+    assert [text[-1] for text in sections(tmp_path)] == ["[[3]]"]
 
 
 def test_a_part_that_fails_or_writes_nothing_says_so(tmp_path, monkeypatch, on_cpu):
-    parts = {"fails": part("true", 60, status=3), "odd": part('echo "{" > "$0"', 60)}
-    monkeypatch.setattr(lent, "PARTS", parts)
-    assert not lent.measure(list(parts), tmp_path, minutes=9, small=True)
+    parts = {"fails": part("fails", "true", 60, 3), "odd": part("odd", 'echo "{" > "$0"', 60)}
+    assert not measured(monkeypatch, tmp_path, **parts)
     fails, odd = sections(tmp_path)
-    assert any(line.startswith("Ended with status 3") for line in fails)
+    assert any(line.startswith("fails: ended with status 3") for line in fails)
     assert fails[-1] == odd[-1] == "Nothing was measured."
+
+
+GATED = (
+    'touch "$LENT_GATE.ready"; while [ ! -e "$LENT_GATE.go" ]; do sleep 0.05; done; '
+    'ls "$(dirname "$0")" | grep -c ready > "$0"'
+)
+
+
+def test_all_have_compiled_before_the_first_measures(tmp_path, monkeypatch, on_cpu):
+    names = ("first", "second", "third")
+    parts = {name: part(name, GATED, 60) for name in names}
+    assert measured(monkeypatch, tmp_path, **parts)
+    assert [text[-1] for text in sections(tmp_path)] == ["[3]"] * 3
 
 
 def test_parts_inherit_the_time_that_others_leave_over(tmp_path, monkeypatch, on_cpu):
     limits = []
-    monkeypatch.setattr(lent, "limited", lambda _, seconds, *rest: limits.append(seconds) or "done")
-    assert lent.measure(list(lent.PARTS), tmp_path, minutes=9, small=True)
-    share = (9 * 60 - lent.STARTING) / sum(part.seconds for part in lent.PARTS.values())
-    shares = [share * part.seconds for part in lent.PARTS.values()]
-    inherited = [sum(shares[: place + 1]) for place in range(len(shares))]
-    assert limits == pytest.approx(inherited, abs=20)
+    monkeypatch.setattr(
+        lent.Process, "measure", lambda _, seconds: limits.append(seconds) or "done"
+    )
+    seconds = (10, 20, 40)
+    parts = {f"{each}": part(f"{each}", "true", each) for each in seconds}
+    measured(monkeypatch, tmp_path, **parts)
+    assert limits == pytest.approx([10, 30, 70], abs=5)
 
 
 def test_the_nine_minutes_are_all_that_the_parts_have():
-    assert sum(part.seconds for part in lent.PARTS.values()) <= lent.MINUTES * 60 - lent.STARTING
+    parts = sum(part.seconds for part in lent.PARTS.values())
+    assert parts + lent.COMPILING <= lent.MINUTES * 60 - lent.STARTING
 
 
 ROW = {
@@ -115,7 +134,7 @@ ROW = {
     ],
 )
 def test_what_the_compiler_says_stands_beside_what_was_measured(said, words):
-    assert lent.updates_table([ROW | said])[2] == (
+    assert lent.training_table([ROW | said])[2] == (
         "| bf16 | 16,384 | 1,048,576 (524,288 to 2,097,152) | 500 (250 to 1,000) | "
         f"{words} | 3 |  | 31.3 |"
     )
@@ -123,13 +142,13 @@ def test_what_the_compiler_says_stands_beside_what_was_measured(said, words):
 
 def test_precisions_are_compared_for_as_long_as_fits(tmp_path):
     assert lent.compared_steps(tmp_path, 60) == lent.COMPARED
-    parts = [
-        {"part": "env", "failure": None, "steps_per_second": {"median": 9e9}},
-        {"part": "train", "failure": None, "steps_per_second": {"median": 4e6}},
-        {"part": "train", "failure": None, "steps_per_second": {"median": 1e6}},
-        {"part": "train", "failure": "too large"},
-    ]
-    (tmp_path / "bench.json").write_text(json.dumps({"parts": parts}))
+    for name, speed in {
+        "training-bf16-64": 4e6,
+        "training-f32-64": 1e6,
+        "environment-64": 9,
+    }.items():
+        found = {"steps_per_second": {"median": speed}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(found))
     assert lent.compared_steps(tmp_path, 60) == 1e6 * 30 / 6
 
 
@@ -178,6 +197,6 @@ def test_all_parts_run_as_on_the_accelerator(tmp_path):
     text = (tmp_path / "found" / "results.md").read_text()
     for part in lent.PARTS.values():
         assert f"## {part.title}" in text
-    for words in ("Nothing was measured", "No table", "failed", "Stopped"):
+    for words in ("Nothing was measured", "No table", "failed", "stopped after"):
         assert words not in text
     assert "15 tests passed on cpu (cpu)" in text

@@ -113,6 +113,7 @@ def test_files_of_one_name_are_told_apart(tmp_path, small, compared):
     ("arguments", "says"),
     [
         ([], "compare takes two settings files, A.toml B.toml, not 0"),
+        (["", "B.toml"], "compare takes two settings files, and the name of one is empty"),
         (["a.toml"], "not 1"),
         (["a.toml", "a.toml", "--precision"], "not 2"),
         (["a.toml", "missing.toml"], "missing.toml: No such file"),

@@ -61,6 +61,8 @@ ELSEWHERE = {
     "hackmatrix-rl play": "waits for a person",
     "hackmatrix-rl ui": "waits for a person",
     "PACKAGE=": "needs Google Cloud",
+    "--wandb --wandb-project": "needs an account of Weights & Biases",
+    "wandb:ENTITY": "needs an account of Weights & Biases",
     "python benchmarks/": "takes minutes, and is no part of the package",
     "python examples/": "is what tests/examples runs",
 }

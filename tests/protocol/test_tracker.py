@@ -94,7 +94,7 @@ def test_the_tracked_observation_is_the_true_one_at_every_step(config):
     assert play_beside(config, seed=8, games=8, moves=60) == set(Memory)
 
 
-@pytest.mark.nightly
+@pytest.mark.statistical  # half an hour
 @pytest.mark.parametrize("config", LEAGUES, ids=lambda config: config.league)
 @pytest.mark.parametrize("part", range(20))
 def test_ten_thousand_games_are_tracked_to_their_end(config, part):

@@ -1,4 +1,4 @@
-"""A stream of one's own puzzles, and what it refuses."""
+"""Streams of user-provided puzzles: what they draw, and the arguments that they refuse."""
 
 import jax
 import numpy as np

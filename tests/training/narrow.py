@@ -15,7 +15,7 @@ LAYERS = {
     *("add", "add_any", "all_gather", "broadcast_in_dim", "concatenate", "conv_general_dilated"),
     *("convert_element_type", "copy", "dot_general", "dynamic_slice", "dynamic_update_slice"),
     *("empty2", "gather", "gt", "max", "mul", "optimization_barrier", "pad", "reshape", "rev"),
-    *("select_n", "sharding_constraint", "slice", "split", "squeeze", "transpose"),
+    *("select_n", "sharding_constraint", "slice", "split", "squeeze", "stop_gradient", "transpose"),
 }
 # What holds other programs; these are read in turn.
 HOLDERS = {

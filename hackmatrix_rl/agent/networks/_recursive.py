@@ -115,7 +115,7 @@ class SwiGLU(eqx.Module):
 
     def __call__(self, x: Float[Array, "*rows width"]) -> Float32[Array, "*rows width"]:
         """The layers of each row."""
-        gate, value = jnp.split(self.widen(x), 2, axis=-1)
+        gate, value = jnp.split(self.widen.full(x), 2, axis=-1)
         return self.narrow.full(jax.nn.silu(gate) * value)
 
 

@@ -93,7 +93,8 @@ def _games(
 ) -> tuple[dict[str, Any], Label]:
     """The fields of a rollout of whole games, on the host, and its labels; more games follow."""
     nobody = _Nobody(environment.spec.num_actions)
-    play_on = eqx.filter_jit(RolloutCollector(_STEPS).collect_with)
+    collector = RolloutCollector(_STEPS, precompute=False)
+    play_on = eqx.filter_jit(collector.collect_with)
     actors = eqx.filter_jit(start_collector)(environment, nobody, keys)
     teaching = eqx.filter_jit(choice.start)(keys)
     ended = np.zeros(keys.shape[0], bool)
