@@ -48,10 +48,8 @@ def sudoku(
         ValueError: the size or level is unknown, there are more blanks than cells, or no puzzle of
             the level was found.
     """
-    drawn = _drawn(size, level, blanks, rng, at_once=1)
-    return next(
-        (puzzle.reshape(size, size), answer.reshape(size, size)) for puzzle, answer in drawn
-    )
+    puzzle, answer = next(_drawn(size, level, blanks, rng, at_once=1))
+    return puzzle.reshape(size, size), answer.reshape(size, size)
 
 
 def sudokus(
@@ -214,7 +212,7 @@ def _search(board: Board, rng: np.random.Generator | None = None) -> Iterator[Bo
 
 @cache
 def _units(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The cells of each row, column and box `[units, size]`, and the units of a cell `[cells, 3]`."""
+    """The cells of each row, column and box `[units, size]`; the three of a cell `[cells, 3]`."""
     rows, cols = np.divmod(np.arange(size * size), size)
     boxes = np.array([_box(size, row, col) for row, col in zip(rows, cols, strict=True)])
     of_cell = np.stack([rows, size + cols, 2 * size + boxes], axis=1)
