@@ -81,9 +81,10 @@ def sudokus(
         misses = misses + 1 if puzzle.tobytes() in found else 0
         found[puzzle.tobytes()] = puzzle, answer
         if misses == ATTEMPTS:
+            more = "" if blanks is None else ", or more blanks"
             raise ValueError(
                 f"count is {count}, but after {len(found)} puzzles {ATTEMPTS} more were no new "
-                "ones; use a smaller count, or more blanks"
+                f"ones; use a smaller count{more}"
             )
     inputs, labels = (np.stack([pair[side] for pair in found.values()]) for side in (0, 1))
     board = {"rows": size, "cols": size, "vocabulary": size + 1}
@@ -109,10 +110,10 @@ def _drawn(
         fits = hard if level == "hard" else np.ones_like(hard)
         misses = 0 if fits.any() else misses + at_once
         yield from zip(puzzles[fits], answers[fits], strict=True)
-    fewer = "" if blanks is None else f" with {blanks} blanks"
+    fewer, more = ("", "") if blanks is None else (f" with {blanks} blanks", ", or more blanks")
     raise ValueError(
-        f"no hard puzzle of size {size}{fewer} in {ATTEMPTS} boards; use level any, a larger size, "
-        "or more blanks"
+        f"no hard puzzle of size {size}{fewer} in {ATTEMPTS} boards; use level any, or a larger "
+        f"size{more}"
     )
 
 

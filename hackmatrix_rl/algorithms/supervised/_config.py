@@ -140,7 +140,7 @@ class SupervisedConfig(config.RunConfig):
         "Puzzles to learn from; their symmetries make more of them.",
         minimum=1,
         resume=_LEARNED,
-        **config.most(10_000_000, "they are made before the training, one after another"),
+        **config.most(10_000_000, "they are made before the training, on one core"),
     )
     data_seed: int = in_puzzle(
         0,
