@@ -59,7 +59,19 @@ class SupervisedConfig(config.RunConfig):
         ("supervision_steps", "supervision steps of a puzzle"),
     )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "cpu": {"device": "cpu", "cpu_devices": 2},
+        "cpu": {
+            "device": "cpu",
+            "cpu_devices": 2,
+            "width": 32,
+            "high_cycles": 2,
+            "low_cycles": 2,
+            "global_batch_size": 64,
+            "supervision_steps": 8,
+            "total_updates": 1500,
+            "updates_per_dispatch": 50,
+            "learning_rate": "linear:0:0.001@0.1",
+            "ema": 0.99,
+        },
         **{
             kind: {
                 **config.ACCELERATOR,
