@@ -12,6 +12,7 @@ ALGORITHMS: Mapping[str, str] = {
     "imitation": "hackmatrix_rl.algorithms.imitation:ImitationConfig",
     "r2d2": "hackmatrix_rl.algorithms.r2d2:R2D2Config",
     "pqn": "hackmatrix_rl.algorithms.pqn:PQNConfig",
+    "supervised": "hackmatrix_rl.algorithms.supervised:SupervisedConfig",
     "self-play": "hackmatrix_rl.algorithms.self_play:SelfPlayConfig",
 }
 """The config class of each algorithm, by the name that `--algorithm` takes."""

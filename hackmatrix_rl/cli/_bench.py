@@ -106,6 +106,11 @@ def bench(
     numbers = None if sizes is None else parse_sizes(sizes)
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
     settings = chosen_config(context, preset, config, defaults, algorithm=baseline_algorithm())
+    if not isinstance(settings, TrainConfig):
+        raise ConfigError(
+            f"--algorithm {settings.algorithm}: bench measures trainings that play games, and "
+            f"this one plays none. Use --algorithm {baseline_algorithm()}."
+        )
     if compare is not None:  # not before: importing it starts the devices
         require("pgx", extra="compare", caller="--compare pgx")
     if json_file is not None:

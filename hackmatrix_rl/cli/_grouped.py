@@ -54,13 +54,15 @@ class SettingOption(click.Option):
         *arguments: Any,
         helps: Mapping[str, tuple[str, str]],
         common: bool,
+        usual: bool,
         env: str,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
         self.env = env
         self.helps = helps
-        self.common = common
+        self.common = common  # to all algorithms
+        self.usual = usual  # of all that train a player
 
     def _help(self, ctx: click.Context) -> tuple[str, str]:
         """Heading and help for the algorithm that the command line names."""
@@ -151,7 +153,7 @@ class TrainOptions(GroupedOptions):
             own = [
                 each
                 for each in parameters.values()
-                if isinstance(each, SettingOption) and not each.common and each not in first
+                if isinstance(each, SettingOption) and not each.usual and each not in first
             ]
             with formatter.section(f"Of --algorithm {name}"):
                 formatter.write_dl([r for each in own if (r := each.get_help_record(ctx))])

@@ -193,6 +193,9 @@ def _option(
             for name, field in fields.items()
         },
         common=len(fields) == len(kinds),
+        usual=all(
+            name in fields for name, kind in kinds.items() if issubclass(kind, config.TrainConfig)
+        ),
         env=each.metadata["env"],
         hidden=not shown,
     )
@@ -289,7 +292,7 @@ def chosen_config(
     algorithm: str = "",
     note: Callable[[str], None] = lambda reason: None,
     target: Target | None = None,
-) -> config.TrainConfig:
+) -> config.RunConfig:
     """The config that preset, file and options make; this process computes on its device.
 
     With a `target` it does not. The command's own defaults go before the preset, and file and
@@ -312,7 +315,6 @@ def chosen_config(
         note=note,
         target=target,
     )
-    assert isinstance(made, config.TrainConfig), "hackmatrix-rl train has no other settings"
     if target is None:
         select_device(made.device)
     return made

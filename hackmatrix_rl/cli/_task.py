@@ -51,6 +51,7 @@ class Task(Generic[C]):
 def run_task(
     context: click.Context,
     task: Task[C],
+    /,  # a setting may have the name of either
     *,
     config: Path | None,
     resume_run: str | None,

@@ -16,7 +16,7 @@ from hackmatrix_rl.cli._options import run_options
 from hackmatrix_rl.cli._settings import chosen_config, config_options, recipe_option
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
-from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm, code_of
+from hackmatrix_rl.config import RunConfig, TrainConfig, algorithms_of, baseline_algorithm, code_of
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent, RandomAgent, Runner, evaluate_all
@@ -53,10 +53,11 @@ def train(context: click.Context, /, **given: Any) -> int:
 
 def train_a_run(
     context: click.Context,
+    /,
     *,
     preset: str | None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
-    check: Callable[[TrainConfig], None] = lambda _: None,
+    check: Callable[[RunConfig], None] = lambda _: None,
     **options: Any,
 ) -> int:
     """Trains a single player, as the options of `config_options` and `run_options` say.
@@ -85,21 +86,25 @@ def train_a_run(
     return run_task(context, task, **options)
 
 
-def advice(config: TrainConfig, folder: RunFolder, result: RunResult) -> list[str]:
+def advice(config: RunConfig, folder: RunFolder, result: RunResult) -> list[str]:
     """Next steps after a run, in lines."""
     # A user who names the network's code may import it.
     own = "".join(f" --{name} {text}" for name, (text, _) in code_of(config).items())
     see = f"See it play:  hackmatrix-rl watch {folder.path}{own}"
     go_on = f"Go on:  hackmatrix-rl train --resume-run {folder.path}{own}"
+    if not isinstance(config, TrainConfig):
+        return [go_on]
     if result.exit_code is not ExitCode.DONE:
         return [go_on, see]
     return [see, *(f"{line}{own}" for line in config.advice(str(folder.path)))]
 
 
-def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
+def describe(config: RunConfig, folder: RunFolder) -> list[str]:
     """The plan of a run, in a few lines."""
-    rate = config.learning_rate
-    falls = f"{rate}" if isinstance(rate, str) else f"{rate:g} ({config.learning_rate_schedule})"
+    rate, schedule = config.learning_rate, "constant"
+    if isinstance(config, TrainConfig):
+        schedule = config.learning_rate_schedule
+    falls = f"{rate}" if isinstance(rate, str) else f"{rate:g} ({schedule})"
     later = [
         f"{each.algorithm} for {each.total_timesteps:,} steps"
         for each in config.stages[1:]
@@ -107,9 +112,7 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
     ]
     return [
         *machine(config),
-        f"Training on {describe_device()}: {config.total_timesteps:,} steps in "
-        f"{config.num_updates:,} updates of {config.num_envs:,} games x "
-        f"{config.steps_of_each} steps",
+        f"Training on {describe_device()}: {config.length}",
         f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
         f"learning rate {falls}, seed {config.seed}",
         *config.details(),
@@ -119,12 +122,20 @@ def describe(config: TrainConfig, folder: RunFolder) -> list[str]:
 
 
 def summarize(
-    config: TrainConfig, folder: RunFolder, result: RunResult, console: Console
+    config: RunConfig, folder: RunFolder, result: RunResult, console: Console
 ) -> ExitCode:
     """Prints and stores the results of the policy, random and, on HackMatrix, runner.
 
     The run ends as `UNSAVED` if they could not be written.
     """
+    if not isinstance(config, TrainConfig):
+        with Working("evaluating"):
+            judged = config.judge(result.policy)
+        if judged is None:
+            return result.exit_code
+        line, numbers = judged
+        console.print(f"The trained network: {line}", highlight=False, soft_wrap=True)
+        return _stored(folder, {"trained": dict(numbers)}, result, console)
     if not config.eval_episodes:
         return result.exit_code
     console.print(f"Playing {config.eval_episodes:,} games with each policy ...", highlight=False)
@@ -148,15 +159,24 @@ def summarize(
             replays.keep(evaluations["trained"], key, update=result.update, agent=result.agent)
     console.print(summary_table(evaluations, title=f"{config.played}, means with 95% intervals"))
     found = {name: each.as_dict() for name, each in evaluations.items()}
-    found["trained"]["env_steps"] = result.env_steps
-    try:
-        write_json(folder.summary, found)
-        # Once more: random and runner are known now.
-        draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
-    except OSError as error:
-        console.print(f"COULD NOT WRITE {folder.summary}: {error}", markup=False, soft_wrap=True)
+    if _stored(folder, found, result, console) is ExitCode.UNSAVED:
         return ExitCode.UNSAVED
     if config.wandb:
         with Working("sending the evaluation to Weights & Biases"):
             send_summary(config, folder, evaluations, note=note)
+    return result.exit_code
+
+
+def _stored(
+    folder: RunFolder, found: dict[str, dict[str, Any]], result: RunResult, console: Console
+) -> ExitCode:
+    """Writes results into the run's folder, by player; `UNSAVED` if that fails."""
+    found["trained"]["env_steps"] = result.env_steps
+    try:
+        write_json(folder.summary, found)
+        # Once more: the results are known now.
+        draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
+    except OSError as error:
+        console.print(f"COULD NOT WRITE {folder.summary}: {error}", markup=False, soft_wrap=True)
+        return ExitCode.UNSAVED
     return result.exit_code

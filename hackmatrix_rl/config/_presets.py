@@ -17,6 +17,7 @@ from hackmatrix_rl.config._registry import (
 )
 from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.config._run_config import RunConfig
+from hackmatrix_rl.config._train_config import TrainConfig
 from hackmatrix_rl.errors import ConfigError, as_given, shortened
 
 AUTO = "auto"
@@ -136,6 +137,11 @@ def make_stages(
             known = " or ".join(algorithms_of("train"))
             raise ConfigError(f"stage {number}: names no algorithm. Add algorithm = {known}.")
         kinds.append(config_class(stage["algorithm"], command="train"))
+        if not issubclass(kinds[-1], TrainConfig):
+            raise ConfigError(
+                f"stage {number}: --algorithm {stage['algorithm']} plays no game, so no stage "
+                "before or after it fits. Train by it alone."
+            )
         if number > 1 and not kinds[-1].continues:
             raise ConfigError(
                 f"stage {number}: --algorithm {stage['algorithm']} cannot start from another "

@@ -407,6 +407,18 @@ class RunConfig(ABC):
         """The plan of a run on so many devices, in words, by topic."""
 
     @property
+    def length(self) -> str:
+        """How long it trains, in words: `1,000 steps in 10 updates`; by default up to its goal."""
+        return f"{self.goal:,} {self.counts}"
+
+    def judge(self, policy: ActorCritic) -> tuple[str, Mapping[str, Any]] | None:
+        """What a trained network is worth, where no games say it: a line, and the numbers.
+
+        The numbers are what the run's summary holds of it. By default `None`: games say it.
+        """
+        return None
+
+    @property
     @abstractmethod
     def learning(self) -> str:
         """The data of an update, in a few words."""

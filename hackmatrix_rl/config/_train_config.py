@@ -353,6 +353,14 @@ class TrainConfig(RunConfig, ABC):
             "ema": self.ema,
         }
 
+    @property
+    def length(self) -> str:
+        """The steps and updates, in words."""
+        return (
+            f"{self.total_timesteps:,} steps in {self.num_updates:,} updates of "
+            f"{self.num_envs:,} games x {self.steps_of_each} steps"
+        )
+
     def plan(self, devices: int) -> dict[str, str]:
         """Games, steps and schedule; subclasses add what they learn from."""
         envs = self.num_envs

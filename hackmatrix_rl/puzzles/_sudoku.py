@@ -1,5 +1,6 @@
 """Sudoku of 4 x 4, 6 x 6 and 9 x 9: a generator, a solver, and what keeps an answer right."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,9 +19,13 @@ LEVELS = ("easy", "any", "hard")
 """Difficulties: solved by singles alone, only known to have one answer, or in need of a guess."""
 ATTEMPTS = 200
 """How many boards are made before a level counts as one that the size does not have."""
+SIDE_BY_SIDE = 512
+"""Boards that are emptied at once: NumPy takes hardly longer for them than for one."""
 
 Board = np.ndarray
 """Digits from 1, and 0 where a cell is empty: `[size, size]`, integers."""
+Cells = np.ndarray
+"""One board or several, row by row: `[cells]` or `[boards, cells]`, integers."""
 
 
 def sudoku(
@@ -43,22 +48,8 @@ def sudoku(
         ValueError: the size or level is unknown, there are more blanks than cells, or no puzzle of
             the level was found.
     """
-    check_size(size)
-    if level not in LEVELS:
-        raise ValueError(f"unknown level {level!r}; choose one of {', '.join(LEVELS)}")
-    most = size * size if blanks is None else whole("blanks", blanks)
-    if most > size * size:
-        raise ValueError(f"blanks must be at most the {size * size} cells of the board, not {most}")
-    for _ in range(ATTEMPTS):
-        answer = next(_search(np.zeros((size, size), np.int64), rng))
-        puzzle = _emptied(answer, most, rng, singles_only=level == "easy")
-        if level != "hard" or difficulty(puzzle) > 0:
-            return puzzle, answer
-    fewer = "" if blanks is None else f" with {blanks} blanks"
-    raise ValueError(
-        f"no hard puzzle of size {size}{fewer} in {ATTEMPTS} boards; use level any, a larger size, "
-        "or more blanks"
-    )
+    puzzle, answer = next(_drawn(size, level, blanks, rng, at_once=1))
+    return puzzle.reshape(size, size), answer.reshape(size, size)
 
 
 def sudokus(
@@ -79,21 +70,51 @@ def sudokus(
         TypeError: see `sudoku`.
         ValueError: see `sudoku`; or there are not so many different puzzles.
     """
-    rng = np.random.default_rng(seed)
-    found: dict[bytes, tuple[Board, Board]] = {}
+    count = whole("count", count)
+    drawn = _drawn(
+        size, level, blanks, np.random.default_rng(seed), at_once=min(count, SIDE_BY_SIDE)
+    )
+    found: dict[bytes, tuple[Cells, Cells]] = {}
     misses = 0
-    while len(found) < whole("count", count):
-        puzzle, answer = sudoku(size, level=level, blanks=blanks, rng=rng)
+    while len(found) < count:
+        puzzle, answer = next(drawn)
         misses = misses + 1 if puzzle.tobytes() in found else 0
         found[puzzle.tobytes()] = puzzle, answer
         if misses == ATTEMPTS:
+            more = "" if blanks is None else ", or more blanks"
             raise ValueError(
                 f"count is {count}, but after {len(found)} puzzles {ATTEMPTS} more were no new "
-                "ones; use a smaller count, or more blanks"
+                f"ones; use a smaller count{more}"
             )
-    inputs, labels = (np.stack([pair[side].ravel() for pair in found.values()]) for side in (0, 1))
+    inputs, labels = (np.stack([pair[side] for pair in found.values()]) for side in (0, 1))
     board = {"rows": size, "cols": size, "vocabulary": size + 1}
     return ExampleStream(inputs, labels, **board, augment=SudokuSymmetries(size))
+
+
+def _drawn(
+    size: int, level: str, blanks: int | None, rng: np.random.Generator, *, at_once: int
+) -> Iterator[tuple[Cells, Cells]]:
+    """Puzzles and their answers without end, for which so many boards are emptied at once."""
+    check_size(size)
+    if level not in LEVELS:
+        raise ValueError(f"unknown level {level!r}; choose one of {', '.join(LEVELS)}")
+    most = size * size if blanks is None else whole("blanks", blanks)
+    if most > size * size:
+        raise ValueError(f"blanks must be at most the {size * size} cells of the board, not {most}")
+    empty = np.zeros((size, size), np.int64)
+    misses = 0
+    while misses < ATTEMPTS:
+        answers = np.stack([next(_search(empty, rng)).ravel() for _ in range(at_once)])
+        puzzles = _emptied(answers, most, rng, singles_only=level == "easy")
+        hard = (_by_singles(puzzles) == 0).any(axis=1)
+        fits = hard if level == "hard" else np.ones_like(hard)
+        misses = 0 if fits.any() else misses + at_once
+        yield from zip(puzzles[fits], answers[fits], strict=True)
+    fewer, more = ("", "") if blanks is None else (f" with {blanks} blanks", ", or more blanks")
+    raise ValueError(
+        f"no hard puzzle of size {size}{fewer} in {ATTEMPTS} boards; use level any, or a larger "
+        f"size{more}"
+    )
 
 
 def check_size(size: int) -> None:
@@ -122,7 +143,7 @@ def difficulty(board: Board) -> int:
         ValueError: see `solutions`.
     """
     _check_board(board)
-    return int((_by_singles(board) == 0).sum())
+    return int((_by_singles(np.reshape(board, (1, -1))) == 0).sum())
 
 
 def _check_board(board: Board) -> None:
@@ -192,50 +213,78 @@ def _search(board: Board, rng: np.random.Generator | None = None) -> Iterator[Bo
 
 @cache
 def _units(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The cells of each row, column and box `[units, cells]`, and which share one `[cells, cells]`.
-
-    As integers, for products of matrices.
-    """
+    """The cells of each row, column and box `[units, size]`; the three of a cell `[cells, 3]`."""
     rows, cols = np.divmod(np.arange(size * size), size)
     boxes = np.array([_box(size, row, col) for row, col in zip(rows, cols, strict=True)])
-    units = np.stack([unit == each for unit in (rows, cols, boxes) for each in range(size)])
-    return units.astype(np.int64), (units[:, :, None] & units[:, None]).any(axis=0).astype(np.int64)
+    of_cell = np.stack([rows, size + cols, 2 * size + boxes], axis=1)
+    cells = [np.flatnonzero((of_cell == unit).any(axis=1)) for unit in range(3 * size)]
+    return np.stack(cells), of_cell
 
 
-def _by_singles(board: Board) -> Board:
-    """The board with all digits that singles give; the board itself if they contradict it."""
-    size = board.shape[0]
-    units, peers = _units(size)
-    flat = np.array(board, np.int64).ravel()
-    while True:
-        placed = flat[:, None] == np.arange(1, size + 1)  # [cells, digits]
-        if (units @ placed > 1).any():
-            return board
-        free = (flat == 0)[:, None] & (peers @ placed == 0)
-        only_digit = free & (free.sum(axis=1, keepdims=True) == 1)
-        only_cell = free & (units.T @ (units @ free == 1) > 0)
-        cells, digits = np.nonzero(only_digit | only_cell)
-        if not len(cells):
-            return flat.reshape(size, size)
-        flat[cells] = digits + 1
+def _by_singles(boards: Cells, *, until: np.ndarray | None = None) -> Cells:
+    """Boards with all digits that singles give; a board itself if they contradict it.
+
+    Work on a board ends early once its cell of `until` has a digit.
+    """
+    count, cells = boards.shape
+    size = math.isqrt(cells)
+    units, of_cell = _units(size)
+
+    # A bit for each digit.
+    digits = np.zeros(1 << size, np.int64)
+    digits[1 << np.arange(size)] = np.arange(1, size + 1)
+    given = (1 << np.asarray(boards, np.int16)) >> 1
+    found = given.copy()
+
+    left = np.arange(count)
+    while len(left):
+        now = found[left]
+        placed, doubled = _once_and_again(now[:, units])
+        wrong = doubled.any(axis=1)
+        found[left[wrong]] = given[left[wrong]]
+
+        taken = np.bitwise_or.reduce(placed[:, of_cell], axis=2)
+        free = np.where(now == 0, ((1 << size) - 1) & ~taken, 0).astype(np.int16)
+        somewhere, again = _once_and_again(free[:, units])
+        only_cell = free & np.bitwise_or.reduce((somewhere & ~again)[:, of_cell], axis=2)
+        single = np.where(free & (free - 1) == 0, free, only_cell)
+        single &= -single  # one digit, if contradictions leave several
+
+        goes_on = single.any(axis=1) & ~wrong
+        left, single = left[goes_on], single[goes_on]
+        found[left] |= single
+        if until is not None:
+            left = left[found[left, until[left]] == 0]
+    return digits[found]
 
 
-def _emptied(answer: Board, most: int, rng: np.random.Generator, *, singles_only: bool) -> Board:
-    """The board with cells emptied in random order, as long as it is a puzzle of its kind."""
-    puzzle = answer.copy()
-    left = most
-    for cell in rng.permutation(answer.size):
-        if left == 0:
+def _once_and_again(bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The bits that are set along the last axis, and those that are set more than once."""
+    once = again = np.zeros(bits.shape[:-1], bits.dtype)
+    for each in np.moveaxis(bits, -1, 0):
+        once, again = once | each, again | (once & each)
+    return once, again
+
+
+def _emptied(answers: Cells, most: int, rng: np.random.Generator, *, singles_only: bool) -> Cells:
+    """The boards with cells emptied in random order, as long as they are puzzles of their kind."""
+    size = math.isqrt(answers.shape[1])
+    puzzles = answers.copy()
+    boards = np.arange(len(puzzles))
+    left = np.full(len(puzzles), most)
+    for cell in rng.permuted(np.broadcast_to(np.arange(size * size), puzzles.shape), axis=1).T:
+        puzzles[boards, cell] = 0
+        # Singles that give the digit again go on from there as they did before it was gone.
+        ok = _by_singles(puzzles, until=cell)[boards, cell] > 0
+        if not singles_only:
+            for board in np.flatnonzero(~ok):
+                ok[board] = len(solutions(puzzles[board].reshape(size, size))) == 1
+        ok &= left > 0
+        left -= ok
+        puzzles[boards, cell] = np.where(ok, 0, answers[boards, cell])
+        if not left.any():
             break
-        where = np.unravel_index(cell, answer.shape)
-        digit = puzzle[where]
-        puzzle[where] = 0
-        # Singles that fill the board prove that there is no other answer.
-        if difficulty(puzzle) == 0 or (not singles_only and len(solutions(puzzle)) == 1):
-            left -= 1
-        else:
-            puzzle[where] = digit
-    return puzzle
+    return puzzles
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 
 import hackmatrix_rl as hm
 from agent import probes
-from hackmatrix_rl.agent.networks import RecursiveNetwork, Thought, _recursive
+from hackmatrix_rl.agent.networks import RecursiveNetwork, Thought, _recursive, _recursive_blocks
 from hackmatrix_rl.agent.precision import parameters_of, precision
 from hackmatrix_rl.env import Batched, Played, SingleGame, TokenFeatures
 
@@ -207,13 +207,15 @@ def test_the_cycles_and_the_start_are_data_but_no_parameters():
 def test_turning_a_pair_by_hand():
     x = jnp.asarray([[[1.0, 0.0]], [[1.0, 0.0]], [[0.0, 2.0]]], jnp.float32)
     turned_by_hand = [[[1.0, 0.0]], [[0.5403023, 0.84147098]], [[-1.8185949, -0.8322937]]]
-    np.testing.assert_allclose(_recursive.rotated(x), turned_by_hand, rtol=1e-6)
+    np.testing.assert_allclose(_recursive_blocks.rotated(x), turned_by_hand, rtol=1e-6)
     by_hand = [0.8485278, 1.1313704]  # 3 and 4 over the root of 12.5
-    np.testing.assert_allclose(_recursive.normalized(jnp.asarray([3.0, 4.0])), by_hand, rtol=1e-6)
+    np.testing.assert_allclose(
+        _recursive_blocks.normalized(jnp.asarray([3.0, 4.0])), by_hand, rtol=1e-6
+    )
 
 
 def test_the_inner_width_is_that_of_the_paper():
-    assert _recursive.SwiGLU(512, key=KEY).narrow.weight.shape == (1536, 512)
+    assert _recursive_blocks.SwiGLU(512, key=KEY).narrow.weight.shape == (1536, 512)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from .commands import assert_refused, invoke
 
 LONG, DIGITS = "a" * 5000, "9" * 5000
 DEBUG = "train --preset debug"
+PUZZLES = "train --algorithm supervised --preset debug"
 
 # What is typed, and parts of what is said, in order.
 OF_VALUES = {
@@ -106,6 +107,25 @@ OF_VALUES = {
     "verify-resume --algorithm r2d2 --no-keep-buffer": (
         "--no-keep-buffer: a resumed run does not end in the same bits"
     ),
+    f"{PUZZLES} --low-cycles 0": "--low-cycles 0 is too small. Use 1 or more.",
+    f"{PUZZLES} --high-cycles 0": "--high-cycles 0 is too small. Use 1 or more.",
+    f"{PUZZLES} --curriculum-recursion 0.5 --low-cycles 1": (
+        "--curriculum-recursion 0.5 ... --low-cycles 1 ends below ... --low-cycles 2 or more"
+    ),
+    f"{PUZZLES} --curriculum-recursion 0": "--curriculum-recursion 0.0 is too small",
+    f"{PUZZLES} --puzzles 8": "--puzzles 8 are fewer than --global-batch-size 16",
+    f"{PUZZLES} --size 5": "--size 5: --task sudoku has 4, 6 or 9",
+    f"{PUZZLES} --task maze --size 6": "--size 6: --task maze has odd sizes",
+    f"{PUZZLES} --task chess": "--task chess: unknown. Use sudoku or maze",
+    f"{PUZZLES} --openings 3": "--openings 3: only --task maze has walls",
+    f"{PUZZLES} --task maze --size 7 --level hard": "--level hard: only --task sudoku has levels",
+    f"{PUZZLES} --task maze --size 5 --puzzles 300 --dry-run": "different ones ... larger --size",
+    f"{PUZZLES} --halt-exploration linear:0.3:2": "--halt-exploration 2.0 is too large",
+    f"{PUZZLES} --eval-interval 5 --eval-puzzles 0": "--eval-interval 5: --eval-puzzles 0",
+    f"{PUZZLES} --mesh data=3": "--global-batch-size 16 ... over 3 devices",
+    f"{PUZZLES} --heads 3": "--width 16 --heads 3: ... multiple of 2 * heads",
+    f"{PUZZLES} --num-envs 8": "--num-envs 8: a setting of --algorithm ... by --algorithm",
+    "bench --algorithm supervised --preset debug": "bench measures trainings that play games",
     "train --algorithm self-play": (
         "--algorithm self-play: has a command of its own ... hackmatrix-rl selfplay"
     ),

@@ -25,7 +25,7 @@ def test_a_room_below_the_algorithms_names_none_of_them(room):
 
 def test_each_config_tells_all_that_commands_and_runs_ask():
     assert {"train", "selfplay"} == {kind.command for kind in algorithms().values()}
-    assert set(algorithms_of("train")) == {"ppo", "imitation", "r2d2", "pqn"}
+    assert set(algorithms_of("train")) == {"ppo", "imitation", "r2d2", "pqn", "supervised"}
     for name, kind in algorithms().items():
         assert kind.algorithm == name
         assert kind.summary

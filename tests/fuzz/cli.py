@@ -38,7 +38,7 @@ SPECIAL = {
     ),
     "run_dir": ("runs/x", "/dev/null/x", "/proc/no/such", "a/" * 300, "run\nof lines"),
     "checkpoint_dir": ("c", "/dev/null/x", "gs:/", "file:", "a/" * 300),
-    "algorithm": ("ppo", "imitation", "r2d2", "pqn", "self-play", "PPO"),
+    "algorithm": ("ppo", "imitation", "r2d2", "pqn", "supervised", "self-play", "PPO"),
     "preset": ("auto", "cpu", "debug", "gpu", "tpu", "Debug", "32"),
     "config": ("nothing.toml", ".", "/dev/null", "/proc/self/mem", "a/" * 300, "\x01"),
     "resume_run": ("gone", ".", "..", "/", "/proc", "a/" * 300, "runs/gone"),

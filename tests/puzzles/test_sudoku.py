@@ -17,7 +17,7 @@ from hackmatrix_rl.puzzles import (
     sudoku,
     sudokus,
 )
-from hackmatrix_rl.puzzles._sudoku import _within_bands
+from hackmatrix_rl.puzzles._sudoku import _by_singles, _within_bands
 
 WIKIPEDIA = """
 53..7.... 6..195... .98....6. 8...6...3 4..8.3..1 7...2...6 .6....28. ...419..5 ....8..79
@@ -106,6 +106,39 @@ def test_a_puzzle_of_nine_has_one_answer_by_brute_force():
     np.testing.assert_array_equal(found, answer)
 
 
+@pytest.mark.parametrize("level", ["easy", "any"])
+def test_puzzles_that_are_made_side_by_side_have_one_answer_by_brute_force(level):
+    stream = sudokus(4, 30, level=level, seed=1)
+    for inputs, labels in zip(np.asarray(stream.inputs), np.asarray(stream.labels), strict=True):
+        (found,) = answers(inputs.reshape(4, 4))
+        np.testing.assert_array_equal(found.ravel(), labels)
+        puzzle = inputs.reshape(4, 4).astype(int)
+        assert difficulty(puzzle) == 0  # so small, none needs a guess
+        for cell in np.argwhere(puzzle):
+            fewer = puzzle.copy()
+            fewer[tuple(cell)] = 0
+            assert difficulty(fewer) > 0, "another cell could be emptied"
+
+
+def test_singles_of_a_board_do_not_depend_on_the_boards_beside_it():
+    easy, hard = board(WIKIPEDIA).ravel(), board(HARD).ravel()
+    # Two digits of a row, of a column and of a box are the same: nothing is added.
+    wrong = np.zeros((3, 81), int)
+    wrong[0, [0, 8]] = wrong[1, [0, 72]] = wrong[2, [0, 10]] = 1
+    wrong[:, 30:33] = [2, 3, 4]
+    boards = np.stack([wrong[0], easy, hard, *wrong[1:]])
+    found = _by_singles(boards)
+    np.testing.assert_array_equal(found[1], board(ANSWER).ravel())
+    np.testing.assert_array_equal(found[[0, 3, 4]], wrong)
+    np.testing.assert_array_equal(found[2], _by_singles(hard[None])[0])
+    # Both open cells of the first row must be 4: that contradicts the board, which stays as it is.
+    both = np.array([[1, 2, 0, 0, 0, 0, 3, 0] + 8 * [0]])
+    np.testing.assert_array_equal(_by_singles(both), both)
+    early = _by_singles(boards, until=np.full(5, int(np.flatnonzero(easy == 0)[0])))
+    assert 0 < (early[1] == 0).sum() < (easy == 0).sum()
+    np.testing.assert_array_equal(early[1][early[1] > 0], found[1][early[1] > 0])
+
+
 def test_the_solver_finds_every_answer():
     assert len(solutions(np.zeros((4, 4), int), limit=1000)) == 288  # a known number
     (found,) = solutions(board(WIKIPEDIA))
@@ -189,6 +222,7 @@ def test_rows_move_within_bands_and_bands_as_a_whole():
 def test_a_stream_has_different_puzzles_and_the_seed_decides():
     stream, again, other = (sudokus(4, 20, blanks=8, seed=seed) for seed in (0, 0, 1))
     assert len({np.asarray(each).tobytes() for each in stream.inputs}) == len(stream) == 20
+    assert (np.asarray(stream.inputs) == 0).sum(axis=1).tolist() == [8] * 20
     np.testing.assert_array_equal(stream.inputs, again.inputs)
     assert (np.asarray(stream.inputs) != np.asarray(other.inputs)).any()
     assert (stream.vocabulary, stream.rows, stream.cols) == (5, 4, 4)

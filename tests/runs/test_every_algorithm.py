@@ -37,6 +37,16 @@ CONFIGS = {
             "sequence_batch_size": 8,
         },
     ),
+    "supervised": make_config(
+        "debug",
+        {
+            "algorithm": "supervised",
+            "ema": 0.9,
+            "curriculum_recursion": 0.5,
+            "halt_exploration": "linear:0.3:0.05",
+            "updates_per_dispatch": 1,
+        },
+    ),
     "pqn": make_config("debug", {"algorithm": "pqn", "ema": 0.9, **GAME, **SIZES}),
     "self-play": SelfPlayConfig(
         vertices=4,

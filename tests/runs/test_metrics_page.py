@@ -16,10 +16,18 @@ from hackmatrix_rl.algorithms.imitation._loss import Agreement
 from hackmatrix_rl.algorithms.pqn import PQN
 from hackmatrix_rl.algorithms.r2d2 import R2D2
 from hackmatrix_rl.algorithms.self_play import Search, SelfPlay
+from hackmatrix_rl.algorithms.supervised import (
+    AnswerNetwork,
+    Answers,
+    Puzzle,
+    Supervised,
+    evaluation_numbers,
+)
 from hackmatrix_rl.clique import CliqueConfig
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import Batched, CartPole, CliqueGame
 from hackmatrix_rl.evaluation import Evaluation
+from hackmatrix_rl.puzzles import sudokus
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.system import Usage
 from hackmatrix_rl.training import Dispatch, Trainer, evaluation_metrics
@@ -49,13 +57,16 @@ def logged_by(algorithm):
 
 
 def others():
-    """Self-play and Q-learning."""
+    """Self-play, Q-learning and supervised learning."""
     game, environment, key = CliqueGame(CliqueConfig(3, 3)), CartPole(), jax.random.key(0)
     mlp = MLPActorCritic(Batched(game).spec, width=8, depth=1, key=key)
     gru = GRUActorCritic(environment.spec, width=8, key=key)
     sizes = {"num_envs": 4, "buffer_size": 256, "sequence_batch_size": 4}
     search = SelfPlay(game, mlp, search=Search(2))
-    return search, PQN(environment, gru), R2D2(environment, gru, **sizes)
+    examples = sudokus(4, 4, seed=0)
+    answering = AnswerNetwork(Batched(Puzzle(examples)).spec, width=8, heads=2, key=key)
+    supervised = Supervised(examples, answering, global_batch_size=4)
+    return search, supervised, PQN(environment, gru), R2D2(environment, gru, **sizes)
 
 
 class Accelerator:
@@ -98,7 +109,8 @@ def logged():
     names = logged_by_imitation().union(*map(logged_by, (game, *others())))
     games = PAGE.read_text(encoding="utf-8").split("## Games")[1].split("## ")[0]
     evaluated = logged_by_an_evaluation(re.findall(r"^\| `([^`]+)` \|", games, re.MULTILINE))
-    return names | evaluated | usage.read().keys()
+    solved = evaluation_numbers(Answers(np.zeros((2, 2)), np.ones((2, 2), bool)))
+    return names | evaluated | solved.keys() | usage.read().keys()
 
 
 def test_what_is_logged_is_what_is_defined(logged):

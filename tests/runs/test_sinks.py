@@ -87,6 +87,18 @@ def test_output_that_is_no_terminal_gets_plain_lines():
         assert part in second
 
 
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ({"updates": 10.0}, "0:45 left"),  # 25 steps an update, of which 90 are left
+        ({"updates": 10.0, "steps_per_second": 0.0}, ""),
+        ({"updates": 0.0, "env_steps": 0.0}, ""),
+    ],
+)
+def test_the_time_left_is_told_in_whatever_unit_a_run_counts(changes, left):
+    assert Length(100, "updates").left(row(**changes)) == left
+
+
 def test_a_terminal_gets_a_live_display():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=120)

@@ -13,6 +13,7 @@ from algorithms.imitation.imitating import imitation
 from algorithms.pqn.test_pqn import pqn
 from algorithms.r2d2.building import trainer as r2d2
 from algorithms.self_play.test_self_play import trainer as self_play
+from algorithms.supervised.building import trainer as supervised
 
 from hackmatrix_rl.agent import IDENTITY_SCALE, AuxiliaryLoss, PPOLoss
 from hackmatrix_rl.agent.networks import (
@@ -183,8 +184,12 @@ ALGORITHMS = {
     "pqn": lambda **changes: Trainer(pqn(num_envs=16, **changes)),
     "r2d2": lambda **changes: r2d2(probes.truncation(), sampling=Prioritized(), **changes),
     "self-play": lambda **changes: self_play(**changes),
+    # An update has one step of an episode, of which there is nothing for `full` to recompute.
+    "supervised": lambda **changes: supervised(
+        **{**changes, "remat": "blocks" if "remat" in changes else "none"}
+    ),
 }
-UPDATES = {"ppo": 1, "imitation": 2, "pqn": 1, "r2d2": 6, "self-play": 3}
+UPDATES = {"ppo": 1, "imitation": 2, "pqn": 1, "r2d2": 6, "self-play": 3, "supervised": 3}
 FEATURES = {"grad_accum": 2, "remat": "full", "offload_optimizer": True}
 
 

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from hackmatrix_rl import cli
 from hackmatrix_rl.algorithms.imitation._config import ImitationConfig
 from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
-from hackmatrix_rl.config import TrainConfig
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, refusing
 
@@ -85,7 +85,7 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
     )
 
 
-def _check(config: TrainConfig) -> None:
+def _check(config: RunConfig) -> None:
     if not isinstance(config, ImitationConfig):
         raise ConfigError(
             f"--algorithm {config.algorithm}: imitate trains only by imitation. Use "

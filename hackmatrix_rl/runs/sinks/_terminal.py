@@ -56,10 +56,10 @@ class Length:
 
     def left(self, row: Row) -> str:
         """`2:03 left`, at the speed of the row; empty if that is not known."""
-        if self.counts == "env_steps":
-            speed = row["steps_per_second"]
-        else:
-            speed = row["episodes"] / row["seconds"] if row["seconds"] > 0 else 0.0
+        if not (row["steps_per_second"] > 0 and row["env_steps"] > 0):
+            return ""
+        # A unit takes as many steps as it took so far.
+        speed = row["steps_per_second"] * row[self.counts] / row["env_steps"]
         if not speed > 0:
             return ""
         return f"{duration((self.goal - row[self.counts]) / speed)} left"

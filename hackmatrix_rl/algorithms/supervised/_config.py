@@ -1,0 +1,421 @@
+"""The settings of supervised learning: its fields are its flags."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Unpack, final, no_type_check
+
+from jaxtyping import Array, Key
+
+from hackmatrix_rl import config, env
+from hackmatrix_rl.agent.networks import MIXERS, ActorCritic
+from hackmatrix_rl.algorithms.supervised._evaluation import EvaluateAnswers, answers
+from hackmatrix_rl.algorithms.supervised._loss import OUTPUT_LOSSES
+from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
+from hackmatrix_rl.algorithms.supervised._optimizer import OPTIMIZERS
+from hackmatrix_rl.algorithms.supervised._puzzle import puzzle_spec
+from hackmatrix_rl.algorithms.supervised._schedules import FIRST_HIGH, FIRST_LOW, Curriculum
+from hackmatrix_rl.algorithms.supervised._supervised import Supervised
+from hackmatrix_rl.algorithms.supervised._tasks import (
+    TASKS,
+    Puzzles,
+    check_task,
+    make_puzzles,
+    tokens_of,
+)
+from hackmatrix_rl.errors import ConfigError, refusing
+from hackmatrix_rl.puzzles import LEVELS
+from hackmatrix_rl.training import Hook
+from hackmatrix_rl.training.sharding import parse_mesh
+
+in_run = config.options_in("Run")
+in_puzzle = config.options_in("Puzzles")
+in_network = config.options_in("Network")
+in_supervision = config.options_in("Supervision")
+in_learning = config.options_in("Learning")
+in_memory = config.options_in("Memory")
+
+_LEARNED = "what it learned is of those puzzles"
+_MOST_CYCLES = config.most(100, "no deeper recursion is known to learn")
+
+
+@final
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class SupervisedConfig(config.RunConfig):
+    """Everything that decides a training by labelled examples; see `PPOConfig`."""
+
+    algorithm: ClassVar[str] = "supervised"
+    summary: ClassVar[str] = "answers of puzzles, by deep supervision"
+    counts: ClassVar[str] = "updates"
+    greedy: ClassVar[bool] = True
+    loader: ClassVar[str] = "hackmatrix_rl.algorithms.supervised.load_answers"
+    memory: ClassVar[tuple[str, ...]] = ("global_batch_size", "width")
+    panels: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("puzzles_right", "share of puzzles right"),
+        ("cells_right", "share of cells right"),
+        ("answer_loss", "loss of a cell (nats)"),
+        ("halting_loss", "loss of halting (nats)"),
+        ("supervision_steps", "supervision steps of a puzzle"),
+    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "cpu": {
+            "device": "cpu",
+            "cpu_devices": 2,
+            "width": 32,
+            "high_cycles": 2,
+            "low_cycles": 2,
+            "global_batch_size": 64,
+            "supervision_steps": 8,
+            "total_updates": 1500,
+            "updates_per_dispatch": 50,
+            "learning_rate": "linear:0:0.001@0.1",
+            "ema": 0.99,
+        },
+        **{
+            kind: {
+                **config.ACCELERATOR,
+                "device": kind,
+                "width": 512,
+                "heads": 8,
+                "global_batch_size": 768,
+                "learning_rate": "linear:0:0.0001@0.05",
+                "weight_decay": 1.0,
+                "ema": 0.999,
+            }
+            for kind in ("gpu", "tpu")
+        },
+        "debug": {
+            "mesh": "data=1",
+            "size": 4,
+            "puzzles": 32,
+            "eval_puzzles": 16,
+            "width": 16,
+            "heads": 2,
+            "high_cycles": 2,
+            "low_cycles": 2,
+            "global_batch_size": 16,
+            "supervision_steps": 4,
+            "total_updates": 20,
+            "updates_per_dispatch": 5,
+        },
+    }
+
+    # The run
+    total_updates: int = in_run(
+        20_000,
+        "Updates of the training; each is one gradient step.",
+        minimum=1,
+        **config.most(10_000_000, "a curriculum counts its cycles in 32 bits"),
+    )
+    eval_puzzles: int = in_run(
+        1000,
+        "Fresh puzzles on which the network is judged; 0: none.",
+        minimum=0,
+        **config.most(1_000_000, "more say nothing new"),
+    )
+    eval_interval: int = in_run(
+        0, "Updates between evaluations during training, on the fresh puzzles; 0: none.", minimum=0
+    )
+
+    # The puzzles
+    task: str = in_puzzle(
+        "sudoku",
+        "What to solve: a Sudoku, or the shortest way through a maze.",
+        choices=TASKS,
+        resume=_LEARNED,
+        alike=True,
+        arrays=True,
+    )
+    size: int = in_puzzle(
+        4,
+        "Rows and columns of a board: 4, 6 or 9 of a Sudoku, an odd number of a maze.",
+        minimum=1,
+        resume=_LEARNED,
+        alike=True,
+        arrays=True,
+    )
+    level: str = in_puzzle(
+        "easy",
+        "Difficulty of a Sudoku: singles alone solve it, any, or it needs a guess.",
+        choices=LEVELS,
+        resume=_LEARNED,
+    )
+    openings: int = in_puzzle(
+        0,
+        "Walls of a maze that fall, so that there are longer ways, too.",
+        minimum=0,
+        resume=_LEARNED,
+    )
+    puzzles: int = in_puzzle(
+        1000,
+        "Puzzles to learn from; their symmetries make more of them.",
+        minimum=1,
+        resume=_LEARNED,
+        **config.most(10_000_000, "they are made before the training, on one core"),
+    )
+    data_seed: int = in_puzzle(
+        0,
+        "Seed of the puzzles, of those to learn from and of the fresh ones.",
+        minimum=0,
+        maximum=2**32 - 1,
+        resume="other fresh puzzles may be among those that it learned from",
+    )
+
+    # The network
+    network: str = in_network(
+        "recursive",
+        "The network that answers puzzles.",
+        choices=("recursive",),
+        alike=True,
+        arrays=True,
+    )
+    width: int | None = in_network(
+        64,
+        "Size of the vector of each cell; a multiple of twice --heads; none: 128.",
+        minimum=1,
+        **config.most(8192, "a layer would take more than 2 GiB"),
+        alike=True,
+        arrays=True,
+    )
+    heads: int = in_network(
+        4,
+        "Heads of attention.",
+        minimum=1,
+        **config.most(1024, "none is that wide"),
+        alike=True,
+        arrays=True,
+    )
+    mixer: str = in_network(
+        "swiglu",
+        "What lets cells see each other: attention, or SwiGLU over cells.",
+        choices=MIXERS,
+        alike=True,
+        arrays=True,
+    )
+    high_cycles: int = in_network(
+        3, "Updates of the answer z_H in a supervision step.", minimum=1, **_MOST_CYCLES
+    )
+    low_cycles: int = in_network(
+        6, "Updates of the work z_L before each of them.", minimum=1, **_MOST_CYCLES
+    )
+    curriculum_recursion: float | None = in_network(
+        None,
+        "Share of the training over which the cycles grow from 1 and 2; none: no growth.",
+        above=0,
+        maximum=1,
+    )
+
+    # Supervision
+    global_batch_size: int = in_supervision(
+        128, "Puzzles in work at once, on all devices together.", minimum=1
+    )
+    supervision_steps: int = in_supervision(
+        16,
+        "The most updates of work on a puzzle; evaluations always take all.",
+        minimum=1,
+        **config.most(10_000, "no longer work is known to help"),
+    )
+    halting: bool = in_supervision(
+        True, "End this work once the network takes its answer for right."
+    )
+    halt_exploration: float | str = in_supervision(
+        0.1,
+        "Share of puzzles that then go on to a random step; also a schedule: linear:0.3:0.05.",
+        minimum=0,
+        maximum=1,
+    )
+    output_loss: str = in_supervision(
+        "stablemax", "From logits to the probabilities of the cross-entropy.", choices=OUTPUT_LOSSES
+    )
+
+    # Learning
+    optimizer: str = in_learning(
+        "adam-atan2",
+        "AdamW, or Adam whose division is an atan2, without an epsilon.",
+        choices=tuple(OPTIMIZERS),
+    )
+    weight_decay: float = in_learning(
+        0.1, "Share of the weights that decays, times the learning rate.", minimum=0
+    )
+    max_grad_norm: float = in_learning(
+        1.0, "Scale gradients with a larger norm down to this norm.", above=0
+    )
+
+    # Memory
+    remat: str = in_memory(
+        "none",
+        "Recompute blocks in the backward pass instead of storing what is inside.",
+        choices=("none", "blocks"),
+    )
+
+    def check(self) -> None:
+        """Raises a ConfigError if settings cannot go together."""
+        super().check()
+        check_task(self.task, self.size)
+        if self.task != "maze" and self.openings:
+            raise ConfigError(f"--openings {self.openings}: only --task maze has walls.")
+        if self.task != "sudoku" and self.level != "easy":
+            raise ConfigError(f"--level {self.level}: only --task sudoku has levels.")
+        if self.puzzles < self.global_batch_size:
+            raise ConfigError(
+                f"--puzzles {self.puzzles} are fewer than --global-batch-size "
+                f"{self.global_batch_size}. Use more puzzles, or a smaller batch."
+            )
+        if self.eval_interval and not self.eval_puzzles:
+            raise ConfigError(
+                f"--eval-interval {self.eval_interval}: --eval-puzzles 0 leaves nothing to "
+                "evaluate on. Use more, or leave --eval-interval out."
+            )
+        if self.curriculum_recursion is not None and (
+            self.high_cycles < FIRST_HIGH or self.low_cycles < FIRST_LOW
+        ):
+            raise ConfigError(
+                f"--curriculum-recursion {self.curriculum_recursion:g}: begins with {FIRST_LOW} "
+                f"cycles of z_L, and --low-cycles {self.low_cycles} ends below. Use --low-cycles "
+                f"{FIRST_LOW} or more, or leave --curriculum-recursion out."
+            )
+        devices = math.prod((parse_mesh(self.mesh) or {}).values())
+        if self.global_batch_size % (devices * self.grad_accum):
+            raise ConfigError(
+                f"--global-batch-size {self.global_batch_size}: does not divide over {devices} "
+                f"devices in --grad-accum {self.grad_accum} parts. Use a multiple of "
+                f"{devices * self.grad_accum}."
+            )
+
+    @property
+    def goal(self) -> int:
+        """The number of updates."""
+        return self.total_updates
+
+    @property
+    def batch(self) -> int:
+        """Calls of the network in one update."""
+        return self.global_batch_size
+
+    @property
+    def at_once(self) -> int:
+        """Rows in a part of a batch."""
+        return self.global_batch_size // self.grad_accum
+
+    @property
+    def has_value(self) -> bool:
+        """False: the value is the logit of halting."""
+        return False
+
+    def lasting(self, updates: int) -> "SupervisedConfig":
+        """These settings for a run of so many updates, without an evaluation."""
+        return replace(self, total_updates=updates, eval_puzzles=0, eval_interval=0)
+
+    @classmethod
+    def game_identity(cls, settings: Mapping[str, Any]) -> env.GameIdentity:
+        """The puzzle by its name."""
+        task = settings.get("task")
+        return env.other_identity(task if task in TASKS else TASKS[0])
+
+    def spec(self) -> env.EnvSpec:
+        """The spec of the puzzle."""
+        return puzzle_spec(*tokens_of(self.task, self.size))
+
+    def examples(self) -> Puzzles:
+        """The puzzles, which are made here and kept."""
+        sizes = self.task, self.size, self.level, self.openings
+        return make_puzzles(*sizes, self.puzzles, self.eval_puzzles, self.data_seed)
+
+    def policy(self, *, key: Key[Array, ""], copies: int = 1) -> AnswerNetwork:
+        """The network before training."""
+        sizes: dict[str, Any] = {"width": self.width, "depth": self.depth}
+        with refusing(f"--width {self.width} --heads {self.heads}: "):
+            return AnswerNetwork(
+                self.spec(),
+                **{name: size for name, size in sizes.items() if size is not None},
+                heads=self.heads,
+                mixer=self.mixer,
+                high_cycles=self.high_cycles,
+                low_cycles=self.low_cycles,
+                key=key,
+            )
+
+    def build(
+        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
+    ) -> Supervised:
+        """Supervised learning with these settings; see `RunConfig.build`."""
+        assert isinstance(policy, AnswerNetwork), "`policy` makes no other"
+        updates, share = self.total_updates, self.curriculum_recursion
+        over = None if share is None else max(1, round(share * updates))
+        return Supervised(
+            self.examples().train,
+            policy,
+            global_batch_size=self.global_batch_size,
+            supervision_steps=self.supervision_steps,
+            halting=self.halting,
+            halt_exploration=config.always_schedule(self.halt_exploration, steps=updates),
+            output_loss=self.output_loss,
+            curriculum=None
+            if over is None
+            else Curriculum(self.high_cycles, self.low_cycles, over),
+            grad_accum=self.grad_accum,
+            remat=self.remat,
+            offload_optimizer=self.offload_optimizer,
+            ema=self.ema,
+            optimizer=OPTIMIZERS[self.optimizer](self.weight_decay, self.max_grad_norm),
+            learning_rate=config.always_schedule(self.learning_rate, steps=updates),
+            precision=given["precision"],
+            mesh=given["mesh"],
+        )
+
+    def hooks(self, folder: Any, sink: Any) -> list[Hook]:
+        """The evaluation on fresh puzzles, where `eval_interval` asks for it."""
+        fresh = self.examples().fresh
+        if fresh is None or not self.eval_interval:
+            return []
+        return [EvaluateAnswers(self.eval_interval, fresh, steps=self.supervision_steps)]
+
+    def judge(self, policy: ActorCritic) -> tuple[str, Mapping[str, Any]] | None:
+        """The answers to the fresh puzzles; see `RunConfig.judge`."""
+        fresh = self.examples().fresh
+        if fresh is None or not isinstance(policy, AnswerNetwork):
+            return None
+        found = answers(policy, fresh, steps=self.supervision_steps)
+        return str(found), found.as_dict()
+
+    @property
+    def length(self) -> str:
+        """The updates, in words."""
+        return f"{self.total_updates:,} updates of {self.global_batch_size:,} puzzles at once"
+
+    @property
+    def board(self) -> str:
+        """`sudoku of 4 x 4, easy`."""
+        more = self.level if self.task == "sudoku" else f"{self.openings} openings"
+        return f"{self.task} of {self.size} x {self.size}, {more}"
+
+    @property
+    def learning(self) -> str:
+        """The supervision of a puzzle, in words."""
+        least = "at most " if self.halting else ""
+        return f"a gradient step; {least}{self.supervision_steps} of them on a puzzle"
+
+    def details(self) -> list[str]:
+        """The puzzles, in a line."""
+        fresh = f"; {self.eval_puzzles:,} fresh ones to judge by" if self.eval_puzzles else ""
+        return [f"Puzzles: {self.puzzles:,}, {self.board}{fresh}"]
+
+    def plan(self, devices: int) -> dict[str, str]:
+        """The plan of a run: puzzles, batch, recursion and schedule."""
+        grows = (
+            ""
+            if self.curriculum_recursion is None
+            else f", from {FIRST_HIGH} and {FIRST_LOW} over {self.curriculum_recursion:g} of it"
+        )
+        rate, updates = self.learning_rate, f"{self.total_updates:,} updates"
+        return {
+            "puzzles": f"{self.puzzles:,}, {self.board}; {self.eval_puzzles:,} fresh ones",
+            "batch": f"{self.global_batch_size:,}, {self.global_batch_size // devices:,} on each "
+            f"device; {self.supervision_steps} supervision steps",
+            "recursion": f"{self.high_cycles} cycles of z_H, {self.low_cycles} of z_L{grows}",
+            "learning": f"{self.output_loss}, {self.optimizer}; {updates}",
+            "schedule": f"learning rate {rate} over {updates}"
+            if isinstance(rate, str)
+            else f"learning rate {rate:g} throughout",
+        }

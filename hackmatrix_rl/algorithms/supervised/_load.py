@@ -1,0 +1,46 @@
+"""Loads a network of supervised learning."""
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+from etils import epath
+
+from hackmatrix_rl import checkpoints
+from hackmatrix_rl.algorithms.supervised._config import SupervisedConfig
+from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
+from hackmatrix_rl.config import config_from_dict
+from hackmatrix_rl.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class LoadedAnswers:
+    """A network that answers puzzles, the config of its training, and the checkpoint's folder."""
+
+    policy: AnswerNetwork
+    config: SupervisedConfig
+    folder: epath.Path
+
+
+def load_answers(run: str | Path, *, report: checkpoints.Report = warnings.warn) -> LoadedAnswers:
+    """Loads the newest network of a run of supervised learning, or that of one checkpoint.
+
+    Args:
+        run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one
+            checkpoint.
+        report: takes a message about each skipped checkpoint.
+
+    Raises:
+        ConfigError: there is no checkpoint; it is of another algorithm; or its format or network
+            does not fit.
+    """
+    folder = checkpoints.find_checkpoint(run, report=report)
+    metadata = checkpoints.read_metadata(folder)
+    checkpoints.check_playable(folder, metadata)
+    config = config_from_dict(metadata["config"])
+    if not isinstance(config, SupervisedConfig):
+        raise ConfigError(f"{folder}: by --algorithm {config.algorithm}. Use {config.loader}.")
+    policy = config.policy(key=jax.random.key(0))
+    stored = checkpoints.to_device(checkpoints.restore(folder, "policy", policy))
+    return LoadedAnswers(stored, config, folder)

@@ -1,0 +1,89 @@
+"""The loss of an answer: of each cell, and of the belief that the whole of it is right."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32
+
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, Thought, evaluator_of
+
+OUTPUT_LOSSES = ("stablemax", "softmax")
+"""From logits to probabilities."""
+HALTING_WEIGHT = 0.5
+
+
+def log_stablemax(logits: Float32[Array, "*axes tokens"]) -> Float32[Array, "*axes tokens"]:
+    """Log-probabilities in proportion to `x + 1` for `x >= 0`, and `1 / (1 - x)` below.
+
+    Unlike softmax it does not saturate: the gradient of a right answer stays.
+
+    Source: Prieto et al. 2025, "Grokking at the edge of numerical stability".
+    """
+    up = jnp.log1p(jnp.where(logits >= 0, logits, 0.0))
+    down = -jnp.log1p(jnp.where(logits < 0, -logits, 0.0))
+    return jax.nn.log_softmax(jnp.where(logits >= 0, up, down), axis=-1)
+
+
+class AnswerBatch(eqx.Module):
+    """Examples, and what the network has thought of each so far."""
+
+    inputs: Int32[Array, "rows cells"]
+    labels: Int32[Array, "rows cells"]
+    thought: Thought
+
+
+class Outcome(NamedTuple):
+    """What one call made of each row.
+
+    Attributes:
+        thought: both states after it.
+        halt: the logit of halting.
+        cells: share of cells that are right.
+        solved: whether all of them are.
+    """
+
+    thought: Thought
+    halt: Float32[Array, " rows"]
+    cells: Float32[Array, " rows"]
+    solved: Bool[Array, " rows"]
+
+
+class AnswerLoss(eqx.Module):
+    """The mean over rows of the cells' cross-entropy, plus half that of halting.
+
+    The label of halting is whether the whole answer is right. Logits and losses are float32.
+
+    Attributes:
+        output: one of `OUTPUT_LOSSES`.
+    """
+
+    output: str = eqx.field(static=True, default="stablemax")
+
+    def __check_init__(self) -> None:
+        if self.output not in OUTPUT_LOSSES:
+            raise ValueError(
+                f"unknown output_loss {self.output!r}; choose one of {', '.join(OUTPUT_LOSSES)}"
+            )
+
+    def prepare(self, batch: AnswerBatch) -> "tuple[AnswerLoss, AnswerBatch]":
+        """The same loss and batch: the mean over equal parts is the loss of the whole."""
+        return self, batch
+
+    def __call__(
+        self, policy: Evaluator | ActorCritic, batch: AnswerBatch
+    ) -> tuple[Float32[Array, ""], dict[str, Float32[Array, ""]], Outcome]:
+        """The loss of a network on a batch, its parts, and what it made of each row."""
+        labels = batch.labels
+        flat, halt, thought, _ = evaluator_of(policy).act_step(batch.inputs, batch.thought, ())
+        logits = flat.reshape(*labels.shape, -1)
+        logs = jax.nn.log_softmax(logits) if self.output == "softmax" else log_stablemax(logits)
+        answer = -jnp.mean(jnp.take_along_axis(logs, labels[..., None], axis=-1))
+        right = jnp.argmax(logits, axis=-1) == labels
+        solved = jnp.all(right, axis=-1)
+        believed = jnp.mean(jax.nn.softplus(halt) - halt * solved.astype(jnp.float32))
+        loss = answer + HALTING_WEIGHT * believed
+        cells = jnp.mean(right.astype(jnp.float32), axis=-1)
+        outcome = Outcome(thought, jax.lax.stop_gradient(halt), cells, solved)
+        return loss, {"answer_loss": answer, "halting_loss": believed}, outcome

@@ -1,0 +1,66 @@
+"""A puzzle as a game, in which an action writes one token."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, Key
+
+from hackmatrix_rl.env import EnvSpec, Played, SingleGame, TokenFeatures
+from hackmatrix_rl.puzzles import Examples, ExampleStream
+
+
+class Answering(eqx.Module):
+    """An example, and the cells that are not answered yet."""
+
+    example: Examples
+    left: Bool[Array, " cells"]
+
+
+@final
+class Puzzle(SingleGame[Answering]):
+    """One example of a stream. Each action answers a cell for good.
+
+    The observation is the puzzle as it was given. An action is `cell * vocabulary + token`. Its
+    reward is the share of a cell if the token is right, so that the return is the share of cells
+    that are right. A second answer of a cell changes nothing.
+    """
+
+    stream: ExampleStream
+
+    @property
+    def cells(self) -> int:
+        """Cells of a board."""
+        return self.stream.rows * self.stream.cols
+
+    @property
+    def num_actions(self) -> int:
+        return self.cells * self.stream.vocabulary
+
+    @property
+    def encode(self) -> TokenFeatures:
+        return TokenFeatures(self.stream.vocabulary)
+
+    def start(self, *, key: Key[Array, ""]) -> Answering:
+        example = jax.tree.map(lambda leaf: leaf[0], self.stream.draw(key, 1))
+        return Answering(example, jnp.ones(self.cells, bool))
+
+    def observe(self, state: Answering) -> Int32[Array, " cells"]:
+        return state.example.inputs
+
+    def legal(self, state: Answering) -> Bool[Array, " num_actions"]:
+        """The tokens of the cells that are not answered yet."""
+        return jnp.repeat(state.left, self.stream.vocabulary)
+
+    def play(self, state: Answering, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+        cell, token = jnp.divmod(action, self.stream.vocabulary)
+        right = state.left[cell] & (state.example.labels[cell] == token)
+        after = Answering(state.example, state.left.at[cell].set(False))
+        return Played(after, right.astype(jnp.float32) / self.cells, ~jnp.any(after.left))
+
+
+def puzzle_spec(cells: int, vocabulary: int) -> EnvSpec:
+    """The spec of a puzzle without its examples, which take time to make."""
+    observation = jax.ShapeDtypeStruct((cells,), jnp.int32)
+    return EnvSpec(cells * vocabulary, observation, encode=TokenFeatures(vocabulary))

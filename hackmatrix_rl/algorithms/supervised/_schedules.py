@@ -1,0 +1,95 @@
+"""When a row halts, and how many cycles the network thinks, over a training."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key
+
+from hackmatrix_rl.agent.networks import Cycles
+from hackmatrix_rl.errors import ArgumentError, whole
+
+FIRST_HIGH, FIRST_LOW = 1, 2
+"""The cycles at the start of a curriculum."""
+
+
+class Halting(eqx.Module):
+    """Ends the work on an example once the network takes its answer for right.
+
+    Attributes:
+        most: supervision steps after which every row halts.
+        learned: whether a row may halt earlier: where its logit of halting is above 0.
+
+    Source: Jolicoeur-Martineau 2025, "Less is more: recursive reasoning with tiny networks".
+
+    Raises:
+        TypeError: `most` is no whole number.
+        ValueError: it is less than 1.
+    """
+
+    most: int = eqx.field(static=True, default=16)
+    learned: bool = eqx.field(static=True, default=True)
+
+    def __check_init__(self) -> None:
+        whole("supervision_steps", self.most)
+
+    def __call__(
+        self,
+        steps: Int32[Array, " rows"],
+        halt: Float32[Array, " rows"],
+        exploration: Float32[Array, ""],
+        *,
+        key: Key[Array, ""],
+    ) -> Bool[Array, " rows"]:
+        """Whether each row halts.
+
+        Args:
+            steps: supervision steps of its example, with the one just taken.
+            halt: the logit of halting.
+            exploration: share of rows that go on to a random number of steps from 2 to `most`.
+            key: draws these rows and numbers.
+        """
+        last = steps >= self.most
+        if not self.learned:
+            return last
+        explores_key, least_key = jax.random.split(key)
+        explores = jax.random.bernoulli(explores_key, exploration, steps.shape)
+        least = jax.random.randint(least_key, steps.shape, 2, max(self.most, 2) + 1, jnp.int32)
+        return last | ((halt > 0) & (~explores | (steps >= least)))
+
+
+class Curriculum(eqx.Module):
+    """Grows the recursion: from 1 cycle of `z_H` with 2 of `z_L` to the full numbers, rounded down.
+
+    Attributes:
+        high: cycles of `z_H` at its end.
+        low: cycles of `z_L` at its end.
+        over: updates until then.
+
+    Raises:
+        TypeError: a number is no whole number.
+        ArgumentError: it ends below where it starts, or takes no update.
+    """
+
+    high: int = eqx.field(static=True)
+    low: int = eqx.field(static=True)
+    over: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        whole("over", self.over)
+        for name, last, first in (
+            ("high_cycles", self.high, FIRST_HIGH),
+            ("low_cycles", self.low, FIRST_LOW),
+        ):
+            if whole(name, last) < first:
+                raise ArgumentError(
+                    f"{{{name}}} ends a curriculum below its start; use {{{name}:={first}}} or "
+                    "more, or no curriculum",
+                    **{name: last},
+                )
+
+    def __call__(self, update: Int32[Array, ""]) -> Cycles:
+        """The cycles of an update."""
+        done = jnp.minimum(update, self.over)
+        high = FIRST_HIGH + done * (self.high - FIRST_HIGH) // self.over
+        low = FIRST_LOW + done * (self.low - FIRST_LOW) // self.over
+        return Cycles(high.astype(jnp.int32), low.astype(jnp.int32))

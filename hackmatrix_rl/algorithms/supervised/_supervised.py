@@ -1,0 +1,302 @@
+"""Deep supervision: one update takes one gradient step on every row's next thought."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl import agent, training
+from hackmatrix_rl.agent.networks import ActorCritic, Thought
+from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch, AnswerLoss, Outcome
+from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
+from hackmatrix_rl.algorithms.supervised._optimizer import adam_atan2
+from hackmatrix_rl.algorithms.supervised._puzzle import Puzzle
+from hackmatrix_rl.algorithms.supervised._schedules import Curriculum, Halting
+from hackmatrix_rl.batching import select
+from hackmatrix_rl.env import Batched, Environment
+from hackmatrix_rl.errors import ArgumentError, finite, instance, whole
+from hackmatrix_rl.puzzles import Examples, ExampleStream
+from hackmatrix_rl.training.sharding import Blocks
+
+LEARNING_RATE = 1e-3
+
+
+class Rows(eqx.Module):
+    """The examples in work between two updates, and what the network has thought of each.
+
+    Attributes:
+        example: of each row.
+        thought: both states, without a gradient.
+        steps: supervision steps of this example so far.
+        halted: whether the row begins another example in the next update.
+    """
+
+    example: Examples
+    thought: Thought
+    steps: Int32[Array, " rows"]
+    halted: Bool[Array, " rows"]
+
+    @classmethod
+    def empty(cls, policy: AnswerNetwork, rows: int) -> "Rows":
+        """Rows that all begin an example in the first update."""
+        # Apart: the state is donated, and no array may be in it twice.
+        cells = [jnp.zeros((rows, policy.cells), jnp.int32) for _ in range(2)]
+        begun = jax.tree.map(
+            lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype),
+            jax.eval_shape(policy.initial_carry),
+        )
+        return cls(Examples(*cells), begun, jnp.zeros(rows, jnp.int32), jnp.ones(rows, bool))
+
+    def renewed(self, policy: AnswerNetwork, fresh: Examples) -> "Rows":
+        """The rows with other examples where they have halted."""
+        begun = policy.initial_carry()
+
+        def renew(halted: Bool[Array, ""], rows: Any, example: Examples) -> Any:
+            return select(halted, (example, begun, jnp.int32(0)), rows)
+
+        rows = self.example, self.thought, self.steps
+        example, thought, steps = jax.vmap(renew)(self.halted, rows, fresh)
+        return Rows(example, thought, steps, jnp.zeros_like(self.halted))
+
+
+class Finished(eqx.Module):
+    """Sums over the examples whose row halted."""
+
+    examples: Int32[Array, ""]
+    steps: Int32[Array, ""]
+    cells: Float32[Array, ""]
+    solved: Int32[Array, ""]
+
+    @classmethod
+    def of(cls, rows: Rows, outcome: Outcome) -> "Finished":
+        """Those of an update, from the rows after it."""
+
+        def total(each: Any) -> Any:
+            each = jnp.asarray(each)
+            return jnp.sum(jnp.where(rows.halted, each, jnp.zeros_like(each)), dtype=each.dtype)
+
+        one = jnp.int32(1)
+        solved = outcome.solved.astype(jnp.int32)
+        return cls(total(one), total(rows.steps), total(outcome.cells), total(solved))
+
+    @property
+    def count(self) -> int:
+        """The number of these examples, on the host."""
+        return int(self.examples)
+
+    def means(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The numbers of an example, on the host, by name; and no parts of a reward."""
+        totals = {
+            "supervision_steps": self.steps,
+            "cells_right": self.cells,
+            "puzzles_right": self.solved,
+        }
+        count = self.count
+        return {name: float(each) / count for name, each in totals.items()} if count else {}, {}
+
+
+class Supervised(training.LearnerAlgorithm[training.TrainState]):
+    """Deep supervision of a recursive network by labelled examples.
+
+    Every row of a batch works on an example for several updates. An update calls the network once,
+    from the thought in which the update before has left it, and takes a gradient step. A row halts
+    after `supervision_steps`, or once the network takes its answer for right; then it begins
+    another example. `env_steps` counts calls, over all rows. Trainings end, and schedules go, by
+    updates.
+
+    Source: Jolicoeur-Martineau 2025, "Less is more: recursive reasoning with tiny networks".
+
+    Attributes:
+        game: the puzzle, with the examples.
+        loss: what to descend.
+        halting: when a row begins another example.
+        exploration: share of rows that may not halt at once.
+        curriculum: the cycles over the updates; `None`: always those of the network.
+        step: the gradient step.
+        learning_rate: factor on the optimizer's changes.
+        rows: examples in work at once.
+        mesh: the devices that share the rows.
+        initial_policy: the network to start from.
+    """
+
+    game: Puzzle
+    loss: AnswerLoss
+    halting: Halting
+    exploration: agent.Schedule
+    curriculum: Curriculum | None
+    step: training.GradientStep
+    learning_rate: agent.Schedule
+    rows: int = eqx.field(static=True)
+    mesh: Mesh = eqx.field(static=True)
+    initial_policy: AnswerNetwork
+
+    def __init__(
+        self,
+        examples: ExampleStream,
+        policy: AnswerNetwork,
+        *,
+        global_batch_size: int = 128,
+        supervision_steps: int = 16,
+        halting: bool = True,
+        halt_exploration: float | agent.Schedule = 0.1,
+        output_loss: str = "stablemax",
+        curriculum: Curriculum | None = None,
+        grad_accum: int = 1,
+        remat: str = "none",
+        offload_optimizer: bool = False,
+        ema: float | None = None,
+        optimizer: optax.GradientTransformation | None = None,
+        learning_rate: float | agent.Schedule | None = None,
+        precision: PrecisionPolicy | str = FLOAT32,
+        mesh: Mesh | str | None = None,
+    ) -> None:
+        """Composes the algorithm from modules.
+
+            examples = hackmatrix_rl.puzzles.sudokus(4, 500, seed=0)
+            policy = AnswerNetwork(Batched(Puzzle(examples)).spec, width=64, key=key)
+            trainer = hm.Trainer(Supervised(examples, policy))
+
+        Args:
+            examples: what to learn from.
+            policy: the network to start from.
+            global_batch_size: rows, on all devices together.
+            supervision_steps: the most updates that a row works on an example.
+            halting: whether the network may end this work earlier.
+            halt_exploration: share of rows that then go on to a random number of steps, in [0, 1].
+            output_loss: `stablemax` or `softmax`.
+            curriculum: the cycles over the updates; `None`: always those of the network.
+            grad_accum: see `PPO`.
+            remat: see `PPO`; `none` or `blocks`.
+            offload_optimizer: see `PPO`.
+            ema: see `PPO`.
+            optimizer: see `PPO`; by default `adam_atan2()`.
+            learning_rate: see `PPO`; by default 0.001, and 1 with an `optimizer`. A schedule goes
+                by updates.
+            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
+            mesh: see `PPO`.
+
+        Raises:
+            TypeError: an argument has the wrong type.
+            ValueError: an argument is out of range, or the parts do not fit together.
+        """
+        instance("examples", examples, ExampleStream, "puzzles.sudokus(4, 500, seed=0)")
+        instance("policy", policy, AnswerNetwork, "AnswerNetwork(spec, key=key)")
+        self.game = Puzzle(examples)
+        self.rows = whole("global_batch_size", global_batch_size)
+        if len(examples) < self.rows:
+            raise ArgumentError(
+                f"examples are {len(examples)} puzzles, fewer than {{global_batch_size}}; use "
+                f"{{global_batch_size:={len(examples)}}}, or more puzzles",
+                global_batch_size=self.rows,
+            )
+        if remat == "full":
+            raise ArgumentError(
+                "{remat} keeps what a step of an episode begins with, and an update has one step; "
+                "use {remat:=blocks}",
+                remat=remat,
+            )
+        blocks = Blocks("global_batch_size", self.rows, "global_batch_size", self.rows)
+        self.mesh = blocks.mesh_for(mesh, grad_accum=grad_accum, samples="rows")
+        precision = agent.precision_of(precision)
+        agent.check_policy_shapes(policy, self.environment.spec, precision=precision)
+        ends = (
+            agent.ends_of(halt_exploration)
+            if isinstance(halt_exploration, agent.Schedule)
+            else (finite("halt_exploration", halt_exploration),)
+        )
+        if not all(0 <= end <= 1 for end in ends):
+            raise ValueError(f"halt_exploration must be in [0, 1], not {halt_exploration}")
+        self.exploration = (
+            halt_exploration
+            if isinstance(halt_exploration, agent.Schedule)
+            else agent.Constant(float(halt_exploration))
+        )
+        if curriculum is not None:
+            instance("curriculum", curriculum, Curriculum, "Curriculum(3, 6, over=1000)")
+            if curriculum.low > policy.gradient_cycles:
+                raise ValueError(
+                    f"curriculum ends with {curriculum.low} cycles of z_L, more than the "
+                    f"{policy.gradient_cycles} that the network was built with"
+                )
+        if optimizer is None:
+            optimizer = adam_atan2()
+            learning_rate = LEARNING_RATE if learning_rate is None else learning_rate
+        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
+        options = grad_accum, remat, offload_optimizer, ema
+        self.step = training.GradientStep(optimizer, precision, self.mesh, *options)
+        self.loss = AnswerLoss(output_loss)
+        self.halting = Halting(supervision_steps, halting)
+        self.curriculum = curriculum
+        self.initial_policy = policy
+
+    # An `AbstractVar` may be a property, which type checkers do not know.
+    @property  # type: ignore[misc]
+    def environment(self) -> Environment:  # type: ignore[override]
+        """The puzzles as games."""
+        return Batched(self.game)
+
+    @property
+    def steps_per_update(self) -> int:
+        """Calls of the network in an update: one for each row."""
+        return self.rows
+
+    @property
+    def most_progress(self) -> int:
+        """1: progress is counted in updates."""
+        return 1
+
+    def progress(self, state: training.TrainState) -> int:
+        """The number of updates."""
+        return int(state.update)
+
+    @property
+    def greedy(self) -> bool:
+        """True: an answer is the likeliest token."""
+        return True
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
+        """The state before the first update."""
+        assert isinstance(policy, AnswerNetwork)
+        learner = self.step.init(policy, agent.IDENTITY_SCALE)
+        return training.TrainState.first(key, learner, Rows.empty(policy, self.rows))
+
+    def value_scale_of(self, state: training.TrainState) -> None:
+        """`None`: the value is the logit of halting."""
+
+    def shardings(self, state: training.TrainState) -> PyTree[NamedSharding]:
+        """The learner is cut along `fsdp`, the rows along `data`."""
+        return training.state_shardings(self.mesh, state, offload=self.step.offload)
+
+    def __call__(
+        self, state: training.TrainState
+    ) -> tuple[training.TrainState, training.UpdateReport]:
+        """The state after one update, and what happened in it."""
+        draw_key, halt_key = jax.random.split(jax.random.fold_in(state.key, state.update))
+        now = state.update.astype(jnp.float32)
+        learner, rate = state.learner, self.learning_rate(now)
+        if self.curriculum is not None:
+            cycles = self.curriculum(state.update)
+            learner = eqx.tree_at(lambda x: x.policy.cycles, learner, cycles)
+        policy: Any = learner.policy
+        rows = state.actors.renewed(policy, self.game.stream.draw(draw_key, self.rows))
+        batch = AnswerBatch(rows.example.inputs, rows.example.labels, rows.thought)
+        gradient, losses, samples = self.step.gradient(learner, self.loss, batch)
+        learner, learned = self.step.apply(learner, gradient, losses, rate, active=jnp.array(True))
+        outcome: Outcome = samples[0]
+        steps, exploration = rows.steps + 1, self.exploration(now)
+        halted = self.halting(steps, outcome.halt, exploration, key=halt_key)
+        rows = Rows(rows.example, outcome.thought, steps, halted)
+        means = {
+            "learning_rate": rate,
+            "halt_exploration": exploration,
+            "high_cycles": policy.cycles.high.astype(jnp.float32),
+            "low_cycles": policy.cycles.low.astype(jnp.float32),
+            **self.step.precision.report(learner.scaling),
+        }
+        report = training.UpdateReport(Finished.of(rows, outcome), learned, means)
+        return self.advance(state, learner, rows), report

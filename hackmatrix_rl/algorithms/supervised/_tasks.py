@@ -1,0 +1,76 @@
+"""The puzzles of a training by name, and those apart on which it is judged."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from hackmatrix_rl.errors import ConfigError, refusing
+from hackmatrix_rl.puzzles import BOXES, ExampleStream, mazes, sudokus
+
+TASKS = ("sudoku", "maze")
+"""The values of `--task`."""
+LARGEST_MAZE = 41
+MAZE_TOKENS = 5
+
+
+class Puzzles(NamedTuple):
+    """What a training learns from, and other puzzles on which it is judged; `None`: on none."""
+
+    train: ExampleStream
+    fresh: ExampleStream | None
+
+
+def check_task(task: str, size: int) -> None:
+    """Raises a ConfigError if a task has no boards of a size."""
+    if task == "sudoku" and size not in BOXES:
+        raise ConfigError(f"--size {size}: --task sudoku has {_or(list(map(str, BOXES)))}.")
+    if task == "maze" and not (size % 2 and 5 <= size <= LARGEST_MAZE):
+        raise ConfigError(
+            f"--size {size}: --task maze has odd sizes from 5 to {LARGEST_MAZE}, since walls lie "
+            "between cells."
+        )
+
+
+def tokens_of(task: str, size: int) -> tuple[int, int]:
+    """Cells of a board, and the number of tokens."""
+    return size * size, size + 1 if task == "sudoku" else MAZE_TOKENS
+
+
+@lru_cache(maxsize=4)
+def make_puzzles(
+    task: str, size: int, level: str, openings: int, count: int, fresh: int, seed: int
+) -> Puzzles:
+    """So many puzzles to learn from and `fresh` others, all of them different.
+
+    Augmentation may still turn one of the first into one of the others.
+
+    Raises:
+        ConfigError: there are not so many.
+    """
+    asked = f"--puzzles {count} and --eval-puzzles {fresh} of --task {task} --size {size}"
+    if task == "sudoku":
+        with refusing(f"{asked}, --level {level}: "):
+            every = sudokus(size, count + fresh, level=level, seed=seed)
+    else:
+        with refusing(f"{asked}, --openings {openings}: "):
+            every = mazes(size, size, count + fresh, openings=openings, seed=seed)
+        different = len(np.unique(np.asarray(every.inputs), axis=0))
+        if different < len(every):
+            raise ConfigError(
+                f"{asked}: {len(every):,} drawn mazes are only {different:,} different ones. Use "
+                "fewer, or a larger --size."
+            )
+    train = _part(every, slice(count))
+    return Puzzles(train, _part(every, slice(count, None)) if fresh else None)
+
+
+def _part(stream: ExampleStream, part: slice) -> ExampleStream:
+    """Some puzzles of a stream, with its augmentation."""
+    board = {"rows": stream.rows, "cols": stream.cols, "vocabulary": stream.vocabulary}
+    augment = stream.augment
+    return ExampleStream(stream.inputs[part], stream.labels[part], **board, augment=augment)
+
+
+def _or(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,0 +1,198 @@
+"""Deep supervision: what is carried between updates, what it learns, and what it refuses."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.algorithms.supervised import Curriculum, EvaluateAnswers, adam_atan2, answers
+from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch
+from hackmatrix_rl.puzzles import ExampleStream, sudokus
+from hackmatrix_rl.training import Linear
+
+from .building import copying, supervised, trainer
+
+KEY = jax.random.key(1)
+
+
+def with_halting(algorithm, state, bias):
+    """The state with a network whose logit of halting is this number."""
+    return eqx.tree_at(
+        lambda x: x.learner.policy.heads.value.bias, state, jnp.full((1,), bias, jnp.float32)
+    )
+
+
+def begun(net):
+    """The thought of 8 rows before the first call."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (8, *leaf.shape)), net.initial_carry())
+
+
+@eqx.filter_jit
+def called(net, inputs, thought):
+    """The thought of each row after a call."""
+    return jax.vmap(net)(inputs, thought)[2]
+
+
+def test_a_row_keeps_its_example_and_goes_on_from_its_thought():
+    algorithm = supervised(halting=False, learning_rate=0.0)
+    step = eqx.filter_jit(lambda state: algorithm(state))
+    state = algorithm.init(KEY, algorithm.initial_policy)
+    states = [state]
+    for _ in range(4):
+        states.append(step(states[-1])[0])
+    examples = [np.asarray(each.actors.example.inputs) for each in states]
+    assert [int(each.actors.steps[0]) for each in states] == [0, 1, 2, 3, 1]
+    assert [bool(each.actors.halted.all()) for each in states] == [True, False, False, True, False]
+    np.testing.assert_array_equal(examples[1], examples[3])
+    assert (examples[3] != examples[4]).any(), "other examples after the last step"
+    labels = np.asarray(states[4].actors.example.labels)
+    np.testing.assert_array_equal(labels, examples[4] + 1)
+    # The thought of the second update is the network's, called on that of the first.
+    net = algorithm.initial_policy
+    for before, after in ((begun(net), states[1]), (states[1].actors.thought, states[2])):
+        thought = called(net, after.actors.example.inputs, before)
+        np.testing.assert_allclose(after.actors.thought.low, thought.low, rtol=1e-3, atol=1e-4)
+    # And after the end it begins anew.
+    thought = called(net, states[4].actors.example.inputs, begun(net))
+    np.testing.assert_allclose(states[4].actors.thought.high, thought.high, rtol=1e-3, atol=1e-4)
+
+
+def test_the_gradient_does_not_go_back_into_the_thought_before():
+    algorithm = supervised()
+    net, stream = algorithm.initial_policy, algorithm.game.stream
+    examples = stream.draw(KEY, 8)
+
+    def loss(thought):
+        return algorithm.loss(net, AnswerBatch(examples.inputs, examples.labels, thought))[0]
+
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(jax.grad(loss)(begun(net))))
+
+
+def test_rows_that_the_network_takes_for_right_halt_after_one_step():
+    algorithm = supervised(halt_exploration=0.0, learning_rate=0.0)
+    state = with_halting(algorithm, algorithm.init(KEY, algorithm.initial_policy), 1.0)
+    after, report = eqx.filter_jit(lambda state: algorithm(state))(state)
+    assert after.actors.halted.all()
+    assert (after.actors.steps == 1).all()
+    assert report.episodes.count == 8
+    means, _ = report.episodes.means()
+    assert means["supervision_steps"] == 1.0
+    assert 0 <= means["puzzles_right"] <= means["cells_right"] <= 1
+
+
+def test_the_curriculum_changes_the_cycles_and_compiles_nothing_again():
+    made = trainer(sizes={"high_cycles": 3, "low_cycles": 4}, curriculum=Curriculum(3, 4, over=4))
+    made.start(KEY)
+    cycles, rows = [], []
+    for _ in range(6):
+        learning = made.dispatch(1).learning
+        cycles.append((learning["high_cycles"], learning["low_cycles"]))
+        rows.append(jax.tree.map(np.asarray, made.state.actors))
+    assert cycles == [(1, 2), (1, 2), (2, 3), (2, 3), (3, 4), (3, 4)]
+    assert int(made.policy.cycles.high) == 3
+    # The cycles are not only shown: a network that thinks so often has the same first thought.
+    net, first = made.algorithm.initial_policy, rows[0]
+    for high, low, same in ((1, 2, True), (3, 4, False)):
+        thought = called(net.with_cycles(high, low), first.example.inputs, begun(net))
+        assert np.allclose(thought.high, first.thought.high, rtol=1e-3, atol=1e-4) == same
+
+
+def test_metrics_are_means_over_the_updates_and_evaluations_are_of_the_fresh_puzzles():
+    fresh = copying(6)
+    algorithm = supervised(halt_exploration=Linear(0.3, 0.1, over=2), halting=False)
+    made = hm.Trainer(algorithm, hooks=[EvaluateAnswers(6, fresh, steps=3)], updates_per_dispatch=3)
+    first, last = made.train(6, key=KEY)
+    assert first.env_steps == 3 * 8
+    assert first.updates == 3
+    assert made.algorithm.progress(made.state) == last.updates == 6
+    assert first.learning["halt_exploration"] == pytest.approx((0.3 + 0.2 + 0.1) / 3)
+    assert first.learning["learning_rate"] == pytest.approx(1e-3)
+    assert first.learning["gradient_steps"] == 3
+    assert first.episodes == 8
+    assert first.episode["supervision_steps"] == 3.0
+    assert {"answer_loss", "halting_loss", "gradient_norm"} < set(first.learning)
+    rows = [first.as_dict(), last.as_dict()]
+    assert ["eval/puzzles_right" in row for row in rows] == [False, True]
+    found = answers(made.policy, fresh, steps=3)
+    assert rows[1]["eval/cells_right"] == pytest.approx(found.cells_right.mean)
+    assert rows[1]["eval/puzzles"] == 6
+
+
+@pytest.mark.nightly
+def test_16_bits_keep_the_thought_in_float32():
+    made = trainer(precision="bf16", remat="blocks")
+    made.start(KEY)
+    metrics = made.dispatch(2)
+    assert metrics.learning["skipped"] == 0
+    assert {leaf.dtype for leaf in jax.tree.leaves(made.state.actors.thought)} == {
+        jnp.dtype(jnp.float32)
+    }
+
+
+@pytest.mark.nightly
+def test_a_4_x_4_sudoku_is_learned_by_heart(optimized):
+    made = sudokus(4, 8, seed=0)
+    still = ExampleStream(made.inputs, made.labels, rows=4, cols=4, vocabulary=5)
+    made = hm.Trainer(
+        supervised(
+            still,
+            sizes={"width": 32, "heads": 2},
+            supervision_steps=4,
+            optimizer=adam_atan2(0.0),
+            learning_rate=Linear(5e-3, 5e-4, over=400),
+        ),
+        updates_per_dispatch=50,
+    )
+    before = answers(made.policy, still, steps=4)
+    assert before.puzzles_right.mean == 0.0
+    last = made.fit(400, key=KEY)
+    found = answers(made.policy, still, steps=4)
+    assert found.puzzles_right.mean == 1.0
+    assert last.learning["answer_loss"] < 0.1
+    assert last.episode["supervision_steps"] < 3, "it knows that it is right"
+
+
+def test_the_answer_of_a_few_cells_is_learned():
+    falls = Linear(1e-2, 1e-3, over=200)
+    made = trainer(sizes={"width": 16}, optimizer=adam_atan2(0.0), learning_rate=falls)
+    made.start(KEY)
+    assert answers(made.policy, copying(), steps=3).puzzles_right.mean < 1
+    last = made.fit(250)
+    assert answers(made.policy, copying(), steps=3).puzzles_right.mean == 1.0
+    assert last.episode["supervision_steps"] < 3, "it knows that it is right"
+
+
+REFUSED = {
+    "a batch larger than the stream": (
+        {"global_batch_size": 9},
+        "examples are 8 puzzles, fewer than global_batch_size 9; use global_batch_size=8",
+    ),
+    "no step": ({"supervision_steps": 0}, "supervision_steps must be at least 1"),
+    "exploration": ({"halt_exploration": 1.5}, r"halt_exploration must be in \[0, 1\]"),
+    "an output": ({"output_loss": "argmax"}, "choose one of stablemax, softmax"),
+    "parts": ({"grad_accum": 3}, "grad_accum 3 does not divide the 8 rows"),
+    "full remat": ({"remat": "full"}, "use remat='?blocks"),
+    "a curriculum": ({"curriculum": Curriculum(3, 6, over=2)}, "6 cycles of z_L, more than the 2"),
+    "no cycles": ({"sizes": {"high_cycles": 0}}, "high_cycles must be at least 1, not 0"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_fit_is_refused_by_name(name):
+    changes, says = REFUSED[name]
+    with pytest.raises(ValueError, match=says):
+        supervised(**changes)
+
+
+def test_another_network_is_refused():
+    stream = copying()
+    with pytest.raises(TypeError, match="policy"):
+        partial(supervised(stream).__class__, stream)(
+            hm.MLPActorCritic(hm.CartPole().spec, width=8, depth=1, key=KEY)
+        )
+    with pytest.raises(ValueError, match="spec is no puzzle"):
+        type(supervised(stream).initial_policy)(hm.CartPole().spec, key=KEY)
