@@ -116,3 +116,30 @@ class ExampleStream(eqx.Module):
         for start in range(0, len(self), whole("size", size)):
             part = slice(start, start + size)
             yield Examples(self.inputs[part].astype(jnp.int32), self.labels[part].astype(jnp.int32))
+
+
+ATTEMPTS = 200
+"""Puzzles, or boards, that are drawn in vain before an error says so."""
+
+
+def different(
+    drawn: Iterator[tuple[np.ndarray, np.ndarray]], count: int, *, advice: str = ""
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first so many different puzzles of those that are drawn, and their answers.
+
+    Raises:
+        ValueError: there are hardly so many.
+    """
+    found: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
+    misses = 0
+    while len(found) < count:
+        puzzle, answer = next(drawn)
+        misses = misses + 1 if puzzle.tobytes() in found else 0
+        found[puzzle.tobytes()] = puzzle.ravel(), answer.ravel()
+        if misses == ATTEMPTS:
+            raise ValueError(
+                f"count is {count}, but after {len(found)} puzzles {ATTEMPTS} more were no new "
+                f"ones; use a smaller count{advice}"
+            )
+    inputs, labels = (np.stack([pair[side] for pair in found.values()]) for side in (0, 1))
+    return inputs, labels

@@ -1,5 +1,6 @@
 """Mazes and the shortest way through them."""
 
+import itertools
 from collections import deque
 from dataclasses import dataclass
 
@@ -9,12 +10,11 @@ import numpy as np
 from jaxtyping import Array, Int32, Key
 
 from hackmatrix_rl.errors import whole
-from hackmatrix_rl.puzzles._examples import Examples, ExampleStream
+from hackmatrix_rl.puzzles._examples import ATTEMPTS, Examples, ExampleStream, different
 
 WALL, FLOOR, START, GOAL, WAY = range(5)
 """The tokens of a cell. The answer of a maze has `WAY` on the shortest way between the ends."""
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
-ATTEMPTS = 200
 
 Cell = tuple[int, int]
 
@@ -71,7 +71,7 @@ def maze(
 
 
 def mazes(rows: int, cols: int, count: int, *, openings: int = 0, seed: int) -> ExampleStream:
-    """A stream of so many mazes, turned and mirrored as augmentation.
+    """A stream of so many different mazes, turned and mirrored as augmentation.
 
     Args:
         rows: see `maze`.
@@ -82,11 +82,11 @@ def mazes(rows: int, cols: int, count: int, *, openings: int = 0, seed: int) -> 
 
     Raises:
         TypeError: see `maze`.
-        ValueError: see `maze`.
+        ValueError: see `maze`; or there are not so many different mazes.
     """
     rng = np.random.default_rng(seed)
-    pairs = [maze(rows, cols, openings=openings, rng=rng) for _ in range(whole("count", count))]
-    inputs, labels = (np.stack([pair[side].ravel() for pair in pairs]) for side in (0, 1))
+    drawn = (maze(rows, cols, openings=openings, rng=rng) for _ in itertools.count())
+    inputs, labels = different(drawn, whole("count", count), advice=", or a larger board")
     sizes = {"rows": rows, "cols": cols}
     return ExampleStream(
         inputs,

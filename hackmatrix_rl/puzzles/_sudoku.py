@@ -11,13 +11,12 @@ import numpy as np
 from jaxtyping import Array, Int32, Key
 
 from hackmatrix_rl.errors import whole
-from hackmatrix_rl.puzzles._examples import Examples, ExampleStream
+from hackmatrix_rl.puzzles._examples import ATTEMPTS, Examples, ExampleStream, different
 
 BOXES: Mapping[int, tuple[int, int]] = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 """Rows and columns of a box, by the size of the board."""
 LEVELS = ("easy", "any", "hard")
 """Difficulties: solved by singles alone, only known to have one answer, or in need of a guess."""
-ATTEMPTS = 200
 """How many boards are made before a level counts as one that the size does not have."""
 SIDE_BY_SIDE = 512
 """Boards that are emptied at once: NumPy takes hardly longer for them than for one."""
@@ -74,19 +73,8 @@ def sudokus(
     drawn = _drawn(
         size, level, blanks, np.random.default_rng(seed), at_once=min(count, SIDE_BY_SIDE)
     )
-    found: dict[bytes, tuple[Cells, Cells]] = {}
-    misses = 0
-    while len(found) < count:
-        puzzle, answer = next(drawn)
-        misses = misses + 1 if puzzle.tobytes() in found else 0
-        found[puzzle.tobytes()] = puzzle, answer
-        if misses == ATTEMPTS:
-            more = "" if blanks is None else ", or more blanks"
-            raise ValueError(
-                f"count is {count}, but after {len(found)} puzzles {ATTEMPTS} more were no new "
-                f"ones; use a smaller count{more}"
-            )
-    inputs, labels = (np.stack([pair[side] for pair in found.values()]) for side in (0, 1))
+    advice = "" if blanks is None else ", or more blanks"
+    inputs, labels = different(drawn, count, advice=advice)
     board = {"rows": size, "cols": size, "vocabulary": size + 1}
     return ExampleStream(inputs, labels, **board, augment=SudokuSymmetries(size))
 

@@ -119,7 +119,9 @@ OF_VALUES = {
     f"{PUZZLES} --task chess": "--task chess: unknown. Use sudoku or maze",
     f"{PUZZLES} --openings 3": "--openings 3: only --task maze has walls",
     f"{PUZZLES} --task maze --size 7 --level hard": "--level hard: only --task sudoku has levels",
-    f"{PUZZLES} --task maze --size 5 --puzzles 300 --dry-run": "different ones ... larger --size",
+    f"{PUZZLES} --task maze --size 5 --puzzles 300 --dry-run": (
+        "--puzzles 300 ... after 84 puzzles ... no new ones; use a smaller count, or a larger board"
+    ),
     f"{PUZZLES} --halt-exploration linear:0.3:2": "--halt-exploration 2.0 is too large",
     f"{PUZZLES} --eval-interval 5 --eval-puzzles 0": "--eval-interval 5: --eval-puzzles 0",
     f"{PUZZLES} --mesh data=3": "--global-batch-size 16 ... over 3 devices",
