@@ -1,7 +1,7 @@
 """Labelled examples on the device, drawn and changed by a random key."""
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ class Examples(eqx.Module):
     labels: Int32[Array, "*batch cells"]
 
 
+@runtime_checkable
 class Augmentation(Protocol):
     """A random change of one example into another whose answer is right, too."""
 

@@ -203,7 +203,7 @@ def _search(board: Board, rng: np.random.Generator | None = None) -> Iterator[Bo
 def _units(size: int) -> tuple[np.ndarray, np.ndarray]:
     """The cells of each row, column and box `[units, size]`; the three of a cell `[cells, 3]`."""
     rows, cols = np.divmod(np.arange(size * size), size)
-    boxes = np.array([_box(size, row, col) for row, col in zip(rows, cols, strict=True)])
+    boxes = np.array([_box(size, *divmod(cell, size)) for cell in range(size * size)])
     of_cell = np.stack([rows, size + cols, 2 * size + boxes], axis=1)
     cells = [np.flatnonzero((of_cell == unit).any(axis=1)) for unit in range(3 * size)]
     return np.stack(cells), of_cell

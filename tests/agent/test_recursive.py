@@ -238,7 +238,7 @@ def test_bad_sizes_are_refused_by_name(sizes, says):
 def test_other_cycles_are_checked_too():
     with pytest.raises(ValueError, match="low_cycles must be at least 1, not 0"):
         network().with_cycles(1, 0)
-    with pytest.raises(TypeError, match=r"high_cycles is 1\.5"):
+    with pytest.raises(TypeError, match="high_cycles"):
         network().with_cycles(1.5, 1)
     with pytest.raises(ValueError, match="features have a grid"):
         RecursiveNetwork(hm.CartPole().spec, key=KEY)

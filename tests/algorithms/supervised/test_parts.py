@@ -11,6 +11,7 @@ import optax
 import pytest
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.agent.networks import Thought
 from hackmatrix_rl.algorithms.supervised import Curriculum, Halting, Puzzle, adam_atan2, answers
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch, AnswerLoss, log_stablemax
 from hackmatrix_rl.algorithms.supervised._optimizer import adamw, scale_by_adam_atan2
@@ -47,7 +48,8 @@ class Fixed(hm.ActorCritic):
 def test_the_loss_is_that_of_the_equations(output):
     logits = np.array([[1.0, 0.0, -3.0], [0.0, 2.0, 0.0]])
     labels = np.array([[0, 1], [0, 2]])  # the first row is answered rightly, the second is not
-    batch = AnswerBatch(jnp.asarray([[1, 0], [2, 0]]), jnp.asarray(labels), ())
+    thought = Thought(*2 * [jnp.zeros((2, 3, 1))])  # which the fixed network does not read
+    batch = AnswerBatch(jnp.asarray([[1, 0], [2, 0]]), jnp.asarray(labels), thought)
     policy = Fixed(jnp.asarray(logits.ravel(), jnp.float32))
     loss, parts, outcome = AnswerLoss(output)(policy, batch)
 
