@@ -23,7 +23,12 @@ from hackmatrix_rl.training.compiled import (
     launches,
     program_bytes,
 )
-from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh, slices_of
+from hackmatrix_rl.training.sharding import (
+    bytes_per_device,
+    describe_mesh,
+    devices_of_one,
+    slices_of,
+)
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,7 @@ def make_plan(
         ConfigError: the program does not fit into the memory of the devices, or their compiler
             fails.
     """
-    training = config.plan(trainer.mesh.size)
+    training = config.plan(devices_of_one(trainer.mesh))
     limit = None if target is None else target.memory
     try:
         made = _read(trainer, training, config.named_network, limit=limit, clock=clock)
