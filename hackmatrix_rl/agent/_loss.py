@@ -129,7 +129,8 @@ class PPOLoss(eqx.Module):
         return ends_of(self.teacher_kl_coef) != (0.0,)
 
     def __check_init__(self) -> None:
-        if not self.clip_coef > 0:  # true for NaN
+        # A number of one of several trainings is not known here.
+        if not all(number > 0 for number in ends_of(self.clip_coef)):  # NaN neither
             raise ValueError(f"clip_coef must be positive, not {self.clip_coef}")
         if self.value_clip is not None and not self.value_clip > 0:
             raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")

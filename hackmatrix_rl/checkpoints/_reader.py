@@ -179,8 +179,8 @@ def load(
 
     Raises:
         ConfigError: there is no checkpoint; its format, game or network does not fit; its weights
-            are not finite; it has no such member; or its network or environment is custom code and `trust_code` is
-            false.
+            are not finite; it has no such member; or its network or environment is custom code and
+            `trust_code` is false.
         TypeError: `like` is not a policy, or `policy` or `network` is given, too.
     """
     if like is not None:

@@ -431,9 +431,7 @@ class TrainConfig(RunConfig, ABC):
     def plan(self, devices: int) -> dict[str, str]:
         """Games, steps and schedule; subclasses add what they learn from."""
         envs = self.num_envs
-        several = {"trainings": self.members_in_words} if self.members > 1 else {}
         return {
-            **several,
             "games": f"{envs:,}, {envs // devices:,} on each device; {self.steps_of_each} steps "
             "each between updates",
             "learning": self.learning,

@@ -1,5 +1,6 @@
 """Builds the trainer of a config."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -126,6 +127,7 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
     """
     text = config.mesh
     members = config.members if isinstance(config, TrainConfig) else 1
+    devices: Sequence[jax.Device]
     if config.one_device:
         if text not in (AUTO, "data=1"):
             raise ConfigError(
@@ -133,15 +135,15 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
             )
         text = "data=1"
     here = target is None and is_single_process()
+    if text == AUTO and members > 1:
+        devices = chosen_devices() if target is None else target.devices
+        parts = most_devices(members, len(devices))
+        text = f"population={parts},data={most_devices(config.at_once, len(devices) // parts)}"
     if text == AUTO and config.cpu_devices is not None and here:
         # A CPU is cut into devices only for speed: as many as divide the games.
         devices = chosen_devices()
         if devices[0].platform == "cpu":
             text = f"data={most_devices(config.at_once, len(devices))}"
-    if text == AUTO and members > 1:
-        devices = chosen_devices() if target is None else target.devices
-        parts = most_devices(members, len(devices))
-        text = f"population={parts},data={most_devices(config.at_once, len(devices) // parts)}"
     made = named_mesh(text, target)
     if POPULATION in made.shape and members == 1:
         raise ConfigError(

@@ -20,7 +20,7 @@ from hackmatrix_rl.evaluation import interquartile_mean
 from hackmatrix_rl.training._algorithm import Algorithm, State
 from hackmatrix_rl.training._program import without_policy
 from hackmatrix_rl.training._report import Dispatch, Metrics
-from hackmatrix_rl.training.sharding import POPULATION, divisors
+from hackmatrix_rl.training.sharding import POPULATION, describe_mesh, divisors
 
 MEMBER = "member/"
 """Where the names of a member's own metrics begin: `member/3/return`."""
@@ -255,7 +255,7 @@ def check_members(size: int, lengths: Mapping[str, int]) -> None:
             f"{{seeds}} does not divide over the axis population={parts} of {{mesh}}; use "
             f"{math.ceil(size / parts) * parts} members, or population={fit}",
             seeds=size,
-            mesh=",".join(f"{name}={length}" for name, length in lengths.items()),
+            mesh=describe_mesh(lengths),
         )
 
 
