@@ -276,7 +276,6 @@ class TrainConfig(RunConfig, ABC):
             )
         alone = {
             "--debug": getattr(self, "debug", None),
-            "[[stage]]": self.then,
             "--offload-optimizer": self.offload_optimizer or None,
         }
         for name, given in alone.items():
@@ -285,6 +284,11 @@ class TrainConfig(RunConfig, ABC):
                     f"{said}several trainings in one program cannot have {name}. Leave it out, or "
                     "use one run for each training."
                 )
+        if self.then is not None or self.begun_at:
+            raise ConfigError(
+                f"{said}a training in stages cannot be several in one program. Add --algorithm "
+                f"{self.algorithm}, or use one run for each training."
+            )
         if self.one_device:
             raise ConfigError(
                 f"{said}Python plays --env {self.env}, one training at a time. Use an environment "

@@ -15,7 +15,7 @@ from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
 from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import Given, RunConfig, TrainConfig, check_platform
-from hackmatrix_rl.errors import ArgumentError, ConfigError, in_flags, is_ours, refusing
+from hackmatrix_rl.errors import ArgumentError, ConfigError, as_given, flag, in_flags, is_ours, refusing
 from hackmatrix_rl.runs._preflight import check_games
 from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import Algorithm, Population, Trainer, check_members
@@ -160,6 +160,16 @@ def named_mesh(text: str, target: Target | None = None) -> Mesh:
     """The mesh that `--mesh` names; raises a ConfigError if there is none or no such devices."""
     with in_flags():
         return mesh(text, None if target is None else target.devices)
+
+
+def check_alone(config: RunConfig, command: str) -> None:
+    """Raises a ConfigError if a config asks for several trainings, and a command does only one."""
+    if isinstance(config, TrainConfig) and config.members > 1:
+        name = "seeds" if config.vary is None else "vary"
+        raise ConfigError(
+            f"{as_given(name, getattr(config, name))}: {command} does one training at a time. "
+            f"Leave {flag(name)} out."
+        )
 
 
 def training_keys(config: RunConfig) -> Key[Array, "*members"]:

@@ -119,8 +119,9 @@ def check_memory(
     config: RunConfig, needed: MemoryEstimate, available: tuple[int, str] | None
 ) -> list[str]:
     """Compares the memory that is surely needed with the available memory; one line to show."""
-    several = isinstance(config, TrainConfig) and config.members > 1
-    names = (*config.memory, *(("vary" if config.vary else "seeds",) if several else ()))
+    names = list(config.memory)
+    if isinstance(config, TrainConfig) and config.members > 1:
+        names.append("seeds" if config.vary is None else "vary")
     given = ", ".join(as_given(name, getattr(config, name)) for name in names)
     update = f", an update {format_bytes(needed.working)}" if needed.working else ""
     line = f"Memory a device, at least: state {format_bytes(needed.state)}{update}"

@@ -15,7 +15,7 @@ from jaxtyping import Array, Key, PyTree
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import ArgumentError, described, instance, whole
+from hackmatrix_rl.errors import ArgumentError, described, instance, same_structure, whole
 from hackmatrix_rl.evaluation import interquartile_mean
 from hackmatrix_rl.training._algorithm import Algorithm, State
 from hackmatrix_rl.training._program import without_policy
@@ -93,12 +93,12 @@ class Population(Algorithm[State]):
         self.size = len(algorithms)
         self.initial_policy = _stacked([each.initial_policy for each in algorithms])
 
-    @property
+    @property  # type: ignore[misc]
     def environment(self) -> Environment:  # type: ignore[override]
         """The environment of the first member."""
         return self.algorithm.environment
 
-    @property
+    @property  # type: ignore[misc]
     def mesh(self) -> Mesh:  # type: ignore[override]
         """The mesh of all members."""
         return self.algorithm.mesh
@@ -343,10 +343,11 @@ def _difference(one: Any, other: Any, name: str = "", *, fixed: bool = False) ->
 def _stacked(policies: Sequence[ActorCritic]) -> ActorCritic:
     """The policies as one, with a leading axis in each array."""
     parts = [eqx.partition(policy, eqx.is_array) for policy in policies]
-    shapes = [[leaf.shape for leaf in jax.tree.leaves(arrays)] for arrays, _ in parts]
-    for number, (arrays, _) in enumerate(parts):
-        same = jax.tree.structure(arrays) == jax.tree.structure(parts[0][0])
-        if not same or shapes[number] != shapes[0]:
+    shapes = [jax.tree.map(lambda leaf: leaf.shape, arrays) for arrays, _ in parts]
+    for number, each in enumerate(shapes):
+        # A shape is a tree of numbers: the same leaves in the same places are the same shapes.
+        same = same_structure(each, shapes[0])
+        if not same or jax.tree.leaves(each) != jax.tree.leaves(shapes[0]):
             raise ValueError(
                 f"the network of member {number} has other layers than that of member 0; use the "
                 "same sizes for all members"

@@ -83,6 +83,8 @@ def test_a_member_that_is_not_there_and_other_trainings_are_refused(run):
         (("--vary", "gamma=0.9,2"), ("--gamma 2.0 is too large",)),
         (("--vary", "gamma=0.9,linear:0.9:0.99"), ("--vary gamma=", "estimate.gamma")),
         (("--seeds", 2, "--debug", "nojit"), ("--seeds 2", "--debug")),
+        (("--seeds", 2, "--env", "hackmatrix"), ("in stages", "--algorithm")),
+        (("--seeds", 2, "--env", "gymnasium:CartPole-v1"), ("Python plays --env gymnasium",)),
         (("--seeds", 2, "--offload-optimizer"), ("--offload-optimizer",)),
         (("--seeds", 3, "--mesh", "population=2"), ("--seeds 3", "use 4 members")),
         (("--mesh", "population=2"), ("Add --seeds 2",)),
@@ -92,6 +94,13 @@ def test_a_member_that_is_not_there_and_other_trainings_are_refused(run):
 def test_what_one_program_cannot_do_is_refused(here, given, parts):
     assert_refused(invoke("train", "--env", "cartpole", *given), *parts)
     assert not any(here.iterdir())
+
+
+def test_other_commands_that_train_refuse_several_trainings(here):
+    assert_refused(invoke("bench", "--preset", "debug", "--seeds", 2), "bench does one training")
+    (here / "a.toml").write_text('algorithm = "ppo"\nseeds = 2\n')
+    told = invoke("compare", "--preset", "debug", "a.toml", "a.toml")
+    assert_refused(told, "--seeds 2: compare does one training at a time")
 
 
 def test_trainings_are_of_each_value_with_all_seeds():
