@@ -22,7 +22,7 @@ from hackmatrix_rl.env import Batched, CartPole, CliqueGame
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.system import Usage
-from hackmatrix_rl.training import Dispatch, Trainer, evaluation_metrics
+from hackmatrix_rl.training import Dispatch, Population, Trainer, evaluation_metrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -45,17 +45,19 @@ def logged_by(algorithm):
     # Ones: some episodes ended.
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
-    return set(algorithm.metrics(sums, dispatch).as_dict())
+    found = algorithm.metrics(sums, dispatch).as_dict()
+    return {re.sub(r"^member/\d+/.*", "member/N/NAME", name) for name in found}
 
 
 def others():
-    """Self-play and Q-learning."""
+    """Self-play, Q-learning, and several trainings in one program."""
     game, environment, key = CliqueGame(CliqueConfig(3, 3)), CartPole(), jax.random.key(0)
     mlp = MLPActorCritic(Batched(game).spec, width=8, depth=1, key=key)
     gru = GRUActorCritic(environment.spec, width=8, key=key)
     sizes = {"num_envs": 4, "buffer_size": 256, "sequence_batch_size": 4}
     search = SelfPlay(game, mlp, search=Search(2))
-    return search, PQN(environment, gru), R2D2(environment, gru, **sizes)
+    pqn = PQN(environment, gru)
+    return search, pqn, R2D2(environment, gru, **sizes), Population(pqn, 2)
 
 
 class Accelerator:

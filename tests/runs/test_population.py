@@ -97,7 +97,8 @@ def test_what_one_program_cannot_do_is_refused(here, given, parts):
 
 
 def test_other_commands_that_train_refuse_several_trainings(here):
-    assert_refused(invoke("bench", "--preset", "debug", "--seeds", 2), "bench does one training")
+    varied = invoke("bench", "--preset", "debug", "--algorithm", "ppo", "--vary", "gamma=0.9,0.99")
+    assert_refused(varied, "--vary gamma=0.9,0.99: bench does one training at a time")
     (here / "a.toml").write_text('algorithm = "ppo"\nseeds = 2\n')
     told = invoke("compare", "--preset", "debug", "a.toml", "a.toml")
     assert_refused(told, "--seeds 2: compare does one training at a time")
