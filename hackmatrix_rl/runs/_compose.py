@@ -15,7 +15,15 @@ from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
 from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import Given, RunConfig, TrainConfig, check_platform
-from hackmatrix_rl.errors import ArgumentError, ConfigError, as_given, flag, in_flags, is_ours, refusing
+from hackmatrix_rl.errors import (
+    ArgumentError,
+    ConfigError,
+    as_given,
+    flag,
+    in_flags,
+    is_ours,
+    refusing,
+)
 from hackmatrix_rl.runs._preflight import check_games
 from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import Algorithm, Population, Trainer, check_members
