@@ -146,9 +146,10 @@ class Population(Algorithm[State]):
                 f"key is {described(key)}; expected one key, or one for each of the {self.size} "
                 "members"
             )
-        keys = (
-            key if key.ndim else jax.vmap(jax.random.fold_in, (None, 0))(key, _numbers(self.size))
-        )
+        keys = key
+        if not key.ndim:
+            numbers = jnp.arange(self.size, dtype=jnp.uint32)
+            keys = jax.vmap(jax.random.fold_in, (None, 0))(key, numbers)
         weights, code = eqx.partition(policy, eqx.is_array)
         rest: list[Any] = []
 
@@ -226,10 +227,9 @@ class Population(Algorithm[State]):
 
     def shardings(self, state: State) -> PyTree[NamedSharding]:
         """Those of a member, and the axis of members along `population`."""
-        over = POPULATION if POPULATION in self.mesh.axis_names else None
 
         def with_members(sharding: NamedSharding) -> NamedSharding:
-            kind, spec = sharding.memory_kind, PartitionSpec(over, *sharding.spec)
+            kind, spec = sharding.memory_kind, PartitionSpec(self._axis, *sharding.spec)
             return NamedSharding(sharding.mesh, spec, memory_kind=kind)
 
         own, shared = _apart(self.algorithm.shardings(_one_shape(state)))
@@ -242,8 +242,12 @@ class Population(Algorithm[State]):
 
     def _mapped(self, function: Any, takes: Any, gives: Any = (0, None)) -> Any:
         """The function for all members at once; `takes` and `gives` are its axes of members."""
-        over = POPULATION if POPULATION in self.mesh.axis_names else None
-        return jax.vmap(function, takes, gives, axis_size=self.size, spmd_axis_name=over)
+        return jax.vmap(function, takes, gives, axis_size=self.size, spmd_axis_name=self._axis)
+
+    @property
+    def _axis(self) -> str | None:
+        """The axis of the mesh over which the members are cut; `None` if they are not."""
+        return POPULATION if POPULATION in self.mesh.axis_names else None
 
 
 def check_members(size: int, lengths: Mapping[str, int]) -> None:
@@ -331,9 +335,9 @@ def _difference(one: Any, other: Any, name: str = "", *, fixed: bool = False) ->
     elif type(one) is type(other) in (tuple, list) and len(one) == len(other):
         keys = range(len(one))
         parts = [(f"{name}[{key!r}]", one[key], other[key], fixed) for key in keys]
-    elif eqx.is_array(one) and eqx.is_array(other):
-        same = one.shape == other.shape and np.array_equal(np.asarray(one), np.asarray(other))
-        return None if same else name
+    elif eqx.is_array(one) or eqx.is_array(other):
+        both = eqx.is_array(one) and eqx.is_array(other)
+        return None if both and np.array_equal(np.asarray(one), np.asarray(other)) else name
     elif one != other:
         return f"{name} ({other} and {one})" if _is_number(one) else name
     found = (_difference(a, b, part, fixed=static) for part, a, b, static in parts)
@@ -355,10 +359,6 @@ def _stacked(policies: Sequence[ActorCritic]) -> ActorCritic:
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(arrays for arrays, _ in parts))
     policy: ActorCritic = eqx.combine(stacked, parts[0][1])
     return policy
-
-
-def _numbers(size: int) -> Array:
-    return jnp.arange(size, dtype=jnp.uint32)
 
 
 def _part(tree: Any, number: int) -> Any:

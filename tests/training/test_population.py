@@ -12,6 +12,8 @@ from own_algorithm import Reinforce
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import PPOLoss, RolloutCollector
+from hackmatrix_rl.algorithms.self_play import Search
+from hackmatrix_rl.clique import CliqueConfig
 from hackmatrix_rl.training import Constant, EvaluateEvery, adam
 
 from .states import arrays, assert_same
@@ -37,6 +39,12 @@ def pqn(member=0, *, mesh=None):
 def reinforce(member=0, *, mesh=None):
     policy = hm.MLPActorCritic(CARTPOLE.spec, width=8, depth=1, key=jax.random.key(member))
     return Reinforce(CARTPOLE, policy, RolloutCollector(8), 8)
+
+
+def self_play():
+    game = hm.CliqueGame(CliqueConfig(3, 3))
+    policy = hm.MLPActorCritic(hm.Batched(game).spec, width=8, depth=1, key=jax.random.key(0))
+    return hm.SelfPlay(game, policy, search=Search(2))
 
 
 def population(make=ppo, **given):
@@ -177,6 +185,7 @@ def test_before_the_start_it_has_the_policy_of_the_first_member():
             r"step\.optimizer",
         ),
         (lambda: hm.Population(hm.Population(ppo(), 2), 2), "expected the algorithm of one"),
+        (lambda: hm.Population(self_play(), 2), "SelfPlay counts its progress in its own way"),
         (lambda: hm.Population(ppo(mesh="population=2"), 3), "use 4 members, or population=1"),
         (lambda: hm.Trainer(ppo(mesh="population=2")), r"use hm\.Population"),
         (lambda: population().start(KEYS[:2]), "or one for each of the 4 members"),
