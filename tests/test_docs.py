@@ -38,7 +38,12 @@ FOREIGN_FLAGS = {
     "pip": {"--group", "--quiet"},
     "uv": {"--python", "--with"},
     "xprof": {"--logdir"},
-    "XLA": {"--xla_force_host_platform_device_count", "--xla_gpu_deterministic_ops"},
+    "XLA": {
+        "--xla_force_host_platform_device_count",
+        "--xla_gpu_deterministic_ops",
+        "--xla_gpu_enable_command_buffer",
+        "--xla_gpu_graph_min_graph_size",
+    },
     "fuzz": {"--seconds", "--seed", "--only"},
     "pytest": {"--kills", "--nightly"},
     "other trainers": {"--lr", "--n-steps"},  # as examples of what is corrected

@@ -17,7 +17,6 @@ from hackmatrix_rl.evaluation import Agent, PolicyAgent
 from hackmatrix_rl.system import check_output_file, write_whole
 from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, save_gif, save_mp4
 from hackmatrix_rl.view.replays import Match, Mind, Replay, page_of, play_on
-from hackmatrix_rl.view.terminal import watch_in_terminal
 
 E = TypeVar("E", bound=Environment)
 
@@ -155,6 +154,9 @@ class GameOutputs:
         """Shows a game with an agent's opinions, or plays it to its end; then writes the files."""
         if self.terminal:
             work.hide()
+            # `train` and `eval` come here for names alone, and need no terminal app.
+            from hackmatrix_rl.view.terminal import watch_in_terminal
+
             watch_in_terminal(match, mind, name=agent, seconds_per_move=1 / self.speed, plays=plays)
         elif mind is not None and plays:
             work.doing(f"{agent} plays")

@@ -1,15 +1,18 @@
 """How the training program is compiled, and what depends on versions."""
 
+from types import SimpleNamespace
+
 import compiling
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from agent import probes
 from agent.probes import make_trainer
 from program_counts import program_counts
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.system import cpu_options, untested_version, wandb_timeouts
+from hackmatrix_rl.system import cpu_options, gpu_options, untested_version, wandb_timeouts
 from hackmatrix_rl.system._compatibility import CPU_OPTIONS
 from hackmatrix_rl.training import compiler_options
 
@@ -30,9 +33,21 @@ def test_least_time_is_spent_on_compiling_what_runs_once():
 
 
 def test_a_version_that_was_not_tested_gets_the_compilers_own_options_and_a_line():
-    assert cpu_options(UNKNOWN) == cpu_options(UNKNOWN, once=True) == {}
+    assert cpu_options(UNKNOWN) == cpu_options(UNKNOWN, once=True) == gpu_options(UNKNOWN) == {}
     assert UNKNOWN in untested_version(UNKNOWN)
     assert not any(map(untested_version, CPU_OPTIONS))
+
+
+def test_a_gpu_that_is_here_has_its_loops_in_graphs_of_kernels(monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.training._program.gpu_options", lambda: {"some": "1"})
+    gpu = SimpleNamespace(devices=np.array([SimpleNamespace(platform="gpu")]))
+    expected = {False: {"xla_gpu_autotune_level": "0"}, True: {"some": "1"}}
+    with compiling.optimized():
+        for here, options in expected.items():
+            monkeypatch.setattr("hackmatrix_rl.training._program.is_here", lambda _, it=here: it)
+            assert compiler_options(gpu) == options
+    kinds = gpu_options("0.11.2")["xla_gpu_enable_command_buffer"].split(",")
+    assert {"WHILE", "CONDITIONAL", "FUSION"} <= set(kinds)
 
 
 def test_no_option_leaves_out_what_other_passes_rely_on():
