@@ -109,8 +109,8 @@ class PPOLoss(eqx.Module):
             as many log-probabilities again.
     """
 
-    clip_coef: float = 0.2
-    vf_coef: float = 0.5
+    clip_coef: float | Float32[Array, ""] = 0.2
+    vf_coef: float | Float32[Array, ""] = 0.5
     ent_coef: Scheduled = 0.01
     value_clip: float | None = eqx.field(static=True, default=None)
     normalize_advantage: bool = eqx.field(static=True, default=True)

@@ -175,7 +175,7 @@ class Population(Algorithm[State]):
         own, shared, report = mapped(self.varied, *_apart(arrays))
         return eqx.combine(_together(own, shared), rest), report
 
-    def metrics(self, report: PyTree[Array], dispatch: Dispatch) -> Metrics:
+    def metrics(self, report: Any, dispatch: Dispatch) -> Metrics:
         """The means over the members, the interquartile mean of the return, and each member's own.
 
         Counts, such as episodes and skipped steps, are sums over the members.

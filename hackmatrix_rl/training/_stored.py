@@ -83,7 +83,8 @@ class Stored:
 
     def member(self, number: int) -> "Stored":
         """The arrays of one of several trainings."""
-        return Stored({name: array[number] for name, array in self.arrays.items()}, self.keys)
+        arrays = {name: np.asarray(array[number]) for name, array in self.arrays.items()}
+        return Stored(arrays, self.keys)
 
     def mismatch(
         self, like: PyTree, *, stored: str = "the checkpoint", here: str = "these settings"
