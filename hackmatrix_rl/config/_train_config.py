@@ -41,7 +41,7 @@ from hackmatrix_rl.env import (
     game_identity,
     other_identity,
 )
-from hackmatrix_rl.errors import ConfigError, flag, refusing, shortened
+from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing, shortened
 from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
 from hackmatrix_rl.system import check_path
 from hackmatrix_rl.training import Constant, adam
@@ -268,6 +268,9 @@ class TrainConfig(RunConfig, ABC):
                     f"(--algorithm {self.algorithm}). Use {', '.join(self.varies)}, or one run for "
                     "each value."
                 )
+            if len(varied[name]) == 1:
+                instead = as_given(name, varied[name][0])
+                raise ConfigError(f"{said}expected two values or more. Use {instead} for one.")
         if self.members == 1:
             return
         if self.members > MOST_MEMBERS:

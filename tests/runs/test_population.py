@@ -78,6 +78,8 @@ def test_a_member_that_is_not_there_and_other_trainings_are_refused(run):
     ("given", "parts"),
     [
         (("--vary", "num_envs=8,16"), ("num_envs cannot differ", "Use learning_rate, gamma")),
+        (("--vary", "gamma=0.9"), ("two values or more", "Use --gamma 0.9 for one")),
+        (("--vary", "gamma=nan,0.9"), ("gamma",)),
         (("--vary", "learning_rate"), ("expected a setting with its values",)),
         (("--vary", "gamma=0.9,0.99,ent_coef=0.1"), ("2 of gamma and 1 of ent_coef",)),
         (("--vary", "gamma=0.9,2"), ("--gamma 2.0 is too large",)),
