@@ -53,7 +53,7 @@ class GAE(AdvantageEstimator):
     """
 
     gamma: Scheduled = 0.99
-    gae_lambda: float = eqx.field(static=True, default=0.95)
+    gae_lambda: float | Float32[Array, ""] = 0.95
 
     def __check_init__(self) -> None:
         for name in ("gamma", "gae_lambda"):

@@ -109,8 +109,8 @@ class PPOLoss(eqx.Module):
             as many log-probabilities again.
     """
 
-    clip_coef: float = eqx.field(static=True, default=0.2)
-    vf_coef: float = eqx.field(static=True, default=0.5)
+    clip_coef: float | Float32[Array, ""] = 0.2
+    vf_coef: float | Float32[Array, ""] = 0.5
     ent_coef: Scheduled = 0.01
     value_clip: float | None = eqx.field(static=True, default=None)
     normalize_advantage: bool = eqx.field(static=True, default=True)
@@ -129,7 +129,8 @@ class PPOLoss(eqx.Module):
         return ends_of(self.teacher_kl_coef) != (0.0,)
 
     def __check_init__(self) -> None:
-        if not self.clip_coef > 0:  # true for NaN
+        # A number of one of several trainings is not known here.
+        if not all(number > 0 for number in ends_of(self.clip_coef)):  # NaN neither
             raise ValueError(f"clip_coef must be positive, not {self.clip_coef}")
         if self.value_clip is not None and not self.value_clip > 0:
             raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")

@@ -32,7 +32,7 @@ Scheduled = float | Schedule | Float32[Array, ""]
 class Constant(Schedule):
     """A constant number."""
 
-    value: float = eqx.field(static=True)
+    value: float
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
         return jnp.full((), self.value, jnp.float32)
@@ -41,8 +41,8 @@ class Constant(Schedule):
 class _Ramp(Schedule):
     """From one number to another, constant after its end."""
 
-    initial: float = eqx.field(static=True)
-    final: float = eqx.field(static=True)
+    initial: float
+    final: float
     over: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:

@@ -17,7 +17,7 @@ from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import HackMatrix, HackMatrixState, Timestep, env_keys
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import FIRST_INTERVAL, State, blank_position, empty_history, set_up_stage
-from hackmatrix_rl.runs import compose, estimate_memory, make_mesh, run_keys
+from hackmatrix_rl.runs import check_alone, compose, estimate_memory, make_mesh, run_keys
 from hackmatrix_rl.system import available_memory, bytes_of, chosen_devices
 
 LATE_STAGE = 6
@@ -160,8 +160,10 @@ def check_sizes(config: TrainConfig, sizes: Sequence[int]) -> None:
     """Checks that everything can be measured with these numbers of games.
 
     Raises:
-        ConfigError: the games do not divide over devices or minibatches.
+        ConfigError: the games do not divide over devices or minibatches, or the settings are of
+            several trainings.
     """
+    check_alone(config, "bench")
     try:
         meshes = [make_mesh(replace(config, num_envs=size)) for size in trained_sizes(sizes)]
     except ConfigError as error:

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from etils import epath
+from jaxtyping import PyTree
 
 from hackmatrix_rl.agent import ValueScale, check_is_policy, ends_of
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -40,7 +41,14 @@ from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import read_bounded, read_json
-from hackmatrix_rl.training import Stored, Tree, is_tree_file, leaves_by_path, read_tree
+from hackmatrix_rl.training import (
+    Stored,
+    Tree,
+    check_number,
+    is_tree_file,
+    leaves_by_path,
+    read_tree,
+)
 
 Module = TypeVar("Module", bound=eqx.Module)
 Policy = TypeVar("Policy", bound=ActorCritic)
@@ -61,6 +69,7 @@ class Loaded:
     config: TrainConfig  #: The config of its training.
     folder: epath.Path  #: Folder of the checkpoint.
     metadata: Mapping[str, Any]  #: The stored metadata: `update`, `counters`, `versions` ...
+    member: int | None = None  #: The number of its training, of several in one program.
 
     def value_scale(self) -> ValueScale | None:
         """The units of the policy's value, read from the checkpoint; `None` if it has none.
@@ -72,6 +81,8 @@ class Loaded:
         if scale is None or not leaves_by_path(scale):
             return scale
         stored = read_arrays(self.folder, "training", under=VALUE_SCALE).under(VALUE_SCALE)
+        if self.config.members > 1:
+            stored = stored.member(self.member or 0)
         return to_device(stored.fill(scale)) if stored.mismatch(scale) is None else None
 
     @property
@@ -113,7 +124,9 @@ class Loaded:
 
 
 @overload
-def load(run: str | Path, *, like: Policy, report: Report = ...) -> Policy: ...
+def load(
+    run: str | Path, *, like: Policy, member: int | None = ..., report: Report = ...
+) -> Policy: ...
 
 
 @overload
@@ -124,6 +137,7 @@ def load(
     network: str | None = ...,
     trust_code: bool = ...,
     best: bool = ...,
+    member: int | None = ...,
     report: Report = ...,
 ) -> Loaded: ...
 
@@ -136,6 +150,7 @@ def load(
     network: str | None = None,
     trust_code: bool = False,
     best: bool = False,
+    member: int | None = None,
     report: Report = warnings.warn,
 ) -> Loaded | Policy:
     """Loads the newest policy of a run, the policy of one checkpoint, or a file of `hm.save`.
@@ -155,6 +170,8 @@ def load(
         trust_code: imports the `module:factory` of the config's network or environment, which
             runs its code. Use it only if you trust the author.
         best: takes the checkpoint with the highest mean return instead of the newest.
+        member: the number of a training, from 0, of a run of several in one program (`--seeds`,
+            `--vary`); by default the first one.
         report: takes a message about each skipped checkpoint.
 
     Returns:
@@ -162,8 +179,8 @@ def load(
 
     Raises:
         ConfigError: there is no checkpoint; its format, game or network does not fit; its weights
-            are not finite; or its network or environment is custom code and `trust_code` is
-            false.
+            are not finite; it has no such member; or its network or environment is custom code and
+            `trust_code` is false.
         TypeError: `like` is not a policy, or `policy` or `network` is given, too.
     """
     if like is not None:
@@ -186,7 +203,7 @@ def load(
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
     if like is not None:
-        return to_device(restore(folder, "policy", like))
+        return to_device(restore(folder, "policy", like, member=member))
     config = player_config(folder, metadata)
     own = network is not None or policy is not None
     if network is not None:
@@ -196,11 +213,12 @@ def load(
     if policy is None:
         policy = config.policy(key=jax.random.key(0))
     return Loaded(
-        policy=to_device(restore(folder, "policy", policy)),
+        policy=to_device(restore(folder, "policy", policy, member=member)),
         environment=config.environment(),
         config=config,
         folder=folder,
         metadata=MappingProxyType(metadata),
+        member=member,
     )
 
 
@@ -211,21 +229,34 @@ def to_device(module: Module) -> Module:
     return moved
 
 
-def restore(folder: epath.Path, part: str, like: Tree) -> Tree:
+def restore(folder: epath.Path, part: str, like: Tree, *, member: int | None = None) -> Tree:
     """A part of a checkpoint, `policy` or `training`, as a tree with arrays in host memory.
 
-    Structure and all leaves that are not arrays come from `like`.
+    Structure and all leaves that are not arrays come from `like`. Of several trainings in one
+    program, it is that of a `member`, by default the first one.
 
     Raises:
         ConfigError: the checkpoint's arrays do not fit the tree, or those of a policy are not
-            all finite.
+            all finite, or there is no such member.
     """
-    stored = read_arrays(folder, part)
+    stored = _of_member(folder, read_arrays(folder, part), like, member)
     if (wrong := stored.mismatch(like)) is not None:
         raise ConfigError(f"{folder}: not of this network and these settings: {wrong}.")
     if part == "policy":
         _check_finite(folder, stored)
     return stored.fill(like)
+
+
+def _of_member(folder: epath.Path, stored: Stored, like: PyTree, member: int | None) -> Stored:
+    """The arrays of one of several trainings in one program; those of a single one as they are."""
+    size = stored.members(like)
+    if size is None:
+        if member is not None:
+            raise ConfigError(f"{folder}: holds one training, not several. Leave member out.")
+        return stored
+    with refusing(f"{folder}: "):
+        check_number(0 if member is None else member, size)
+    return stored.member(member or 0)
 
 
 def _check_finite(source: epath.PathLike, policy: Stored) -> None:

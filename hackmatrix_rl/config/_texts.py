@@ -1,5 +1,6 @@
 """Schedules (`linear:0.997:0.9995`, `cosine:0.5:0@0.3`) and weights of the reward as text."""
 
+import re
 from dataclasses import dataclass
 
 from hackmatrix_rl.agent import After, Constant, Cosine, Linear, Schedule, Scheduled
@@ -43,6 +44,30 @@ def parse_schedule(text: str) -> float | ScheduleText:
             "cosine:0.5:0@0.3 (over the first 0.3 of the training)"
         ) from error
     return ScheduleText(shape, initial, final, part)
+
+
+def parse_vary(text: str | None) -> dict[str, tuple[float | str, ...]]:
+    """The values of each setting in a text such as `learning_rate=1e-4,3e-4,gamma=0.99,0.997`.
+
+    A value is a number or the text of a schedule. Each setting has as many values.
+
+    Raises:
+        ValueError: the text is something else.
+    """
+    if text is None:
+        return {}
+    found: dict[str, tuple[float | str, ...]] = {}
+    for part in re.split(r",\s*(?=\w+\s*=)", text.strip()):
+        name, equals, values = (piece.strip() for piece in part.partition("="))
+        said = [parse_schedule(value.strip()) for value in values.split(",")] if equals else []
+        if not said or not name or name in found:
+            raise ValueError("expected a setting with its values: learning_rate=1e-4,3e-4,1e-3")
+        found[name] = tuple(str(each) if isinstance(each, ScheduleText) else each for each in said)
+    counts = {name: len(values) for name, values in found.items()}
+    if len({*counts.values()}) > 1:
+        each = " and ".join(f"{count} of {name}" for name, count in counts.items())
+        raise ValueError(f"{each}; expected as many values of each setting")
+    return found
 
 
 def schedule_of(value: float | str, *, steps: int, after: int = 0) -> Scheduled:

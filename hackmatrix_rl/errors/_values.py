@@ -144,8 +144,8 @@ def check_actions(actions: Any, keys: Any) -> None:
         )
 
 
-def check_key(key: Any) -> None:
-    """Raises a TypeError unless this is one typed random key."""
+def check_key(key: Any, *, members: int | None = None) -> None:
+    """Raises a TypeError unless this is one typed random key, or one for each of some members."""
     if not hasattr(key, "dtype"):
         number = key if isinstance(key, int) and not isinstance(key, bool) else 0
         raise TypeError(
@@ -156,8 +156,9 @@ def check_key(key: Any) -> None:
             f"key is {described(key)}, as jax.random.PRNGKey makes it; expected a typed key: "
             "key=jax.random.key(0), or jax.random.wrap_key_data(key)"
         )
-    if key.shape != ():
-        raise TypeError(f"key is {described(key)}, several keys; expected one: key=keys[0]")
+    more = "" if members is None else f", or one for each of the {members} members"
+    if key.shape not in ((), (members,)):
+        raise TypeError(f"key is {described(key)}, several keys; expected one: key=keys[0]{more}")
 
 
 def whole(name: str, value: Any, minimum: int = 1) -> int:

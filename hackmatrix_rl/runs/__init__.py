@@ -3,6 +3,7 @@
 from ._compare import Comparison as Comparison
 from ._compare import compare as compare
 from ._compare import contender as contender
+from ._compose import check_alone as check_alone
 from ._compose import compose as compose
 from ._compose import make_mesh as make_mesh
 from ._compose import run_keys as run_keys

@@ -1,8 +1,12 @@
 """Builds the trainer of a config."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Unpack
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
@@ -10,12 +14,27 @@ from hackmatrix_rl.agent import check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
 from hackmatrix_rl.checkpoints import initial_weights
-from hackmatrix_rl.config import RunConfig, TrainConfig, check_platform
-from hackmatrix_rl.errors import ArgumentError, ConfigError, in_flags, is_ours, refusing
+from hackmatrix_rl.config import Given, RunConfig, TrainConfig, check_platform
+from hackmatrix_rl.errors import (
+    ArgumentError,
+    ConfigError,
+    as_given,
+    flag,
+    in_flags,
+    is_ours,
+    refusing,
+)
 from hackmatrix_rl.runs._preflight import check_games
 from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
-from hackmatrix_rl.training import Trainer
-from hackmatrix_rl.training.sharding import AUTO, FSDP, check_offload, mesh, most_devices
+from hackmatrix_rl.training import Algorithm, Population, Trainer, check_members
+from hackmatrix_rl.training.sharding import (
+    AUTO,
+    FSDP,
+    POPULATION,
+    check_offload,
+    mesh,
+    most_devices,
+)
 
 
 def compose(
@@ -62,15 +81,38 @@ def compose(
     if not is_ours(policy):
         with refusing(f"--network {config.network}: ", of=(TypeError, ValueError)):
             check_policy_shapes(policy, spec, precision=computes)
+    given: Given = {"mesh": devices, "precision": computes, "value_scale": value_scale}
     try:
-        algorithm = config.build(
-            policy, mesh=devices, precision=computes, value_scale=value_scale, trust_code=trust_code
-        )
+        algorithm = config.build(policy, trust_code=trust_code, **given)
+        if isinstance(config, TrainConfig) and config.members > 1:
+            algorithm = _population(config, algorithm, trust_code=trust_code, **given)
     except ArgumentError as error:
         if error.argument == "policy":
             raise ConfigError(f"--network {config.network}: {error}.") from error
         raise ConfigError(error.as_flags()) from error
     return Trainer(algorithm, updates_per_dispatch=config.updates_per_dispatch, eager=config.eager)
+
+
+def _population(
+    config: TrainConfig, first: Algorithm[Any], *, trust_code: bool, **given: Unpack[Given]
+) -> Population[Any]:
+    """The trainings of `seeds` and `vary`, of which `first` is the algorithm of one.
+
+    With `init`, all start from its weights, which `first` has already.
+    """
+    configs = config.member_configs()
+    policies = [first.initial_policy] * len(configs)
+    if config.init is None:
+        policies = [each.policy(key=run_keys(each.seed)[0]) for each in configs]
+    algorithms: dict[Any, Algorithm[Any]] = {}
+    members = []
+    for each, policy in zip(configs, policies, strict=True):
+        settings = replace(each, seed=config.seed)  # not what an algorithm is made of
+        if settings not in algorithms:
+            algorithms[settings] = settings.build(policy, trust_code=trust_code, **given)
+        members.append(eqx.tree_at(lambda made: made.initial_policy, algorithms[settings], policy))
+    with refusing(f"--vary {config.vary}: "):
+        return Population(members)
 
 
 def precision_here(
@@ -92,6 +134,8 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
         ConfigError: the devices do not exist, or the games do not divide over them.
     """
     text = config.mesh
+    members = config.members if isinstance(config, TrainConfig) else 1
+    devices: Sequence[jax.Device]
     if config.one_device:
         if text not in (AUTO, "data=1"):
             raise ConfigError(
@@ -99,12 +143,23 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
             )
         text = "data=1"
     here = target is None and is_single_process()
+    if text == AUTO and members > 1:
+        devices = chosen_devices() if target is None else target.devices
+        parts = most_devices(members, len(devices))
+        text = f"population={parts},data={most_devices(config.at_once, len(devices) // parts)}"
     if text == AUTO and config.cpu_devices is not None and here:
         # A CPU is cut into devices only for speed: as many as divide the games.
         devices = chosen_devices()
         if devices[0].platform == "cpu":
             text = f"data={most_devices(config.at_once, len(devices))}"
     made = named_mesh(text, target)
+    if POPULATION in made.shape and members == 1:
+        raise ConfigError(
+            f"--mesh {text}: cuts several trainings over devices. Add --seeds "
+            f"{made.shape[POPULATION]}, say, or use data."
+        )
+    with in_flags():
+        check_members(members, made.shape)
     config.check_mesh(made.shape)
     return made
 
@@ -113,6 +168,23 @@ def named_mesh(text: str, target: Target | None = None) -> Mesh:
     """The mesh that `--mesh` names; raises a ConfigError if there is none or no such devices."""
     with in_flags():
         return mesh(text, None if target is None else target.devices)
+
+
+def check_alone(config: RunConfig, command: str) -> None:
+    """Raises a ConfigError if a config asks for several trainings, and a command does only one."""
+    if isinstance(config, TrainConfig) and config.members > 1:
+        name = "seeds" if config.vary is None else "vary"
+        raise ConfigError(
+            f"{as_given(name, getattr(config, name))}: {command} does one training at a time. "
+            f"Leave {flag(name)} out."
+        )
+
+
+def training_keys(config: RunConfig) -> Key[Array, "*members"]:
+    """The key of a run's training, or those of all its trainings."""
+    if isinstance(config, TrainConfig) and config.members > 1:
+        return jnp.stack([run_keys(each.seed)[1] for each in config.member_configs()])
+    return run_keys(config.seed)[1]
 
 
 def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:

@@ -129,7 +129,13 @@ def launch(
             trust_code=trust_code,
         )
         if resumed is not None and checkpoint is not None:
-            check_network(resumed.path, checkpoint, resumed.config({}), config, trainer.policy)
+            check_network(
+                resumed.path,
+                checkpoint,
+                resumed.config({}),
+                config,
+                trainer.algorithm.initial_policy,
+            )
         for later in config.stages[1:]:  # what cannot work is told before the first stage
             compose(later, key=run_keys(later.seed)[0], trust_code=trust_code)
         system.check_same(config.as_dict(), trainer.policy)

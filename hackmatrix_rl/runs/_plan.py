@@ -10,7 +10,7 @@ import jax
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import parameters_of
-from hackmatrix_rl.config import RunConfig
+from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.errors import ConfigError, flag, instance
 from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.system import Target, format_bytes, memory_limit
@@ -23,7 +23,12 @@ from hackmatrix_rl.training.compiled import (
     launches,
     program_bytes,
 )
-from hackmatrix_rl.training.sharding import bytes_per_device, describe_mesh, slices_of
+from hackmatrix_rl.training.sharding import (
+    bytes_per_device,
+    describe_mesh,
+    devices_of_one,
+    slices_of,
+)
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,9 @@ def make_plan(
         ConfigError: the program does not fit into the memory of the devices, or their compiler
             fails.
     """
-    training = config.plan(trainer.mesh.size)
+    training = config.plan(devices_of_one(trainer.mesh))
+    if isinstance(config, TrainConfig) and config.members > 1:
+        training = {"trainings": config.members_in_words, **training}
     limit = None if target is None else target.memory
     try:
         made = _read(trainer, training, config.named_network, limit=limit, clock=clock)

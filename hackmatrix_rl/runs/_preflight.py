@@ -47,7 +47,7 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     return MemoryEstimate(
         state=bytes_per_device(state),
         working=algorithm.working_bytes(state),
-        checkpoint=bytes_of(algorithm.to_store(state)) + bytes_of(algorithm.policy(state)),
+        checkpoint=bytes_of(algorithm.to_store(state)) + bytes_of(algorithm.stored_policy(state)),
     )
 
 
@@ -93,7 +93,7 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
 
 def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:
     """Refuses far too many games before tracing, because tracing needs memory too."""
-    games = math.ceil(config.num_envs / devices)
+    games = math.ceil(config.num_envs * config.members / devices)
     game = config.game() if config.env == HACKMATRIX else None
     needed = least_memory(game, spec, games=games, num_steps=config.steps_of_each)
     check_memory(config, needed, available_memory())
@@ -119,14 +119,17 @@ def check_memory(
     config: RunConfig, needed: MemoryEstimate, available: tuple[int, str] | None
 ) -> list[str]:
     """Compares the memory that is surely needed with the available memory; one line to show."""
-    given = ", ".join(as_given(name, getattr(config, name)) for name in config.memory)
+    names = list(config.memory)
+    if isinstance(config, TrainConfig) and config.members > 1:
+        names.append("seeds" if config.vary is None else "vary")
+    given = ", ".join(as_given(name, getattr(config, name)) for name in names)
     update = f", an update {format_bytes(needed.working)}" if needed.working else ""
     line = f"Memory a device, at least: state {format_bytes(needed.state)}{update}"
     if available is None:
         return [line]
     room, kind = available
     if needed.sure > room:
-        smaller = " or ".join(map(flag, config.memory))
+        smaller = " or ".join(map(flag, names))
         raise ConfigError(
             f"{given}: needs at least {format_bytes(needed.sure)} a device, but there are "
             f"{format_bytes(room)} of {kind}. Use a smaller {smaller}, or more devices."

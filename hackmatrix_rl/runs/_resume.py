@@ -183,7 +183,7 @@ def restore_training(
     trainer: Trainer[Any],
     checkpoint: epath.Path,
     *,
-    key: Key[Array, ""],
+    key: Key[Array, "*members"],
     other_rewards: bool = False,
 ) -> tuple[str, ...]:
     """Restores a trainer's state from a checkpoint; returns messages about what could not be.
@@ -198,7 +198,8 @@ def restore_training(
     stored = read_arrays(checkpoint, "training")
     update = int(metadata["update"])
     # New games must differ from those of the first update.
-    trainer.start(jax.random.fold_in(key, update))
+    folded = jax.random.fold_in if key.ndim == 0 else jax.vmap(jax.random.fold_in, (0, None))
+    trainer.start(folded(key, update))
     fresh = trainer.state
     notes: list[str] = []
 

@@ -19,7 +19,7 @@ from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadat
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.runs._compose import compose, run_keys, training_keys
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
@@ -71,7 +71,7 @@ def run(
         ConfigError: if Weights & Biases was asked for and refuses, or the checkpoint does not
             fit.
     """
-    _, key = run_keys(config.seed)
+    key = training_keys(config)
     notes = list(folder.notes)
     if folder.process == 0:
         notes += forget_rows_after(folder.metrics, 0 if resume is None else int(resume.name))
@@ -192,7 +192,7 @@ def _next_stage(
 def _start(
     config: RunConfig,
     trainer: Trainer[Any],
-    key: Key[Array, ""],
+    key: Key[Array, "*members"],
     resume: epath.Path | None,
     sink: Sink,
 ) -> None:

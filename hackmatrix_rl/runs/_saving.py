@@ -95,7 +95,7 @@ class CheckpointScheduler:
         self._retry_at = None
         self._writer.save(
             int(state.update),
-            policy=trainer.algorithm.policy(state),
+            policy=trainer.algorithm.stored_policy(state),
             training=trainer.algorithm.to_store(state),
             counters=counters,
         )

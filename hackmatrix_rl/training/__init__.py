@@ -35,6 +35,10 @@ from ._playing_hooks import EVALUATION as EVALUATION
 from ._playing_hooks import EvaluateEvery as EvaluateEvery
 from ._playing_hooks import SaveGifEvery as SaveGifEvery
 from ._playing_hooks import evaluation_metrics as evaluation_metrics
+from ._population import MEMBER as MEMBER
+from ._population import Population as Population
+from ._population import check_members as check_members
+from ._population import check_number as check_number
 from ._program import CompiledEnvironment as CompiledEnvironment
 from ._program import compiler_options as compiler_options
 from ._report import Dispatch as Dispatch

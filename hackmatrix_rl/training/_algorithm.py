@@ -137,6 +137,14 @@ class Algorithm(eqx.Module, Generic[State]):
         """A copy that learns from stored zeros, to measure its speed; `None`: it cannot."""
         return None
 
+    def one_of(self, policy: ActorCritic) -> ActorCritic:
+        """The policy of one training, of what `initial_policy` is: here, that itself."""
+        return policy
+
+    def stored_policy(self, state: State) -> ActorCritic:
+        """What a checkpoint keeps as the policy: that which plays."""
+        return self.policy(state)
+
     def check(self, policy: ActorCritic) -> None:
         """Traces user code to check it, before anything is compiled.
 

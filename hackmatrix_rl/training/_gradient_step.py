@@ -25,6 +25,7 @@ from hackmatrix_rl.training.sharding import (
     by_block,
     check_offload,
     constrain,
+    devices_of_one,
     fsdp_shardings,
     move,
     on_each_device,
@@ -129,7 +130,7 @@ class GradientStep(eqx.Module):
         Raises:
             ValueError: the samples do not divide into equal parts.
         """
-        by_device = self.mesh.size > 1 and isinstance(loss, PreparedLoss)
+        by_device = devices_of_one(self.mesh) > 1 and isinstance(loss, PreparedLoss)
         if isinstance(loss, PreparedLoss):
             loss, batch = loss.prepare(batch)
         given = (self.mesh, loss, learner.policy, learner.scaling, context)

@@ -4,6 +4,7 @@ import inspect
 import numbers
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -194,6 +195,12 @@ def adam(max_grad_norm: float = 0.5) -> optax.GradientTransformation:
     """
     if not max_grad_norm > 0:  # also refuses NaN
         raise ValueError(f"max_grad_norm must be positive, not {max_grad_norm}")
+    return _adam(float(max_grad_norm))
+
+
+@cache
+def _adam(max_grad_norm: float) -> optax.GradientTransformation:
+    """`adam`; the same functions in each call, so that algorithms with it can be compared."""
     return optax.chain(
         optax.clip_by_global_norm(max_grad_norm), optax.scale_by_adam(eps=1e-5), optax.scale(-1.0)
     )

@@ -164,7 +164,7 @@ class Starter:
         shapes, self._rest = eqx.partition(first_state(algorithm, policy), is_shape)
         code = eqx.filter((algorithm, policy), eqx.is_array, inverse=True)
 
-        def begin(key: Key[Array, ""], given: Any) -> Any:
+        def begin(key: Key[Array, "*members"], given: Any) -> Any:
             algorithm, policy = eqx.combine(given, code)
             return eqx.filter(algorithm.init(key, policy), eqx.is_array)
 
@@ -176,7 +176,7 @@ class Starter:
         )
 
     def __call__(
-        self, key: Key[Array, ""], algorithm: Algorithm[State], policy: ActorCritic
+        self, key: Key[Array, "*members"], algorithm: Algorithm[State], policy: ActorCritic
     ) -> State:
         """The state before the first update of the algorithm that the starter was made with."""
         given = (key, eqx.filter((without_policy(algorithm), policy), eqx.is_array))

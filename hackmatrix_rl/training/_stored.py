@@ -70,6 +70,22 @@ class Stored:
         """The arrays under a path. The path is removed from their names."""
         return Stored(_under(path, self.arrays), _under(path, self.keys))
 
+    def members(self, like: PyTree) -> int | None:
+        """The number of trainings, if each array is one of a tree with an axis of them in front."""
+        wanted = leaves_by_path(like)
+        if not wanted or wanted.keys() != self.arrays.keys():
+            return None
+        shapes = [(self._array(name).shape, leaf.shape) for name, leaf in wanted.items()]
+        if any(len(there) != len(here) + 1 or there[1:] != here for there, here in shapes):
+            return None
+        sizes = {there[0] for there, _ in shapes}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    def member(self, number: int) -> "Stored":
+        """The arrays of one of several trainings."""
+        arrays = {name: np.asarray(array[number]) for name, array in self.arrays.items()}
+        return Stored(arrays, self.keys)
+
     def mismatch(
         self, like: PyTree, *, stored: str = "the checkpoint", here: str = "these settings"
     ) -> str | None:

@@ -21,10 +21,11 @@ from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training import _program as program
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState
 from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining, after_dispatch, check_hooks
+from hackmatrix_rl.training._population import Population
 from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
 from hackmatrix_rl.training.compiled import program_bytes
-from hackmatrix_rl.training.sharding import gather, on_device, place
+from hackmatrix_rl.training.sharding import POPULATION, gather, on_device, place
 
 TRAINING = "training state"
 """The kind of file that `Trainer.save` writes."""
@@ -76,6 +77,11 @@ class Trainer(Generic[A]):
         instance("algorithm", algorithm, Algorithm, "hm.PPO(environment, policy)")
         policy = algorithm.initial_policy
         check_is_policy(policy)
+        if POPULATION in algorithm.mesh.axis_names and not isinstance(algorithm, Population):
+            raise ValueError(
+                "mesh has the axis population, and the algorithm is one training; use "
+                "hm.Population(algorithm, size), or a mesh of data and fsdp"
+            )
         if not eager:
             algorithm.check(policy)
         self.algorithm = algorithm
@@ -109,7 +115,7 @@ class Trainer(Generic[A]):
     def policy(self) -> ActorCritic:
         """A copy of the current policy on one device."""
         if self._state is None:
-            return self._policy
+            return self.algorithm.one_of(self._policy)
         return gather(self.algorithm.policy(self._state), self.mesh)
 
     @property
@@ -155,13 +161,13 @@ class Trainer(Generic[A]):
             self._abstract = program.first_state(self.algorithm, self._policy)
         return self._abstract
 
-    def start(self, key: Key[Array, ""], policy: ActorCritic | None = None) -> None:
+    def start(self, key: Key[Array, "*members"], policy: ActorCritic | None = None) -> None:
         """Starts the training from the beginning; all its randomness comes from `key`.
 
-        A `policy` replaces the algorithm's initial policy. It must have the same structure; then
-        nothing is compiled again.
+        A `Population` also takes an array with a key for each member. A `policy` replaces the
+        algorithm's initial policy. It must have the same structure; then nothing is compiled again.
         """
-        check_key(key)
+        self._check_key(key)
         if policy is not None:
             self._policy = policy
         if self._starter is None:
@@ -170,6 +176,11 @@ class Trainer(Generic[A]):
         if self._state is None or program.sizes_of(made) != program.sizes_of(self._state):
             self._program = None
         self._state = made
+
+    def _check_key(self, key: Any) -> None:
+        """Raises unless this is a key, or for a population one for each member."""
+        size = self.algorithm.size if isinstance(self.algorithm, Population) else None
+        check_key(key, members=size)
 
     @property
     def compiled(self) -> bool:
@@ -213,7 +224,7 @@ class Trainer(Generic[A]):
         self,
         total_timesteps: int,
         *,
-        key: Key[Array, ""] | None = None,
+        key: Key[Array, "*members"] | None = None,
         hooks: Sequence[Hook | Callback] = (),
     ) -> Iterator[Metrics]:
         """Trains, and yields the metrics of each dispatch.
@@ -272,7 +283,7 @@ class Trainer(Generic[A]):
         self,
         total_timesteps: int,
         *,
-        key: Key[Array, ""] | None = None,
+        key: Key[Array, "*members"] | None = None,
         hooks: Sequence[Hook | Callback] = (),
     ) -> Metrics | None:
         """Trains to the end in one call: `train` with hooks instead of a loop.

@@ -26,7 +26,7 @@ RUN = "2030-01-31_12-00-00"  # as the pages name it
 SMALL = (
     "--device=cpu --num-envs=64 --num-steps=4 --num-minibatches=2 --update-epochs=1 --width=8 "
     "--updates-per-dispatch=2 --total-timesteps=1024 --history=4 --eval-episodes=4 --episodes=8 "
-    "--repeats=1 --updates=2 --seeds=1"
+    "--repeats=1 --updates=2"
 )
 SELF_PLAY = (
     "--device=cpu --vertices=4 --k=3 --num-games=40 --num-simulations=2 --game-batch-size=8 "
@@ -193,9 +193,11 @@ def flags_for(block):
         usual = f"{SMALL} {BY_REWARDS}".replace("--width=8 ", "")
     if "--full" in block.code:
         usual = f"{SMALL} --sizes=16,64"
+    if " compare " in block.code:
+        usual = f"{usual} --seeds=1"
     if all(" compare " in command for command in block.commands()):
         # It has no flags for sizes; its default preset plays a thousand games at once.
-        usual = f"{SMALL} --preset=debug"
+        usual = f"{SMALL} --seeds=1 --preset=debug"
     return usual
 
 

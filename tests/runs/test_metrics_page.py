@@ -30,7 +30,7 @@ from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.puzzles import sudokus
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.system import Usage
-from hackmatrix_rl.training import Dispatch, Trainer, evaluation_metrics
+from hackmatrix_rl.training import Dispatch, Population, Trainer, evaluation_metrics
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -53,11 +53,12 @@ def logged_by(algorithm):
     # Ones: some episodes ended.
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
-    return set(algorithm.metrics(sums, dispatch).as_dict())
+    found = algorithm.metrics(sums, dispatch).as_dict()
+    return {re.sub(r"^member/\d+/.*", "member/N/NAME", name) for name in found}
 
 
 def others():
-    """Self-play, Q-learning and supervised learning."""
+    """Self-play, Q-learning, supervised learning, and several trainings in one program."""
     game, environment, key = CliqueGame(CliqueConfig(3, 3)), CartPole(), jax.random.key(0)
     mlp = MLPActorCritic(Batched(game).spec, width=8, depth=1, key=key)
     gru = GRUActorCritic(environment.spec, width=8, key=key)
@@ -66,7 +67,8 @@ def others():
     examples = sudokus(4, 4, seed=0)
     answering = AnswerNetwork(Batched(Puzzle(examples)).spec, width=8, heads=2, key=key)
     supervised = Supervised(examples, answering, global_batch_size=4)
-    return search, supervised, PQN(environment, gru), R2D2(environment, gru, **sizes)
+    pqn = PQN(environment, gru)
+    return search, supervised, pqn, R2D2(environment, gru, **sizes), Population(pqn, 2)
 
 
 class Accelerator:

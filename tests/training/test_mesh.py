@@ -40,7 +40,7 @@ def test_a_text_names_the_axes(text, lengths):
         ("data=-1", "not understood"),
         ("data=two", "not understood"),
         ("data=2,", "not understood"),
-        ("date=2", "no axis 'date'. Use data and fsdp. Did you mean data?"),
+        ("date=2", "no axis 'date'. Use data, fsdp and population. Did you mean data?"),
         ("data=2,data=2", "data is given twice"),
     ],
 )

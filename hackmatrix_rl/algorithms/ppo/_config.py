@@ -17,6 +17,7 @@ from hackmatrix_rl.env import BLOCK, Environment, Frontier, HackMatrix
 from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing
 from hackmatrix_rl.game import TERM_NAMES
 from hackmatrix_rl.training import CHECKS, NANS, NOJIT, Loss, checked
+from hackmatrix_rl.training.sharding import devices_of_one
 
 in_game = config.options_in("Game")
 in_learning = config.options_in("Learning")
@@ -69,6 +70,14 @@ class PPOConfig(config.ActorCriticConfig):
     continued: ClassVar[Mapping[str, Any]] = CONTINUED
     elsewhere: ClassVar[Mapping[str, Any]] = config.SMALL
     continues: ClassVar[bool] = True
+    varies: ClassVar[tuple[str, ...]] = (
+        "learning_rate",
+        "gamma",
+        "gae_lambda",
+        "ent_coef",
+        "vf_coef",
+        "clip_coef",
+    )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cpu": {**config.CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
         **{kind: {**_WIDE, "device": kind} for kind in ("gpu", "tpu")},
@@ -283,11 +292,12 @@ class PPOConfig(config.ActorCriticConfig):
             return replace(environment, without_undo_share=self.without_undo_share)
         if self.frontier_share == 0:
             return environment
-        if self.num_envs % (BLOCK * mesh.size):
+        devices = devices_of_one(mesh)
+        if self.num_envs % (BLOCK * devices):
             raise ConfigError(
                 f"--frontier-share {self.frontier_share:g}: blocks of {BLOCK} games share saved "
-                f"positions, and --num-envs {self.num_envs} on {mesh.size} devices are no whole "
-                f"blocks. Use a multiple of {BLOCK * mesh.size} as --num-envs, or another --mesh."
+                f"positions, and --num-envs {self.num_envs} on {devices} devices are no whole "
+                f"blocks. Use a multiple of {BLOCK * devices} as --num-envs, or another --mesh."
             )
         assert isinstance(environment, HackMatrix), "the config is checked"
         return Frontier(environment, self.frontier_share)

@@ -26,7 +26,7 @@ from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_pro
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
 from hackmatrix_rl.errors import is_ours
 from hackmatrix_rl.system import bytes_of
-from hackmatrix_rl.training.sharding import ShardedCollector
+from hackmatrix_rl.training.sharding import ShardedCollector, devices_of_one
 
 
 class PPOState(training.TrainState):
@@ -295,7 +295,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
     def working_bytes(self, state: PPOState) -> int:
         """Bytes of observations and masks of a rollout on one device."""
         spec = self.environment.spec
-        games = math.ceil(self.sizes.num_envs / self.mesh.size)
+        games = math.ceil(self.sizes.num_envs / devices_of_one(self.mesh))
         return games * self.collect.num_steps * (bytes_of(spec.stored) + spec.num_actions)
 
     def learn(

@@ -28,6 +28,7 @@ class PQNConfig(RolloutConfig):
         ("td_error", "error of the Q-values"),
     )
     continues: ClassVar[bool] = True
+    varies: ClassVar[tuple[str, ...]] = ("learning_rate", "gamma", "q_lambda", "epsilon")
     elsewhere: ClassVar[Mapping[str, Any]] = SMALL
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cpu": {**CPU, **_PQN},

@@ -25,7 +25,7 @@ from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
-from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, on_each_device, specs_of
+from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, devices_of_one, on_each_device, specs_of
 
 
 class ActorsAndSteps(eqx.Module):
@@ -216,7 +216,9 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     def working_bytes(self, state: R2D2State) -> int:
         """Bytes of the sequences of a gradient step, on one device."""
         step = bytes_of(state.actors.buffer.steps) // (self.sizes.length * self.sizes.num_envs)
-        return step * self.sizes.window * self.sizes.sequence_batch_size // self.mesh.size
+        return (
+            step * self.sizes.window * self.sizes.sequence_batch_size // devices_of_one(self.mesh)
+        )
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
         actors_key, learner_key = jax.random.split(key)
@@ -307,7 +309,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
 
     def _check_memory(self, policy: ActorCritic) -> None:
         """Raises unless a device has room for its part of the buffer."""
-        needed = bytes_of(eqx.filter_eval_shape(self._empty, policy)) // self.mesh.size
+        needed = bytes_of(eqx.filter_eval_shape(self._empty, policy)) // devices_of_one(self.mesh)
         room = available_memory()
         if room is None or needed <= room[0]:
             return

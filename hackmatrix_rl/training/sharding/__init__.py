@@ -7,11 +7,13 @@ from ._mesh import AUTO as AUTO
 from ._mesh import BY_ENVIRONMENT as BY_ENVIRONMENT
 from ._mesh import BY_STEP_AND_ENVIRONMENT as BY_STEP_AND_ENVIRONMENT
 from ._mesh import FSDP as FSDP
+from ._mesh import POPULATION as POPULATION
 from ._mesh import REPLICATED as REPLICATED
 from ._mesh import Blocks as Blocks
 from ._mesh import check_axes as check_axes
 from ._mesh import check_split as check_split
 from ._mesh import describe_mesh as describe_mesh
+from ._mesh import devices_of_one as devices_of_one
 from ._mesh import divisors as divisors
 from ._mesh import mesh as mesh
 from ._mesh import mesh_of as mesh_of

@@ -1,7 +1,8 @@
 """Meshes: the devices that train together.
 
-A mesh has two axes. Environments, rollouts and minibatches are cut over both: no device repeats
-the work of another. Parameters and the optimizer state are the same on all devices along
+A mesh has two axes, and a third in front of them, `population`, for many trainings at once.
+Environments, rollouts and minibatches are cut over the two: no device
+repeats the work of another. Parameters and the optimizer state are the same on all devices along
 `data`, and cut along `fsdp` (fully sharded data parallelism).
 
 Source: Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion
@@ -31,6 +32,9 @@ def divisors(number: int) -> list[int]:
 
 DATA, FSDP = "data", "fsdp"
 AXES = (DATA, FSDP)
+"""The axes over which the work of one training is cut."""
+POPULATION = "population"
+"""The axis over which the members of a population are cut, in front of the others."""
 AUTO = "auto"
 
 # Specs for arrays with an axis of environments.
@@ -49,6 +53,8 @@ def specs_of(axes: Mapping[str, int | None]) -> dict[str, PartitionSpec]:
 def parse_mesh(text: str) -> dict[str, int] | None:
     """The length of each axis in a text such as `data=4,fsdp=2`; a missing axis has length 1.
 
+    The axis `population` is there only if the text has it.
+
     `None` for `auto`, which depends on the devices.
 
     Raises:
@@ -59,11 +65,13 @@ def parse_mesh(text: str) -> dict[str, int] | None:
     lengths: dict[str, int] = {}
     for part in text.split(","):
         name, equals, number = (piece.strip() for piece in part.partition("="))
-        if equals and name not in AXES:
-            near = difflib.get_close_matches(name, AXES, n=1)
+        if equals and name not in (POPULATION, *AXES):
+            near = difflib.get_close_matches(name, (POPULATION, *AXES), n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             shown = repr(name).replace("{", "{{").replace("}", "}}")
-            raise ArgumentError(f"{{mesh}}: no axis {shown}. Use data and fsdp.{hint}", mesh=text)
+            raise ArgumentError(
+                f"{{mesh}}: no axis {shown}. Use data, fsdp and population.{hint}", mesh=text
+            )
         # `isdecimal` alone would accept digits of any script.
         plain = number.isascii() and number.isdecimal() and len(number) < 20
         if not (equals and plain and int(number) >= 1):
@@ -75,14 +83,16 @@ def parse_mesh(text: str) -> dict[str, int] | None:
         if name in lengths:
             raise ArgumentError(f"{{mesh}}: {name} is given twice. Use it once.", mesh=text)
         lengths[name] = int(number)
-    return {name: lengths.get(name, 1) for name in AXES}
+    axes = (POPULATION, *AXES) if POPULATION in lengths else AXES
+    return {name: lengths.get(name, 1) for name in axes}
 
 
 def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """A mesh with the axes `data` and `fsdp`.
+    """A mesh with the axes `data` and `fsdp`, and perhaps `population`.
 
     Args:
-        text: `auto` for all devices along `data`, or axes with their lengths.
+        text: `auto` for all devices along `data`, or axes with their lengths. `population=4` cuts
+            the members of a `Population` over devices.
         devices: the available devices, used in this order; by default all of the kind that JAX
             computes on.
 
@@ -94,7 +104,7 @@ def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
         default = settings.jax_default_device
         devices = jax.devices(None if default is None else default.platform)
     lengths = parse_mesh(text) or {DATA: len(devices), FSDP: 1}
-    wanted = lengths[DATA] * lengths[FSDP]
+    wanted = math.prod(lengths.values())
     if wanted > len(devices):
         kind, count = devices[0].platform, len(devices)
         available = f"is 1 {kind} device" if count == 1 else f"are {count} {kind} devices"
@@ -110,7 +120,7 @@ def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
             mesh=text,
         )
     placed = _placed(lengths, devices[:wanted], text)
-    return Mesh(placed, tuple(lengths), axis_types=(AxisType.Auto,) * len(AXES))
+    return Mesh(placed, tuple(lengths), axis_types=(AxisType.Auto,) * len(lengths))
 
 
 def _placed(lengths: Mapping[str, int], devices: Sequence[jax.Device], text: str) -> np.ndarray:
@@ -119,7 +129,8 @@ def _placed(lengths: Mapping[str, int], devices: Sequence[jax.Device], text: str
     The network between slices is slow, so slices lie along `data`, which sends least.
     """
     slices = slices_of(devices)
-    data, fsdp = lengths[DATA], lengths[FSDP]
+    # Members send nothing to each other.
+    data, fsdp = lengths.get(POPULATION, 1) * lengths[DATA], lengths[FSDP]
     if data % slices:
         raise ArgumentError(
             f"{{mesh}}: there are {slices} slices, over which only data can go. Use a multiple of "
@@ -128,18 +139,25 @@ def _placed(lengths: Mapping[str, int], devices: Sequence[jax.Device], text: str
         )
     try:
         if slices == 1:
-            return mesh_utils.create_device_mesh(
+            placed = mesh_utils.create_device_mesh(
                 (data, fsdp), devices, allow_split_physical_axes=True
             )
-        return mesh_utils.create_hybrid_device_mesh(
-            (data // slices, fsdp), (slices, 1), devices, allow_split_physical_axes=True
-        )
+        else:
+            placed = mesh_utils.create_hybrid_device_mesh(
+                (data // slices, fsdp), (slices, 1), devices, allow_split_physical_axes=True
+            )
     except (AssertionError, ValueError) as error:  # a part of a slice that is no block
         raise ArgumentError(
             f"{{mesh}}: no {len(devices)} of these TPUs form a block of the network between them. "
             "Use auto, or half or a quarter of the devices.",
             mesh=text,
         ) from error
+    return placed.reshape(tuple(lengths.values()))
+
+
+def devices_of_one(mesh: Mesh) -> int:
+    """The number of devices that share the work of one training."""
+    return int(mesh.shape[DATA] * mesh.shape[FSDP])
 
 
 def slices_of(devices: Iterable[jax.Device]) -> int:
@@ -169,7 +187,7 @@ def single_device() -> Mesh:
 
 def check_axes(mesh: Mesh) -> None:
     """Raises a ValueError unless a mesh has the axes `data` and `fsdp`."""
-    if tuple(mesh.axis_names) != AXES:
+    if tuple(mesh.axis_names) not in (AXES, (POPULATION, *AXES)):
         raise ValueError(
             f"mesh: its axes are {', '.join(map(str, mesh.axis_names))}, not data and fsdp. Use "
             'hm.mesh("data=4,fsdp=2")'
@@ -309,15 +327,16 @@ class Blocks:
                 the samples of a device not into `grad_accum` parts.
         """
         made = mesh_of(given)
-        if self.number % made.size:
+        devices = devices_of_one(made)
+        if self.number % devices:
             name = self.owners if self.number == self.envs else self.batch_name
             sizes = {name: self.number, self.owners: self.envs, self.batch_name: self.batch}
             raise ArgumentError(
-                f"{{{name}}} does not divide over the {made.size} devices of the mesh; use "
-                f"{self._near(made.size)}, or fewer devices",
+                f"{{{name}}} does not divide over the {devices} devices of the mesh; use "
+                f"{self._near(devices)}, or fewer devices",
                 **sizes,
             )
-        on_one = self.batch // made.size
+        on_one = self.batch // devices
         if on_one % grad_accum:
             fit = " or ".join(", ".join(map(str, divisors(on_one))).rsplit(", ", 1))
             raise ArgumentError(

@@ -1,0 +1,411 @@
+"""Many trainings of one algorithm in one program."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Key, PyTree
+
+from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.errors import ArgumentError, described, instance, same_structure, whole
+from hackmatrix_rl.evaluation import interquartile_mean
+from hackmatrix_rl.training._algorithm import Algorithm, State
+from hackmatrix_rl.training._program import without_policy
+from hackmatrix_rl.training._report import Dispatch, Metrics
+from hackmatrix_rl.training.sharding import POPULATION, describe_mesh, divisors
+
+MEMBER = "member/"
+"""Where the names of a member's own metrics begin: `member/3/return`."""
+
+
+class Population(Algorithm[State]):
+    """Many trainings of one algorithm in one program, each with its own key.
+
+        policies = [hm.MLPActorCritic(environment.spec, key=key) for key in keys]
+        population = hm.Population([hm.PPO(environment, policy) for policy in policies])
+        trainer = hm.Trainer(population)
+        trainer.fit(100_000, key=keys)
+
+    The members share nothing but the program. `Trainer.train`, `fit` and `start` take an array with
+    a key for each member; member k then has the draws of a training that starts with the k-th key.
+    A single key gives member k `jax.random.fold_in(key, k)`. Environment steps, updates and
+    `total_timesteps` are those of one member.
+
+    The state is that of a member, with a leading axis of members in every array but those of
+    `update` and `env_steps`. `policy` and `member` take a member's part of it.
+
+    Numbers may differ between members if they are fields of a module that are not static: the
+    values of a `Schedule` (`learning_rate=1e-3`), and `gamma`, `gae_lambda`, `ent_coef`,
+    `clip_coef` and `vf_coef` of `PPOLoss` and `GAE`. Other values of them need no other program.
+
+    Attributes:
+        algorithm: the algorithm of the first member, without its policy.
+        varied: in its structure, the numbers that differ, with an axis of members.
+        size: number of members.
+        initial_policy: the policies to start from, as one with an axis of members in each array.
+    """
+
+    algorithm: Algorithm[State]
+    varied: PyTree[Array]
+    size: int = eqx.field(static=True)
+    initial_policy: ActorCritic
+
+    def __init__(
+        self, members: Algorithm[State] | Sequence[Algorithm[State]], size: int | None = None
+    ) -> None:
+        """Makes a population of one algorithm for each member.
+
+        Args:
+            members: the algorithms of the members, or a single one for all of them. On a mesh with
+                an axis `population`, that axis is cut over the members, and the others are for
+                each member.
+            size: number of members of a single algorithm. They start from the same weights.
+
+        Raises:
+            TypeError: an argument has the wrong type.
+            ValueError: the members differ in what one program cannot vary, do not divide over the
+                mesh, or have an algorithm that cannot be one of many.
+        """
+        if isinstance(members, Algorithm):
+            algorithms = [members] * whole("size", 1 if size is None else size)
+        else:
+            instance("members", members, Sequence, "hm.PPO(environment, policy), 8")
+            algorithms = list(members)
+            if not algorithms:
+                raise ValueError("members is empty; expected an algorithm for each member")
+            if size is not None and size != len(algorithms):
+                raise ValueError(f"size is {size}, but there are {len(algorithms)} members")
+        for each in algorithms:
+            instance("a member", each, Algorithm, "hm.PPO(environment, policy)")
+        first = algorithms[0]
+        _check_member(first)
+        check_members(len(algorithms), first.mesh.shape)
+        self.algorithm = without_policy(first)
+        self.varied = _varied([without_policy(each) for each in algorithms])
+        self.size = len(algorithms)
+        self.initial_policy = _stacked([each.initial_policy for each in algorithms])
+
+    @property  # type: ignore[misc]
+    def environment(self) -> Environment:  # type: ignore[override]
+        """The environment of the first member."""
+        return self.algorithm.environment
+
+    @property  # type: ignore[misc]
+    def mesh(self) -> Mesh:  # type: ignore[override]
+        """The mesh of all members."""
+        return self.algorithm.mesh
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of an update of one member."""
+        return self.algorithm.steps_per_update
+
+    @property
+    def resettable(self) -> tuple[str, ...]:
+        """Those of a member."""
+        return self.algorithm.resettable
+
+    @property
+    def greedy(self) -> bool:
+        """Whether a member's policy plays greedily."""
+        return self.algorithm.greedy
+
+    def check(self, policy: ActorCritic) -> None:
+        """Checks the modules of the first member."""
+        self.algorithm.check(self.one_of(policy))
+
+    def one_of(self, policy: ActorCritic) -> ActorCritic:
+        """The policy of the first member."""
+        return _part(policy, 0)
+
+    def to_store(self, state: State) -> PyTree:
+        """What a member's algorithm stores, of each member."""
+        return self.algorithm.to_store(state)
+
+    def working_bytes(self, state: State) -> int:
+        """Bytes that the updates of the members on one device need."""
+        on_one = self.size // self.mesh.shape.get(POPULATION, 1)
+        return on_one * self.algorithm.working_bytes(_one_shape(state))
+
+    def init(self, key: Key[Array, "*members"], policy: ActorCritic) -> State:
+        """The states of all members before the first update, from one key or one for each member.
+
+        Raises:
+            ValueError: there are keys for another number of members.
+        """
+        if key.ndim and key.shape != (self.size,):
+            raise ValueError(
+                f"key is {described(key)}; expected one key, or one for each of the {self.size} "
+                "members"
+            )
+        keys = key
+        if not key.ndim:
+            numbers = jnp.arange(self.size, dtype=jnp.uint32)
+            keys = jax.vmap(jax.random.fold_in, (None, 0))(key, numbers)
+        weights, code = eqx.partition(policy, eqx.is_array)
+        rest: list[Any] = []
+
+        def begin(varied: Any, key: Key[Array, ""], weights: Any) -> tuple[Any, Any]:
+            state = self._algorithm(varied).init(key, eqx.combine(weights, code))
+            arrays, others = eqx.partition(state, eqx.is_array)
+            rest.append(others)
+            return _apart(arrays)
+
+        own, shared = self._mapped(begin, (0, 0, 0))(self.varied, keys, weights)
+        return eqx.combine(_together(own, shared), rest[0])
+
+    def __call__(self, state: State) -> tuple[State, PyTree[Array]]:
+        """One update of every member; each leaf of the report has an axis of members."""
+        arrays, rest = eqx.partition(state, eqx.is_array)
+
+        def update(varied: Any, own: Any, shared: Any) -> tuple[Any, Any, PyTree[Array]]:
+            before = eqx.combine(_together(own, shared), rest)
+            after, report = self._algorithm(varied)(before)
+            return *_apart(eqx.filter(after, eqx.is_array)), report
+
+        mapped = self._mapped(update, (0, 0, None), (0, None, 0))
+        own, shared, report = mapped(self.varied, *_apart(arrays))
+        return eqx.combine(_together(own, shared), rest), report
+
+    def metrics(self, report: Any, dispatch: Dispatch) -> Metrics:
+        """The means over the members, the interquartile mean of the return, and each member's own.
+
+        Counts, such as episodes and skipped steps, are sums over the members.
+        """
+        parts = [jax.tree.map(lambda leaf, k=k: leaf[k], report) for k in range(self.size)]
+        each = [self.algorithm.metrics(part, dispatch) for part in parts]
+        returns = [one.episode["return"] for one in each if "return" in one.episode]
+        return replace(
+            each[0],
+            steps_per_second=sum(one.steps_per_second for one in each),
+            episodes=sum(one.episodes for one in each),
+            episode=_over_members([one.episode for one in each]),
+            reward=_over_members([one.reward for one in each]),
+            learning=_over_members([one.learning for one in each]),
+            extra={
+                **_over_members([one.extra for one in each]),
+                **_interquartile(returns),
+                **{
+                    f"{MEMBER}{k}/{name}": value
+                    for k, one in enumerate(each)
+                    for name, value in {**one.episode, **one.learning}.items()
+                },
+            },
+        )
+
+    def member(self, state: State, number: int) -> State:
+        """The state of one member, as its algorithm has it alone.
+
+        Raises:
+            ValueError: there is no such member.
+        """
+        check_number(number, self.size)
+        own, shared = _apart(state)
+        return _together(_part(own, number), shared)
+
+    def policy(self, state: State, member: int = 0) -> ActorCritic:
+        """The policy of one member, for evaluation and play."""
+        check_number(member, self.size)
+        return _part(self.stored_policy(state), member)
+
+    def stored_policy(self, state: State) -> ActorCritic:
+        """The policies of all members, as one with an axis of members in each array."""
+        return self.algorithm.policy(state)
+
+    def value_scale_of(self, state: State, member: int = 0) -> ValueScale | None:
+        """The units of the value of one member's policy."""
+        check_number(member, self.size)
+        return _part(self.algorithm.value_scale_of(state), member)
+
+    def shardings(self, state: State) -> PyTree[NamedSharding]:
+        """Those of a member, and the axis of members along `population`."""
+
+        def with_members(sharding: NamedSharding) -> NamedSharding:
+            kind, spec = sharding.memory_kind, PartitionSpec(self._axis, *sharding.spec)
+            return NamedSharding(sharding.mesh, spec, memory_kind=kind)
+
+        own, shared = _apart(self.algorithm.shardings(_one_shape(state)))
+        return _together(jax.tree.map(with_members, own), shared)
+
+    def _algorithm(self, varied: Any) -> Algorithm[State]:
+        """The algorithm of a member with these numbers."""
+        made: Algorithm[State] = eqx.combine(varied, self.algorithm)
+        return made
+
+    def _mapped(self, function: Any, takes: Any, gives: Any = (0, None)) -> Any:
+        """The function for all members at once; `takes` and `gives` are its axes of members."""
+        return jax.vmap(function, takes, gives, axis_size=self.size, spmd_axis_name=self._axis)
+
+    @property
+    def _axis(self) -> str | None:
+        """The axis of the mesh over which the members are cut; `None` if they are not."""
+        return POPULATION if POPULATION in self.mesh.axis_names else None
+
+
+def check_members(size: int, lengths: Mapping[str, int]) -> None:
+    """Raises an ArgumentError unless so many members divide over a mesh of these lengths."""
+    parts = lengths.get(POPULATION, 1)
+    if size % parts:
+        fit = max(each for each in divisors(size) if each <= parts)
+        raise ArgumentError(
+            f"{{seeds}} does not divide over the axis population={parts} of {{mesh}}; use "
+            f"{math.ceil(size / parts) * parts} members, or population={fit}",
+            seeds=size,
+            mesh=describe_mesh(lengths),
+        )
+
+
+def check_number(number: int, size: int) -> None:
+    """Raises a ValueError unless there is a member of this number."""
+    if not 0 <= whole("member", number, 0) < size:
+        raise ValueError(f"member is {number}; expected 0 to {size - 1}: there are {size} members")
+
+
+def _check_member(algorithm: Algorithm[Any]) -> None:
+    """Raises a ValueError if an algorithm cannot be one of many in a program."""
+    name = type(algorithm).__name__
+    if isinstance(algorithm, Population):
+        raise ValueError("a member is a Population; expected the algorithm of one training")
+    if type(algorithm).progress is not Algorithm.progress:
+        raise ValueError(
+            f"{name} counts its progress in its own way, in which members would differ, and so "
+            "cannot be a population. Use one training for each seed"
+        )
+    if not algorithm.environment.pure:
+        raise ValueError(
+            f"{type(algorithm.environment).__name__} is played in Python, and so cannot be in a "
+            "population. Use an environment in JAX, or one training for each seed"
+        )
+
+
+def _varied(algorithms: Sequence[Algorithm[Any]]) -> PyTree[Array]:
+    """The numbers that differ between members, with an axis of members; `None` elsewhere."""
+    first = algorithms[0]
+    leaves, structure = jax.tree.flatten(first, is_leaf=_is_none)
+    if all(each is first for each in algorithms):
+        return jax.tree.unflatten(structure, [None] * len(leaves))
+    for number, each in enumerate(algorithms):
+        if (found := _difference(first, each)) is not None:
+            names = [
+                jax.tree_util.keystr(path).lstrip(".")
+                for path, leaf in jax.tree.leaves_with_path(first)
+                if isinstance(leaf, float)
+            ]
+            raise ValueError(
+                f"member {number} differs from member 0 in {found}, which one program cannot vary. "
+                f"Numbers that may differ here: {', '.join(names)}"
+            )
+    columns = zip(*(jax.tree.leaves(each, is_leaf=_is_none) for each in algorithms), strict=True)
+    varied = [
+        jnp.asarray(column, jnp.float32) if _is_number(column[0]) and len({*column}) > 1 else None
+        for column in columns
+    ]
+    return jax.tree.unflatten(structure, varied)
+
+
+def _is_none(leaf: Any) -> bool:
+    return leaf is None
+
+
+def _is_number(leaf: Any) -> bool:
+    return isinstance(leaf, int | float) and not isinstance(leaf, bool)
+
+
+def _difference(one: Any, other: Any, name: str = "", *, fixed: bool = False) -> str | None:
+    """The name of the first part in which two modules differ; `None` if none does.
+
+    Numbers may differ, unless they are `fixed`: in a static field.
+    """
+    if one is other or (_is_number(one) and _is_number(other) and not fixed):
+        return None
+    parts: list[tuple[str, Any, Any, bool]] = []
+    if type(one) is type(other) and is_dataclass(one):
+        for each in fields(one):
+            static = each.metadata.get("static", not isinstance(one, eqx.Module))
+            pair = getattr(one, each.name, None), getattr(other, each.name, None)
+            parts.append((f"{name}.{each.name}".lstrip("."), *pair, fixed or static))
+    elif type(one) is type(other) in (tuple, list) and len(one) == len(other):
+        keys = range(len(one))
+        parts = [(f"{name}[{key!r}]", one[key], other[key], fixed) for key in keys]
+    elif eqx.is_array(one) or eqx.is_array(other):
+        both = eqx.is_array(one) and eqx.is_array(other)
+        return None if both and np.array_equal(np.asarray(one), np.asarray(other)) else name
+    elif one != other:
+        return f"{name} ({other} and {one})" if _is_number(one) else name
+    found = (_difference(a, b, part, fixed=static) for part, a, b, static in parts)
+    return next((each for each in found if each is not None), None)
+
+
+def _stacked(policies: Sequence[ActorCritic]) -> ActorCritic:
+    """The policies as one, with a leading axis in each array."""
+    parts = [eqx.partition(policy, eqx.is_array) for policy in policies]
+    shapes = [jax.tree.map(lambda leaf: leaf.shape, arrays) for arrays, _ in parts]
+    for number, each in enumerate(shapes):
+        # A shape is a tree of numbers: the same leaves in the same places are the same shapes.
+        same = same_structure(each, shapes[0])
+        if not same or jax.tree.leaves(each) != jax.tree.leaves(shapes[0]):
+            raise ValueError(
+                f"the network of member {number} has other layers than that of member 0; use the "
+                "same sizes for all members"
+            )
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(arrays for arrays, _ in parts))
+    policy: ActorCritic = eqx.combine(stacked, parts[0][1])
+    return policy
+
+
+def _part(tree: Any, number: int) -> Any:
+    """A member's part of arrays with an axis of members."""
+    return jax.tree.map(lambda leaf: leaf[number] if eqx.is_array(leaf) else leaf, tree)
+
+
+def _apart(state: Any) -> tuple[Any, Any]:
+    """A state without the counters that all members share, and these."""
+    shared = state.update, state.env_steps
+    return eqx.tree_at(_counters, state, (None, None)), shared
+
+
+def _together(own: Any, shared: Any) -> Any:
+    """The state that `_apart` took apart."""
+    return eqx.tree_at(_counters, own, shared, is_leaf=_is_none)
+
+
+def _counters(state: Any) -> Any:
+    return state.update, state.env_steps
+
+
+def _one_shape(state: Any) -> Any:
+    """The shapes of a member's state, of a population's state or its shapes."""
+
+    def shape(leaf: Any) -> Any:
+        is_array = eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+        return jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) if is_array else leaf
+
+    own, shared = _apart(state)
+    return _together(jax.tree.map(shape, own), shared)
+
+
+def _over_members(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """By name, the mean over the members that have it; of whole numbers the sum."""
+    names = dict.fromkeys(name for one in each for name in one)
+    found = {name: [one[name] for one in each if name in one] for name in names}
+    return {
+        name: sum(values) if isinstance(values[0], int) else float(np.mean(values))
+        for name, values in found.items()
+    }
+
+
+def _interquartile(returns: Sequence[float]) -> dict[str, float]:
+    """The interquartile mean of the members' returns, with its interval if there is one."""
+    if not returns:
+        return {}
+    found = interquartile_mean(np.reshape(returns, (-1, 1)))
+    named = {"return_iqm": found.mean, "return_iqm_low": found.low, "return_iqm_high": found.high}
+    return {name: value for name, value in named.items() if math.isfinite(value)}

@@ -1,0 +1,116 @@
+"""Several trainings in one program (`--seeds`, `--vary`), with all that a run has."""
+
+import json
+import sys
+
+import jax
+import numpy as np
+import pytest
+from cli.commands import assert_refused, done, invoke
+from processes import assert_same_end, copy_stopped_after, finish, start
+from training.states import arrays
+
+import hackmatrix_rl as hm
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.errors import ConfigError
+
+SIZES = ("--num-envs", 8, "--num-steps", 8, "--num-minibatches", 2, "--update-epochs", 1)
+SHORT = ("--total-timesteps", 256, "--updates-per-dispatch", 1, "--width", 8, "--depth", 1)
+ENDS = ("--eval-episodes", 0, "--save-interval", 2, "--mesh", "data=1")
+CARTPOLE = ("train", "--env", "cartpole", *SIZES, *SHORT, *ENDS)
+VARIED = ("--seeds", 2, "--seed", 5, "--vary", "learning_rate=1e-3,3e-3")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, cache):
+    """A run of four trainings, as a user starts it."""
+    folder = tmp_path_factory.mktemp("population") / "run"
+    command = (sys.executable, "-m", "hackmatrix_rl", *CARTPOLE, *VARIED, "--run-dir", folder)
+    status, told = finish(start(*command, JAX_COMPILATION_CACHE_DIR=cache))
+    assert status == 0, told
+    assert "4 in one program: seeds 5 to 6, learning_rate=1e-3,3e-3" in told
+    return folder
+
+
+@pytest.mark.slow
+def test_a_run_of_several_trainings_has_the_metrics_of_each(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [row["env_steps"] for row in rows] == [64, 128, 192, 256]
+    rates = [rows[0][f"member/{member}/learning_rate"] for member in range(4)]
+    np.testing.assert_allclose(rates, [1e-3, 1e-3, 3e-3, 3e-3], rtol=1e-6)
+    assert "return_iqm" in rows[-1]
+
+
+@pytest.mark.slow
+def test_each_is_that_of_its_seed_and_settings_alone(run, tmp_path):
+    alone = tmp_path / "alone"
+    done(*CARTPOLE, "--seed", 6, "--learning-rate", 3e-3, "--run-dir", alone)
+    single, member = hm.load(alone), hm.load(run, member=3)
+    for a, b in zip(arrays(single.policy), arrays(member.policy), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    for a, b in zip(arrays(single.value_scale()), arrays(member.value_scale()), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    others = [hm.load(run), hm.load(run, member=1), member]
+    assert len({bytes(arrays(each.policy)[0]) for each in others}) == 3
+    like = jax.tree.map(lambda leaf: leaf, single.policy)
+    np.testing.assert_array_equal(
+        arrays(hm.load(run, like=like, member=1))[0], arrays(others[1].policy)[0]
+    )
+
+
+@pytest.mark.slow
+def test_a_stopped_run_of_several_trainings_goes_on_bit_by_bit(run, tmp_path):
+    stopped = copy_stopped_after(run, 2, tmp_path / "stopped")
+    done("train", "--resume-run", stopped)
+    assert_same_end(run, stopped)
+
+
+@pytest.mark.slow
+def test_a_member_that_is_not_there_and_other_trainings_are_refused(run):
+    with pytest.raises(ConfigError, match="member is 4; expected 0 to 3"):
+        hm.load(run, member=4)
+    with pytest.raises(ConfigError, match="holds one training"):
+        hm.load("pretrained", member=0)
+    assert_refused(invoke("train", "--resume-run", run, "--seeds", 3), "--seeds 3", "all of its")
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        (("--vary", "num_envs=8,16"), ("num_envs cannot differ", "Use learning_rate, gamma")),
+        (("--vary", "gamma=0.9"), ("two values or more", "Use --gamma 0.9 for one")),
+        (("--vary", "gamma=nan,0.9"), ("gamma",)),
+        (("--vary", "learning_rate"), ("expected a setting with its values",)),
+        (("--vary", "gamma=0.9,0.99,ent_coef=0.1"), ("2 of gamma and 1 of ent_coef",)),
+        (("--vary", "gamma=0.9,2"), ("--gamma 2.0 is too large",)),
+        (("--vary", "gamma=0.9,linear:0.9:0.99"), ("--vary gamma=", "estimate.gamma")),
+        (("--seeds", 2, "--debug", "nojit"), ("--seeds 2", "--debug")),
+        (("--seeds", 2, "--env", "hackmatrix"), ("in stages", "--algorithm")),
+        (("--seeds", 2, "--env", "gymnasium:CartPole-v1"), ("Python plays --env gymnasium",)),
+        (("--seeds", 2, "--offload-optimizer"), ("--offload-optimizer",)),
+        (("--seeds", 3, "--mesh", "population=2"), ("--seeds 3", "use 4 members")),
+        (("--mesh", "population=2"), ("Add --seeds 2",)),
+        (("--seeds", 2, "--seed", 2**32 - 1), ("--seed 4294967296 is too large",)),
+    ],
+)
+def test_what_one_program_cannot_do_is_refused(here, given, parts):
+    assert_refused(invoke("train", "--env", "cartpole", *given), *parts)
+    assert not any(here.iterdir())
+
+
+def test_other_commands_that_train_refuse_several_trainings(here):
+    varied = invoke("bench", "--preset", "debug", "--algorithm", "ppo", "--vary", "gamma=0.9,0.99")
+    assert_refused(varied, "--vary gamma=0.9,0.99: bench does one training at a time")
+    (here / "a.toml").write_text('algorithm = "ppo"\nseeds = 2\n')
+    told = invoke("compare", "--preset", "debug", "a.toml", "a.toml")
+    assert_refused(told, "--seeds 2: compare does one training at a time")
+
+
+def test_trainings_are_of_each_value_with_all_seeds():
+    config = make_config(
+        "debug", {"env": "cartpole", "seeds": 2, "vary": "gamma=0.9,0.99,ent_coef=linear:0.1:0,0.1"}
+    )
+    each = [(one.seed, one.gamma, one.ent_coef) for one in config.member_configs()]
+    ramp = "linear:0.1:0.0"
+    assert each == [(0, 0.9, ramp), (1, 0.9, ramp), (0, 0.99, 0.1), (1, 0.99, 0.1)]
+    assert config.members == 4
