@@ -16,6 +16,7 @@ only if the caller trusts it (docs/security.md).
 import dataclasses
 import json
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,10 +39,11 @@ from hackmatrix_rl.checkpoints._finder import CARD, Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import PARTS, check_playable, player_config, read_metadata
 from hackmatrix_rl.config import TrainConfig, check_trusted, schedule_of
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import read_bounded, read_json
 from hackmatrix_rl.training import (
+    MEMBER,
     Stored,
     Tree,
     check_number,
@@ -125,7 +127,7 @@ class Loaded:
 
 @overload
 def load(
-    run: str | Path, *, like: Policy, member: int | None = ..., report: Report = ...
+    run: str | Path, *, like: Policy, member: int | str | None = ..., report: Report = ...
 ) -> Policy: ...
 
 
@@ -137,7 +139,7 @@ def load(
     network: str | None = ...,
     trust_code: bool = ...,
     best: bool = ...,
-    member: int | None = ...,
+    member: int | str | None = ...,
     report: Report = ...,
 ) -> Loaded: ...
 
@@ -150,7 +152,7 @@ def load(
     network: str | None = None,
     trust_code: bool = False,
     best: bool = False,
-    member: int | None = None,
+    member: int | str | None = None,
     report: Report = warnings.warn,
 ) -> Loaded | Policy:
     """Loads the newest policy of a run, the policy of one checkpoint, or a file of `hm.save`.
@@ -170,8 +172,9 @@ def load(
         trust_code: imports the `module:factory` of the config's network or environment, which
             runs its code. Use it only if you trust the author.
         best: takes the checkpoint with the highest mean return instead of the newest.
-        member: the number of a training, from 0, of a run of several in one program (`--seeds`,
-            `--vary`); by default the first one.
+        member: of a run of several trainings in one program (`--seeds`, `--vary`), the number of
+            one, from 0, or the name of a metric: the training whose mean since the save before was
+            highest, or with a minus (`"-value_loss"`) lowest. By default the first one.
         report: takes a message about each skipped checkpoint.
 
     Returns:
@@ -202,6 +205,8 @@ def load(
     folder = find_checkpoint(run, best=best, report=report)
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
+    if isinstance(member, str):
+        member = best_member(folder, member)
     if like is not None:
         return to_device(restore(folder, "policy", like, member=member))
     config = player_config(folder, metadata)
@@ -220,6 +225,27 @@ def load(
         metadata=MappingProxyType(metadata),
         member=member,
     )
+
+
+def best_member(folder: epath.Path, metric: str) -> int:
+    """The training with the highest mean of a metric, or with a minus in front the lowest.
+
+    Raises:
+        ConfigError: the checkpoint holds no such numbers.
+    """
+    counters = read_metadata(folder)["counters"]
+    sign, name = (-1, metric[1:]) if metric.startswith("-") else (1, metric)
+    named = [re.fullmatch(rf"{MEMBER}([0-9]+)/(.+)", each) for each in counters]
+    found = {int(each[1]): sign * counters[each[0]] for each in named if each and each[2] == name}
+    if not found:
+        known = sorted({each[2] for each in named if each})
+        raise ConfigError(
+            f"{folder}: no training there has a {shortened(name)}. Use a number, or one of "
+            f"{', '.join(known)}."
+            if known
+            else f"{folder}: has no numbers of several trainings. Use the number of one."
+        )
+    return max(found, key=lambda number: (found[number], -number))
 
 
 def to_device(module: Module) -> Module:

@@ -98,6 +98,7 @@ class Commands(click.Group):
         except NoSuchCommand as error:
             raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
         # At the end: the last of several values counts.
+        rest = [_dashed(word) for word in rest]
         return name, command, rest if command is None else rest + added_flags(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -146,6 +147,15 @@ def _run(command: Callable[[], Any]) -> NoReturn:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _dashed(word: str) -> str:
+    """A flag as it is here where it is under the name of its setting: `--learning_rate=0.1`.
+
+    So the agents of sweeps, which know settings by name, can call a command as it is.
+    """
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else word
 
 
 def added_flags(command: click.Command, environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -17,6 +17,7 @@ from hackmatrix_rl.agent.precision import (
     parse_policy,
     precision,
 )
+from hackmatrix_rl.config._members import MOST_MEMBERS, Members
 from hackmatrix_rl.config._options import (
     HIDDEN,
     check_range,
@@ -55,7 +56,7 @@ WEIGHTS = {"alike": True, "arrays": True}
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(ABC):
+class RunConfig(Members, ABC):
     """The settings that every run has. Each field is a flag and a key of a TOML file.
 
     A subclass adds those of an algorithm and its game, builds the `Algorithm`, and describes it.
@@ -101,6 +102,13 @@ class RunConfig(ABC):
 
     # The run
     seed: int = in_run(0, "Seed of all random numbers in the run.", minimum=0, maximum=2**32 - 1)
+    seeds: int = in_run(
+        1,
+        "Trainings at once in one program, with the seeds from --seed on; steps are of each.",
+        minimum=1,
+        resume="all of its trainings go on",
+        **most(MOST_MEMBERS, "a program has room for few more"),
+    )
     deterministic: bool = in_run(
         False, "Make runs bitwise repeatable on this kind of device; slower."
     )
@@ -180,6 +188,11 @@ class RunConfig(ABC):
     learning_rate: float | str = in_learning(
         1e-3, "Step size of Adam; a number or a schedule.", minimum=0
     )
+    vary: str | None = in_learning(
+        None,
+        "Trainings at once with other settings, each with all --seeds: learning_rate=1e-4,3e-4.",
+        resume="each of its trainings keeps its settings",
+    )
     max_grad_norm: float = in_learning(
         0.5, "Scale gradients with a larger norm down to this norm.", above=0
     )
@@ -224,6 +237,9 @@ class RunConfig(ABC):
     wandb_artifacts: bool = in_watching(
         False, "Also upload checkpoints there; --resume-run wandb:ENTITY/PROJECT/RUN_ID."
     )
+    wandb_members: bool = in_watching(
+        False, "Of several trainings at once, log each as a run there, too, in one group."
+    )
     metric_names: str = in_watching(
         "own",
         "Names and units of metrics on Weights & Biases: own, or the original project's.",
@@ -234,6 +250,9 @@ class RunConfig(ABC):
         20,
         "Stop after this many updates in a row with only NaN or infinity; none: only warn.",
         minimum=1,
+    )
+    stop_unhealthy_members: bool = in_watching(
+        False, "Of several trainings at once, leave one that must stop out, and go on."
     )
     profile: int | None = in_watching(
         None,
@@ -265,6 +284,7 @@ class RunConfig(ABC):
         check_platform(computes, self.device)
         if self.learning_rate == 0:
             raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
+        self.check_members()
 
     @classmethod
     def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RunConfig":
@@ -425,7 +445,9 @@ class RunConfig(ABC):
 
     def details(self) -> list[str]:
         """Further lines to print at the start of a run."""
-        return []
+        if self.members == 1:
+            return []
+        return [f"Trainings: {self.members_in_words}; the first one is played and evaluated"]
 
     def advice(self, run: str) -> list[str]:
         """Next steps after a completed training, in lines; `--init` takes `run`."""

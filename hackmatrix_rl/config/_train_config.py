@@ -24,13 +24,7 @@ from hackmatrix_rl.config._options import (
 )
 from hackmatrix_rl.config._policies import Heads, build_policy
 from hackmatrix_rl.config._run_config import RunConfig
-from hackmatrix_rl.config._texts import (
-    always_schedule,
-    parse_reward,
-    parse_vary,
-    reward_text,
-    schedule_of,
-)
+from hackmatrix_rl.config._texts import always_schedule, parse_reward, reward_text, schedule_of
 from hackmatrix_rl.env import (
     KINDS,
     Environment,
@@ -41,13 +35,12 @@ from hackmatrix_rl.env import (
     game_identity,
     other_identity,
 )
-from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing, shortened
+from hackmatrix_rl.errors import ConfigError, flag, shortened
 from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
 from hackmatrix_rl.system import check_path
 from hackmatrix_rl.training import Constant, adam
 
 MAX_STEPS = 1000
-MOST_MEMBERS = 4096
 MOST_EPISODES = 10_000_000
 GAMES = most(MOST_EPISODES, "more say nothing new")
 CAPACITY = most(GameConfig.MAX_CAPACITY, "WARP numbers enemies and transmissions in 7 bits")
@@ -94,7 +87,6 @@ class TrainConfig(RunConfig, ABC):
 
     Attributes:
         steps_by: the field with the steps of each game between updates.
-        varies: the settings that may differ between the trainings of one program (`--vary`).
         elsewhere: what replaces the preset of a device in an environment other than HackMatrix.
 
     Raises:
@@ -103,7 +95,6 @@ class TrainConfig(RunConfig, ABC):
 
     counts: ClassVar[str] = "env_steps"
     steps_by: ClassVar[str] = "num_steps"
-    varies: ClassVar[tuple[str, ...]] = ("learning_rate",)
     elsewhere: ClassVar[Mapping[str, Any]] = {}
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
         ("return", "mean return"),
@@ -120,13 +111,6 @@ class TrainConfig(RunConfig, ABC):
         "Environment steps of the training, over all games; rounded up to whole updates.",
         minimum=1,
         **most(2**63 - 1, "steps are counted in 64 bits"),
-    )
-    seeds: int = in_run(
-        1,
-        "Trainings at once in one program, with the seeds from --seed on; steps are of each.",
-        minimum=1,
-        resume="all of its trainings go on",
-        **most(MOST_MEMBERS, "a program has room for few more"),
     )
     keep_best: bool = in_run(False, "Also keep the checkpoint whose mean return was highest.")
     eval_episodes: int = in_run(
@@ -210,11 +194,6 @@ class TrainConfig(RunConfig, ABC):
         None,
         "Start from the weights of this run or checkpoint of the same network; none: random ones.",
     )
-    vary: str | None = in_learning(
-        None,
-        "Trainings at once with other settings, each with all --seeds: learning_rate=1e-4,3e-4.",
-        resume="each of its trainings keeps its settings",
-    )
     learning_rate_schedule: str = in_learning(
         "linear",
         "Keep a constant learning rate, or decay it linearly to 0 over the run.",
@@ -249,55 +228,11 @@ class TrainConfig(RunConfig, ABC):
         super().check()
         check_path(self.init, "--init")
         self._check_sizes()
-        self._check_members()
         if isinstance(self.learning_rate, str) and self.learning_rate_schedule == "constant":
             raise ConfigError(
                 f"--learning-rate {self.learning_rate} is a schedule already. Leave "
                 "--learning-rate-schedule out."
             )
-
-    def _check_members(self) -> None:
-        """Checks that one program can do the trainings that `seeds` and `vary` ask for."""
-        said = f"--vary {self.vary}: " if self.vary else f"--seeds {self.seeds}: "
-        with refusing(said):
-            varied = parse_vary(self.vary)
-        for name in varied:
-            if name not in self.varies:
-                raise ConfigError(
-                    f"{said}{shortened(name)} cannot differ between the trainings of one program "
-                    f"(--algorithm {self.algorithm}). Use {', '.join(self.varies)}, or one run for "
-                    "each value."
-                )
-            if len(varied[name]) == 1:
-                instead = as_given(name, varied[name][0])
-                raise ConfigError(f"{said}expected two values or more. Use {instead} for one.")
-        if self.members == 1:
-            return
-        if self.members > MOST_MEMBERS:
-            raise ConfigError(
-                f"{said}{self.members} trainings at once are more than {MOST_MEMBERS}. Use fewer."
-            )
-        alone = {
-            "--debug": getattr(self, "debug", None),
-            "--offload-optimizer": self.offload_optimizer or None,
-        }
-        for name, given in alone.items():
-            if given is not None:
-                raise ConfigError(
-                    f"{said}several trainings in one program cannot have {name}. Leave it out, or "
-                    "use one run for each training."
-                )
-        if self.then is not None or self.begun_at:
-            raise ConfigError(
-                f"{said}a training in stages cannot be several in one program. Add --algorithm "
-                f"{self.algorithm}, or use one run for each training."
-            )
-        if self.one_device:
-            raise ConfigError(
-                f"{said}Python plays --env {self.env}, one training at a time. Use an environment "
-                "in JAX, or one run for each training."
-            )
-        self.member_configs()  # refuses seeds and values out of range
 
     def _check_sizes(self) -> None:
         """Checks that every number counted in 32 bits fits. This allocates nothing."""
@@ -315,23 +250,6 @@ class TrainConfig(RunConfig, ABC):
                 f"{self.batch} actions, and updates are counted in 32 bits. Use --total-timesteps "
                 f"{COUNTED * self.batch}, or more --num-envs."
             )
-
-    @property
-    def members(self) -> int:
-        """Number of trainings at once in one program."""
-        varied = parse_vary(self.vary)
-        return self.seeds * len(next(iter(varied.values()), (None,)))
-
-    def member_configs(self) -> "list[TrainConfig]":
-        """The settings of each training: of the first values with all seeds, then of the next."""
-        varied = parse_vary(self.vary)
-        rows = zip(*varied.values(), strict=True)
-        each = [dict(zip(varied, values, strict=True)) for values in rows] or [{}]
-        return [
-            replace(self, seed=self.seed + number, seeds=1, vary=None, **values)
-            for values in each
-            for number in range(self.seeds)
-        ]
 
     @property
     def goal(self) -> int:
@@ -454,13 +372,6 @@ class TrainConfig(RunConfig, ABC):
             "schedule": f"learning rate {self._rate_in_words()}",
         }
 
-    @property
-    def members_in_words(self) -> str:
-        """How many trainings there are at once, and what differs between them."""
-        last = self.seed + self.seeds - 1
-        seeds = f"seeds {self.seed} to {last}" if self.seeds > 1 else f"seed {self.seed}"
-        return f"{self.members} in one program: {seeds}" + (f", {self.vary}" if self.vary else "")
-
     def _rate_in_words(self) -> str:
         rate = self.learning_rate
         if isinstance(rate, str):
@@ -499,9 +410,8 @@ class TrainConfig(RunConfig, ABC):
     def details(self) -> list[str]:
         """The environment and the origin of the initial weights, in lines."""
         place = [] if self.env == HACKMATRIX else [f"Environment: {self.named_env}"]
-        several = [f"Trainings: {self.members_in_words}; the first one is played and evaluated"]
         start = [] if self.init is None else [f"Weights at the start: of {self.init}"]
-        return (several if self.members > 1 else []) + place + start
+        return super().details() + place + start
 
 
 def default_environment(league: str = LEAGUES[0]) -> HackMatrix:

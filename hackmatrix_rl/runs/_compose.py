@@ -84,7 +84,7 @@ def compose(
     given: Given = {"mesh": devices, "precision": computes, "value_scale": value_scale}
     try:
         algorithm = config.build(policy, trust_code=trust_code, **given)
-        if isinstance(config, TrainConfig) and config.members > 1:
+        if config.members > 1:
             algorithm = _population(config, algorithm, trust_code=trust_code, **given)
     except ArgumentError as error:
         if error.argument == "policy":
@@ -94,7 +94,7 @@ def compose(
 
 
 def _population(
-    config: TrainConfig, first: Algorithm[Any], *, trust_code: bool, **given: Unpack[Given]
+    config: RunConfig, first: Algorithm[Any], *, trust_code: bool, **given: Unpack[Given]
 ) -> Population[Any]:
     """The trainings of `seeds` and `vary`, of which `first` is the algorithm of one.
 
@@ -102,7 +102,7 @@ def _population(
     """
     configs = config.member_configs()
     policies = [first.initial_policy] * len(configs)
-    if config.init is None:
+    if getattr(config, "init", None) is None:
         policies = [each.policy(key=run_keys(each.seed)[0]) for each in configs]
     algorithms: dict[Any, Algorithm[Any]] = {}
     members = []
@@ -134,7 +134,7 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
         ConfigError: the devices do not exist, or the games do not divide over them.
     """
     text = config.mesh
-    members = config.members if isinstance(config, TrainConfig) else 1
+    members = config.members
     devices: Sequence[jax.Device]
     if config.one_device:
         if text not in (AUTO, "data=1"):
@@ -172,7 +172,7 @@ def named_mesh(text: str, target: Target | None = None) -> Mesh:
 
 def check_alone(config: RunConfig, command: str) -> None:
     """Raises a ConfigError if a config asks for several trainings, and a command does only one."""
-    if isinstance(config, TrainConfig) and config.members > 1:
+    if config.members > 1:
         name = "seeds" if config.vary is None else "vary"
         raise ConfigError(
             f"{as_given(name, getattr(config, name))}: {command} does one training at a time. "
@@ -182,7 +182,7 @@ def check_alone(config: RunConfig, command: str) -> None:
 
 def training_keys(config: RunConfig) -> Key[Array, "*members"]:
     """The key of a run's training, or those of all its trainings."""
-    if isinstance(config, TrainConfig) and config.members > 1:
+    if config.members > 1:
         return jnp.stack([run_keys(each.seed)[1] for each in config.member_configs()])
     return run_keys(config.seed)[1]
 

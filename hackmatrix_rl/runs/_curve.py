@@ -1,6 +1,7 @@
 """The learning curve of a run as a picture."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ SMOOTHED = 0.05
 
 _LENGTH = ("length", "mean length of a game")
 _FEWEST = 20  # rows; fewer are drawn as they are
+_MOST_LINES = 16  # trainings; the lines of more hide each other
 _MOST = 1e30  # no number of a run is larger, and pictures cannot show such a one
 
 
@@ -95,6 +97,7 @@ def draw_panel(
     furthest = max([0.0, *steps, *tested[0]])
     unit, word = _unit(furthest)
     _draw_training(axes, steps / unit, values)
+    _draw_members(axes, rows, name, unit)
     if len(tested[0]):
         _draw_evaluations(axes, tested[0] / unit, tested[1:])
     for player, level in levels.items():
@@ -136,6 +139,21 @@ def _draw_training(axes: "Axes", steps: np.ndarray, values: np.ndarray) -> None:
         return
     axes.plot(steps, values, color=INKS.line, linewidth=0.8, alpha=0.35, label="training")
     axes.plot(steps, smoothed(values), color=INKS.line, linewidth=2.0, label="smoothed")
+
+
+def _draw_members(axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str, unit: float) -> None:
+    """Draws the band between the quartiles of several trainings; of a few also each of them."""
+    named = {each for row in rows for each in row if re.fullmatch(rf"member/\d+/{name}", each)}
+    if not named:
+        return
+    steps, *each = _known(rows, *sorted(named))
+    if len(steps) >= _FEWEST:
+        each = [smoothed(values) for values in each]
+    for values in each if len(each) <= _MOST_LINES else []:
+        axes.plot(steps / unit, values, color=INKS.line, linewidth=0.7, alpha=0.5)
+    low, high = np.quantile(each, (0.25, 0.75), axis=0)
+    label = f"quartiles of {len(each)} trainings"
+    axes.fill_between(steps / unit, low, high, color=INKS.line, alpha=0.2, linewidth=0, label=label)
 
 
 def _draw_evaluations(axes: "Axes", steps: np.ndarray, found: Sequence[np.ndarray]) -> None:

@@ -189,8 +189,9 @@ def stored_identity(path: Path) -> dict[str, str]:
 
 
 def new_wandb_id(path: Path) -> str:
-    """A new id, unique over all machines."""
-    return f"{_name(path)}-{secrets.token_hex(4)}"
+    """A new id, unique over all machines; that of a sweep's agent, if one starts this process."""
+    given = os.environ.get("WANDB_RUN_ID") if os.environ.get("WANDB_SWEEP_ID") else None
+    return given or f"{_name(path)}-{secrets.token_hex(4)}"
 
 
 def check_run_folder(config: RunConfig) -> None:

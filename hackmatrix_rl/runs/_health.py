@@ -141,12 +141,14 @@ ENTROPY_PATIENCE = 10
 class Finding:
     """A message about a sign, in one line, with what may help.
 
-    `kind` is `nonfinite`, `entropy`, `kl`, `dropped`, a habit (`HABITS`) or `undo`. A finding with
-    `stop` ends training without another checkpoint.
+    `kind` is `nonfinite`, `entropy`, `kl`, `dropped`, a habit (`HABITS`) or `undo`, and `sign` what
+    was seen, if it is reason to stop. A finding with `stop` ends training without another
+    checkpoint.
     """
 
     kind: str
     message: str
+    sign: str = ""
     stop: bool = False
 
 
@@ -175,6 +177,14 @@ class Health:
     def of(cls, config: RunConfig) -> "Health":
         """The checks with the limits of a config."""
         return cls(**config.health())
+
+    @classmethod
+    def of_all(cls, config: RunConfig) -> "Health":
+        """Those of a run: it does not stop where `MemberHealth` stops its trainings one by one."""
+        limits = config.health()
+        if config.stop_unhealthy_members:
+            limits |= {name: None for name in limits if name.startswith("stop_after")}
+        return cls(**limits)
 
     @property
     def sound(self) -> bool:
@@ -220,10 +230,12 @@ class Health:
         where = f"update {metrics.updates:,}"
         limit = self.stop_after_nonfinite
         if limit is not None and row >= limit:
+            sign = f"{where}: {what}, for {row} updates in a row"
             return Finding(
                 "nonfinite",
-                f"{where}: {what}, for {row} updates in a row. Stopping; the last good "
-                "checkpoint is kept. Try --debug nans, a lower --learning-rate, --precision f32.",
+                f"{sign}. Stopping; the last good checkpoint is kept. Try --debug nans, a lower "
+                "--learning-rate, --precision f32.",
+                sign,
                 stop=True,
             )
         return self._warning("nonfinite", f"{where}: {what}. --debug nans shows where.")
@@ -250,10 +262,12 @@ class Health:
             return None
         what = f"update {metrics.updates:,}: the policy moved by {moved:.2g}, beyond {alarm:g}"
         if self.stop_after_kl is not None and row >= self.stop_after_kl:
+            sign = f"{what}, for {row} updates in a row"
             return Finding(
                 "kl",
-                f"{what}, for {row} updates in a row. Stopping; the last good checkpoint is "
-                "kept. Try --target-kl, or a lower --learning-rate.",
+                f"{sign}. Stopping; the last good checkpoint is kept. Try --target-kl, or a lower "
+                "--learning-rate.",
+                sign,
                 stop=True,
             )
         return self._warning(

@@ -10,7 +10,8 @@ from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import sinks
 from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.runs._health import Health
+from hackmatrix_rl.runs._health import Finding, Health
+from hackmatrix_rl.runs._member_health import MemberHealth
 from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.runs.sinks import Sink, read_json_lines
 from hackmatrix_rl.system import Usage
@@ -39,24 +40,39 @@ def open_sinks(
         report = sinks.Fanout(every).note
         patience = 60.0 + (sinks.UPLOAD_SECONDS if config.wandb_artifacts else 0)
         every.append(sinks.Queued(open_wandb(config, folder), patience=patience, report=report))
+        for member in range(config.members if config.wandb_members else 0):
+            sink = open_wandb(config, folder, member=member)
+            every.append(sinks.Queued(sink, patience=patience, report=report))
     return sinks.Fanout(every)
 
 
-def open_wandb(config: RunConfig, folder: RunFolder) -> sinks.WeightsAndBiases:
-    """Opens the run on Weights & Biases; one that is there goes on."""
-    settings = config.as_dict()
+def open_wandb(
+    config: RunConfig, folder: RunFolder, *, member: int | None = None
+) -> sinks.WeightsAndBiases:
+    """Opens the run on Weights & Biases; one that is there goes on.
+
+    `member` is one of several trainings: as a run of its own, in one group with the others.
+    """
+    name, group = config.wandb_name or folder.run_id, config.wandb_group
+    tags = [tag.strip() for tag in (config.wandb_tags or "").split(",") if tag.strip()]
+    settings, last = config.as_dict(), ""
+    if member is not None:
+        group, last = group or folder.wandb_id, f"-{member}"
+        tags += config.member_tags()[member]
+        settings = config.member_configs()[member].as_dict()
     return sinks.WeightsAndBiases(
         project=config.wandb_project,
-        run_id=folder.wandb_id,
-        name=config.wandb_name or folder.run_id,
-        group=config.wandb_group,
-        tags=[tag.strip() for tag in (config.wandb_tags or "").split(",") if tag.strip()],
+        run_id=f"{folder.wandb_id}{last}",
+        name=f"{name}{last}",
+        group=group,
+        tags=tags,
         notes=config.wandb_notes,
         folder=folder.path,
         config=settings,
         mode="offline" if config.wandb_mode == "offline" else "online",
         names=sinks.OriginalNames(settings) if config.metric_names == "original" else None,
-        artifacts=config.wandb_artifacts,
+        artifacts=config.wandb_artifacts and member is None,
+        member=member,
     )
 
 
@@ -170,7 +186,8 @@ class RunMonitor:
         self, config: RunConfig, folder: RunFolder, sink: Sink, *, reports: Reports | None = None
     ) -> None:
         self._sink = sink
-        self._health = Health.of(config)
+        self._members = MemberHealth(config) if config.stop_unhealthy_members else None
+        self._health = Health.of_all(config)
         self._reports = reports
         self._usage = Usage()
         self._profiler = Profiler(config.profile, folder.path / "profile", report=sink.note)
@@ -188,7 +205,10 @@ class RunMonitor:
             except OSError as error:  # useful, but not required
                 self._sink.note(f"could not write {self._versions}: {error}")
             if self._metrics.exists():  # of a resumed run; other processes may not see it
-                self._health.recall(read_json_lines(self._metrics))
+                rows = read_json_lines(self._metrics)
+                self._health.recall(rows)
+                if self._members is not None:
+                    self._members.recall(rows)
         self._leave.enter_context(self._profiler)
         return self
 
@@ -197,7 +217,7 @@ class RunMonitor:
 
     def begin(self, config: RunConfig) -> None:
         """Takes the limits of the next stage."""
-        self._health = Health.of(config)
+        self._health = Health.of_all(config)
 
     @property
     def sound(self) -> bool:
@@ -206,9 +226,12 @@ class RunMonitor:
 
     def look(self, metrics: Metrics) -> bool:
         """Logs and checks a dispatch; whether training must stop, without another checkpoint."""
+        found: list[Finding] = []
+        if self._members is not None:
+            metrics, found = self._members.look(metrics)
         self._sink.write({**metrics.as_dict(), **self._usage.read()})
         self._profiler.look(metrics)
-        for finding in self._health.look(metrics):
+        for finding in [*found, *self._health.look(metrics)]:
             self._sink.note(finding.message)
             self._stopped = self._stopped or finding.stop
         for line in () if self._reports is None else self._reports.take():

@@ -10,7 +10,7 @@ import jax
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import parameters_of
-from hackmatrix_rl.config import RunConfig, TrainConfig
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import ConfigError, flag, instance
 from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.system import Target, format_bytes, memory_limit
@@ -159,7 +159,7 @@ def make_plan(
             fails.
     """
     training = config.plan(devices_of_one(trainer.mesh))
-    if isinstance(config, TrainConfig) and config.members > 1:
+    if config.members > 1:
         training = {"trainings": config.members_in_words, **training}
     limit = None if target is None else target.memory
     try:

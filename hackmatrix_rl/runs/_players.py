@@ -1,5 +1,6 @@
 """Players by name: a script, a player that tries moves out, a run, a checkpoint."""
 
+import os
 import re
 import warnings
 from collections.abc import Sequence
@@ -72,12 +73,13 @@ def find_player(
 
     `name` is a script (`random`, `runner`), `expert`, `pretrained`, a run, a checkpoint, a search
     with a number of imagined games for a move (`search(expert, 30)`, `search(pretrained, 30)`), or
-    any of them with a script that collects points (`harvest(pretrained)`). `network`,
-    `trust_code` and `best` are as for `load`. `league` is that to play in; `None`: the one that a
-    policy was trained in, and the original one for a player without training, whose sizes are those
-    of `game`. `simulations` are the actions that a trained policy tries out for each move, in a
-    tree search (`Searcher`); a message calls them `simulations_flag`. `report` takes messages about
-    what is skipped or damaged.
+    any of them with a script that collects points (`harvest(pretrained)`). Of a run of several
+    trainings in one program, `run#3` is the fourth, and `run#return` that of the highest return.
+    `network`, `trust_code` and `best` are as for `load`. `league` is that to play in; `None`: the
+    one that a policy was trained in, and the original one for a player without training, whose
+    sizes are those of `game`. `simulations` are the actions that a trained policy tries out for
+    each move, in a tree search (`Searcher`); a message calls them `simulations_flag`. `report`
+    takes messages about what is skipped or damaged.
 
     Raises:
         ConfigError: there is no such player, its code is not trusted, it was trained in the
@@ -99,6 +101,7 @@ def find_player(
         return Expert(config), environment
     search = _search(name)
     base = name if search is None else search[0]
+    base, member = _member(base)
     if base == EXPERT and search is not None:
         return RolloutSearch(Expert(config), search[1]), environment
     try:
@@ -107,6 +110,7 @@ def find_player(
             network=network,
             trust_code=trust_code,
             best=best,
+            member=member,
             report=report,
         )
     except NoCheckpointError as error:
@@ -116,7 +120,7 @@ def find_player(
         ) from error
     its_own = loaded.environment
     if not isinstance(its_own, HackMatrix):
-        if base != name or simulations is not None or league is not None:
+        if search is not None or simulations is not None or league is not None:
             raise ConfigError(
                 f"{base} was trained in --env {loaded.config.env}, which has no leagues, and in "
                 f"which nothing searches. Name {base} alone."
@@ -130,7 +134,7 @@ def find_player(
             f"hackmatrix-rl train --league {league}"
         )
     asked = "" if simulations is None else f" {simulations_flag} {simulations}"
-    if loaded.greedy and (base != name or simulations is not None):
+    if loaded.greedy and (search is not None or simulations is not None):
         raise ConfigError(
             f"{name}{asked}: {base} learned Q-values (--algorithm {loaded.config.algorithm}), and "
             "a search needs a policy to draw from. Leave the search out, or use an agent that "
@@ -219,6 +223,14 @@ def _search(name: str) -> tuple[str, int] | None:
             f"{LEAST_ROLLOUTS}..{MOST_ROLLOUTS}, not {number}."
         )
     return base, rollouts
+
+
+def _member(name: str) -> tuple[str, int | str | None]:
+    """A run, and which of its several trainings, as `load` takes it: `run#3`, `run#return`."""
+    run, mark, member = name.rpartition("#")
+    if not mark or not run or not member or os.path.exists(name):
+        return name, None
+    return run, int(member) if member.isascii() and member.isdecimal() else member
 
 
 def _harvested(name: str) -> str | None:

@@ -120,7 +120,7 @@ def check_memory(
 ) -> list[str]:
     """Compares the memory that is surely needed with the available memory; one line to show."""
     names = list(config.memory)
-    if isinstance(config, TrainConfig) and config.members > 1:
+    if config.members > 1:
         names.append("seeds" if config.vary is None else "vary")
     given = ", ".join(as_given(name, getattr(config, name)) for name in names)
     update = f", an update {format_bytes(needed.working)}" if needed.working else ""
@@ -130,9 +130,11 @@ def check_memory(
     room, kind = available
     if needed.sure > room:
         smaller = " or ".join(map(flag, names))
+        fit = config.members * room // needed.sure
+        few = f" At most {fit:,} trainings at once can fit." if fit and config.members > 1 else ""
         raise ConfigError(
             f"{given}: needs at least {format_bytes(needed.sure)} a device, but there are "
-            f"{format_bytes(room)} of {kind}. Use a smaller {smaller}, or more devices."
+            f"{format_bytes(room)} of {kind}.{few} Use a smaller {smaller}, or more devices."
         )
     return [f"{line}; of {format_bytes(room)} {kind}"]
 

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any, final
 
 from hackmatrix_rl.checkpoints import CheckpointWriter, SaveResult
@@ -21,7 +22,7 @@ from hackmatrix_rl.runs.sinks import (
     read_json_lines,
 )
 from hackmatrix_rl.system import any_process, check_path, is_process_zero, on_process_zero
-from hackmatrix_rl.training import Hook, Metrics, StopTraining, Trainer
+from hackmatrix_rl.training import MEMBER, Hook, Metrics, StopTraining, Trainer
 
 RETRY_SECONDS = 60.0
 """How long after a failure the next save starts, if none is due before."""
@@ -53,6 +54,7 @@ class CheckpointScheduler:
         self._saved_update = -1
         self._retry_at: float | None = None
         self._total, self._episodes = 0.0, 0  # returns and episodes since the last save
+        self._of_members: dict[str, list[float]] = {}  # since the last save, by name
         self.unsaved = False
 
     def watch(self, metrics: Metrics) -> None:
@@ -62,6 +64,9 @@ class CheckpointScheduler:
         if metrics.episodes and math.isfinite(mean):
             self._total += mean * metrics.episodes
             self._episodes += metrics.episodes
+        for name, value in metrics.extra.items():
+            if name.startswith(MEMBER) and math.isfinite(value):
+                self._of_members.setdefault(name, []).append(value)
         self._tell(self._writer.poll())
 
     def due(self, update: int) -> bool:
@@ -89,7 +94,8 @@ class CheckpointScheduler:
         counters: dict[str, int | float] = {"env_steps": int(state.env_steps)}
         if self._episodes:
             counters["mean_return"] = self._total / self._episodes
-        self._total, self._episodes = 0.0, 0
+        counters |= {name: fmean(values) for name, values in self._of_members.items()}
+        self._total, self._episodes, self._of_members = 0.0, 0, {}
         self._last = self._clock()
         self._last_update = int(state.update)
         self._retry_at = None

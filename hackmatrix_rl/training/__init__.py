@@ -35,10 +35,13 @@ from ._playing_hooks import EVALUATION as EVALUATION
 from ._playing_hooks import EvaluateEvery as EvaluateEvery
 from ._playing_hooks import SaveGifEvery as SaveGifEvery
 from ._playing_hooks import evaluation_metrics as evaluation_metrics
+from ._population import LEFT_OUT as LEFT_OUT
 from ._population import MEMBER as MEMBER
 from ._population import Population as Population
 from ._population import check_members as check_members
 from ._population import check_number as check_number
+from ._population import of_member as of_member
+from ._population import without_members as without_members
 from ._program import CompiledEnvironment as CompiledEnvironment
 from ._program import compiler_options as compiler_options
 from ._report import Dispatch as Dispatch

@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Float32, Int32, Key, PyTree, UInt32
 
@@ -42,8 +43,9 @@ class Counter(eqx.Module):
         return self.high.astype(jnp.float32) * float(2**32) + self.low.astype(jnp.float32)
 
     def __int__(self) -> int:
-        """The exact count, on the host."""
-        return (int(self.high) << 32) + int(self.low)
+        """The exact count, on the host; the least one of a counter with an axis of trainings."""
+        words = zip(np.ravel(self.high), np.ravel(self.low), strict=True)
+        return min((int(high) << 32) + int(low) for high, low in words)
 
 
 class AlgorithmState(eqx.Module):

@@ -1,7 +1,7 @@
 """Many trainings of one algorithm in one program."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ArgumentError, described, instance, same_structure, whole
 from hackmatrix_rl.evaluation import interquartile_mean
+from hackmatrix_rl.system import is_single_process
 from hackmatrix_rl.training._algorithm import Algorithm, State
 from hackmatrix_rl.training._program import without_policy
 from hackmatrix_rl.training._report import Dispatch, Metrics
@@ -24,6 +25,8 @@ from hackmatrix_rl.training.sharding import POPULATION, describe_mesh, divisors
 
 MEMBER = "member/"
 """Where the names of a member's own metrics begin: `member/3/return`."""
+LEFT_OUT = MEMBER + "{}/left_out"
+"""The metric of a member that no longer counts in the means (`without_members`)."""
 
 
 class Population(Algorithm[State]):
@@ -38,6 +41,8 @@ class Population(Algorithm[State]):
     a key for each member; member k then has the draws of a training that starts with the k-th key.
     A single key gives member k `jax.random.fold_in(key, k)`. Environment steps, updates and
     `total_timesteps` are those of one member.
+
+    The members may be those of any algorithm with an environment in JAX.
 
     The state is that of a member, with a leading axis of members in every array but those of
     `update` and `env_steps`. `policy` and `member` take a member's part of it.
@@ -107,6 +112,15 @@ class Population(Algorithm[State]):
     def steps_per_update(self) -> int:
         """Environment steps of an update of one member."""
         return self.algorithm.steps_per_update
+
+    @property
+    def most_progress(self) -> int:
+        """The most that one update adds to the progress of a member."""
+        return self.algorithm.most_progress
+
+    def progress(self, state: State) -> int:
+        """The progress of a member; where members differ, the least: all reach the goal."""
+        return self.algorithm.progress(state)
 
     @property
     def resettable(self) -> tuple[str, ...]:
@@ -250,6 +264,32 @@ class Population(Algorithm[State]):
         return POPULATION if POPULATION in self.mesh.axis_names else None
 
 
+def of_member(metrics: Metrics, number: int) -> dict[str, float]:
+    """A member's own numbers, by name."""
+    begins = f"{MEMBER}{number}/"
+    found = metrics.extra.items()
+    return {name.removeprefix(begins): each for name, each in found if name.startswith(begins)}
+
+
+def without_members(metrics: Metrics, left_out: Collection[int]) -> Metrics:
+    """The metrics of a population, with means over the other members; it names those left out."""
+    if not left_out:
+        return metrics
+    numbers = {int(name.split("/")[1]) for name in metrics.extra if name.startswith(MEMBER)}
+    going = [of_member(metrics, number) for number in sorted(numbers - {*left_out})]
+    means = _over_members(going)
+    return replace(
+        metrics,
+        episode={name: means[name] for name in metrics.episode if name in means},
+        learning={name: means[name] for name in metrics.learning if name in means},
+        extra={
+            **metrics.extra,
+            **_interquartile([own["return"] for own in going if "return" in own]),
+            **{LEFT_OUT.format(number): 1.0 for number in left_out},
+        },
+    )
+
+
 def check_members(size: int, lengths: Mapping[str, int]) -> None:
     """Raises an ArgumentError unless so many members divide over a mesh of these lengths."""
     parts = lengths.get(POPULATION, 1)
@@ -274,10 +314,10 @@ def _check_member(algorithm: Algorithm[Any]) -> None:
     name = type(algorithm).__name__
     if isinstance(algorithm, Population):
         raise ValueError("a member is a Population; expected the algorithm of one training")
-    if type(algorithm).progress is not Algorithm.progress:
+    if type(algorithm).progress is not Algorithm.progress and not is_single_process():
         raise ValueError(
-            f"{name} counts its progress in its own way, in which members would differ, and so "
-            "cannot be a population. Use one training for each seed"
+            f"{name} counts its progress in its own way, in which members differ, and so cannot be "
+            "a population over several processes. Use one process, or one training for each seed"
         )
     if not algorithm.environment.pure:
         raise ValueError(

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import jax
 import numpy as np
@@ -52,6 +52,7 @@ class Trainer(Generic[A]):
         *,
         hooks: Sequence[Hook | Callback] = (),
         updates_per_dispatch: int = 1,
+        population: int | None = None,
         eager: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -64,6 +65,9 @@ class Trainer(Generic[A]):
                 that are called as `function(trainer, metrics)` after each dispatch.
             updates_per_dispatch: number of updates in one call of the compiled program. Each call
                 gives one `Metrics`.
+            population: number of trainings at once in one program, each with its own key and the
+                same first weights; `None`: one training. The algorithm becomes
+                `hm.Population(algorithm, population)`, where members may also differ.
             eager: whether to run each operation uncompiled, so breakpoints and `print` work in
                 the loss. The environment stays compiled. Needs one device, and an algorithm that
                 can do it, as `PPO` can.
@@ -75,6 +79,8 @@ class Trainer(Generic[A]):
                 together.
         """
         instance("algorithm", algorithm, Algorithm, "hm.PPO(environment, policy)")
+        if population is not None:
+            algorithm = cast(A, Population(algorithm, whole("population", population)))
         policy = algorithm.initial_policy
         check_is_policy(policy)
         if POPULATION in algorithm.mesh.axis_names and not isinstance(algorithm, Population):

@@ -57,6 +57,17 @@ def test_random_and_runner_are_lines_and_few_rows_are_not_smoothed():
     assert axes.get_legend() is None
 
 
+def test_several_trainings_are_lines_with_the_band_of_their_quartiles():
+    found = [row | {f"member/{k}/return": 4.0 * k for k in range(5)} for row in rows(30)]
+    axes = panel(found, {})
+    assert "quartiles of 5 trainings" in labels(axes)
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (4.0, 12.0)
+    assert len(axes.lines) == 2 + 5
+    many = [row | {f"member/{k}/return": 1.0 for k in range(17)} for row in rows(30)]
+    assert len(panel(many, {}).lines) == 2
+
+
 def test_evaluations_are_points_with_intervals():
     found = rows(30)
     found[9] |= {"eval/return": 0.5, "eval/return_low": 0.25, "eval/return_high": 1.0}

@@ -1,7 +1,9 @@
 """Several trainings in one program (`--seeds`, `--vary`), with all that a run has."""
 
 import json
+import os
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -13,7 +15,9 @@ from training.states import arrays
 import hackmatrix_rl as hm
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import find_player
 
+STUBS = Path(__file__).parents[1] / "system" / "stubs"
 SIZES = ("--num-envs", 8, "--num-steps", 8, "--num-minibatches", 2, "--update-epochs", 1)
 SHORT = ("--total-timesteps", 256, "--updates-per-dispatch", 1, "--width", 8, "--depth", 1)
 ENDS = ("--eval-episodes", 0, "--save-interval", 2, "--mesh", "data=1")
@@ -59,6 +63,26 @@ def test_each_is_that_of_its_seed_and_settings_alone(run, tmp_path):
 
 
 @pytest.mark.slow
+def test_the_best_of_them_by_a_metric_is_loaded_and_plays(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+    def last(name):  # two updates since the save before
+        return [sum(row[f"member/{k}/{name}"] for row in rows[2:]) for k in range(4)]
+
+    assert hm.load(run, member="return").member == np.argmax(last("return"))
+    assert hm.load(run, member="-entropy").member == np.argmin(last("entropy"))
+    with pytest.raises(
+        ConfigError, match=r"no training there has a luck\. Use a number, or one of"
+    ):
+        hm.load(run, member="luck")
+    best = hm.load(run, member="-entropy")
+    player, _ = find_player(f"{run}#-entropy")
+    np.testing.assert_array_equal(arrays(player.policy)[0], arrays(best.policy)[0])
+    with pytest.raises(ConfigError, match="member is 4"):
+        find_player(f"{run}#4")
+
+
+@pytest.mark.slow
 def test_a_stopped_run_of_several_trainings_goes_on_bit_by_bit(run, tmp_path):
     stopped = copy_stopped_after(run, 2, tmp_path / "stopped")
     done("train", "--resume-run", stopped)
@@ -72,6 +96,26 @@ def test_a_member_that_is_not_there_and_other_trainings_are_refused(run):
     with pytest.raises(ConfigError, match="holds one training"):
         hm.load("pretrained", member=0)
     assert_refused(invoke("train", "--resume-run", run, "--seeds", 3), "--seeds 3", "all of its")
+
+
+@pytest.mark.slow
+def test_an_agent_of_a_wandb_sweep_can_start_it_as_it_is(tmp_path, cache):
+    # What `wandb agent` starts for `command: [hackmatrix-rl, train, ..., ${args}]`.
+    args = ("--learning_rate=0.003", "--ent_coef=0.02", "--run_dir=trial")
+    command = (sys.executable, "-m", "hackmatrix_rl", *CARTPOLE, "--wandb", *args)
+    environment = {
+        "JAX_COMPILATION_CACHE_DIR": cache,
+        "PYTHONPATH": os.pathsep.join([str(STUBS), os.environ.get("PYTHONPATH", "")]),
+        "HACKMATRIX_TEST_TOLD": str(tmp_path),
+        "WANDB_SWEEP_ID": "s1",
+        "WANDB_RUN_ID": "r1",
+    }
+    status, told = finish(start(*command, cwd=tmp_path, **environment))
+    assert status == 0, told
+    asked = [json.loads(line) for line in (tmp_path / "wandb-inits.jsonl").read_text().splitlines()]
+    assert {each["id"] for each in asked} == {"r1"}
+    first = json.loads((tmp_path / "wandb-rows.jsonl").read_text().splitlines()[0])
+    assert first["learning_rate"] == pytest.approx(0.003)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +134,8 @@ def test_a_member_that_is_not_there_and_other_trainings_are_refused(run):
         (("--seeds", 2, "--offload-optimizer"), ("--offload-optimizer",)),
         (("--seeds", 3, "--mesh", "population=2"), ("--seeds 3", "use 4 members")),
         (("--mesh", "population=2"), ("Add --seeds 2",)),
+        (("--stop-unhealthy-members",), ("there is one training", "--seeds 8")),
+        (("--wandb-members",), ("there is one training", "--seeds 8")),
         (("--seeds", 2, "--seed", 2**32 - 1), ("--seed 4294967296 is too large",)),
     ],
 )

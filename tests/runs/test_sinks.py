@@ -15,6 +15,7 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_run_folder
 from hackmatrix_rl.runs._curve import draw_curve
+from hackmatrix_rl.runs._folder import new_wandb_id
 from hackmatrix_rl.runs._monitor import open_sinks
 from hackmatrix_rl.runs.sinks import (
     Fanout,
@@ -249,6 +250,52 @@ def test_wandb_knows_a_run_by_what_its_settings_say(monkeypatch, tmp_path):
     assert fake.arguments["notes"] == "why"
 
 
+def test_wandb_gets_each_of_several_trainings_as_a_run_in_a_group(monkeypatch, tmp_path):
+    every = []
+
+    class Several(FakeWandb):
+        def init(self, **arguments):
+            every.append(FakeWandb())
+            return every[-1].init(**arguments)
+
+    monkeypatch.setitem(sys.modules, "wandb", Several())
+    settings = {
+        "env": "cartpole",
+        "algorithm": "ppo",
+        "seed": 5,
+        "vary": "gamma=0.9,0.99",
+        "wandb": True,
+        "wandb_members": True,
+        "wandb_tags": "small",
+        "run_dir": str(tmp_path / "run"),
+    }
+    config = make_config("debug", settings)
+    folder = make_run_folder(config)
+    sink = open_sinks(config, folder)
+    sink.write(row(updates=1.0, seconds=1.0, **{"member/0/return": 2.0, "member/1/return": 4.0}))
+    sink.close()
+    whole, first, second = every
+    assert [one.arguments["id"] for one in every] == [
+        folder.wandb_id, f"{folder.wandb_id}-0", f"{folder.wandb_id}-1",
+    ]  # fmt: skip
+    assert whole.arguments["group"] is None
+    assert "reinit" not in whole.arguments
+    assert first.arguments["group"] == second.arguments["group"] == folder.wandb_id
+    assert second.arguments["tags"] == ["small", "seed=5", "gamma=0.99"]
+    assert second.arguments["config"]["gamma"] == 0.99
+    assert second.arguments["reinit"] == "create_new"
+    assert whole.logged[0]["member/1/return"] == 4.0
+    same = {name: whole.logged[0][name] for name in ("env_steps", "updates", "seconds")}
+    assert second.logged == [{**same, "return": 4.0}]
+
+
+def test_a_sweeps_agent_names_the_run(monkeypatch, tmp_path):
+    monkeypatch.setenv("WANDB_RUN_ID", "abc123")
+    assert new_wandb_id(tmp_path / "run") != "abc123"
+    monkeypatch.setenv("WANDB_SWEEP_ID", "s1")
+    assert new_wandb_id(tmp_path / "run") == "abc123"
+
+
 def test_wandb_gets_a_page(monkeypatch, tmp_path):
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
@@ -385,6 +432,20 @@ def test_the_library_keeps_a_run_offline_and_goes_on_with_it(real_wandb, tmp_pat
     assert list((tmp_path / "wandb").glob("offline-run-*/files/media/html/replay_*.html"))
     assert list((tmp_path / "wandb").glob("offline-run-*/files/media/videos/replay.gif_*.gif"))
     assert all(file.stat().st_size for file in kept)
+
+
+@pytest.mark.nightly
+def test_the_library_keeps_several_trainings_at_once_offline(real_wandb, tmp_path):
+    row = {"env_steps": 1.0, "updates": 1.0, "seconds": 1.0, "member/0/return": 2.0}
+    whole = wandb_sink(tmp_path, mode="offline")
+    first = wandb_sink(tmp_path, mode="offline", run_id="r-1-0", member=0)
+    for sink in (whole, first):
+        sink.write(row)
+    for sink in (first, whole):
+        sink.close()
+    sizes = [file.stat().st_size for file in (tmp_path / "wandb").glob("offline-run-*/*.wandb")]
+    assert len(sizes) == 2
+    assert all(sizes)
 
 
 @pytest.mark.nightly

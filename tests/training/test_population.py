@@ -41,10 +41,12 @@ def reinforce(member=0, *, mesh=None):
     return Reinforce(CARTPOLE, policy, RolloutCollector(8), 8)
 
 
-def self_play():
+def self_play(member=0, *, mesh=None):
     game = hm.CliqueGame(CliqueConfig(3, 3))
-    policy = hm.MLPActorCritic(hm.Batched(game).spec, width=8, depth=1, key=jax.random.key(0))
-    return hm.SelfPlay(game, policy, search=Search(2))
+    key = jax.random.key(member)
+    policy = hm.MLPActorCritic(hm.Batched(game).spec, width=8, depth=1, key=key)
+    sizes = {"game_batch_size": 4, "training_batch_size": 4, "moves_per_update": 3}
+    return hm.SelfPlay(game, policy, search=Search(2), train_steps=1, **sizes, mesh=mesh)
 
 
 def population(make=ppo, **given):
@@ -80,6 +82,7 @@ def four():
         pytest.param(ppo, "population=2,data=2", marks=pytest.mark.nightly),
         pytest.param(pqn, None, marks=pytest.mark.nightly),
         pytest.param(pqn, "population=4", marks=pytest.mark.nightly),
+        pytest.param(self_play, None, marks=pytest.mark.nightly),
     ],
 )
 def test_a_member_is_the_training_of_its_key(make, mesh):
@@ -164,6 +167,22 @@ def test_hooks_play_the_first_member():
     assert not np.array_equal(second.layers[0].weight, trainer.policy.layers[0].weight)
 
 
+def test_progress_that_differs_between_members_is_the_least():
+    population = hm.Population(self_play(), 2)
+    state = population.init(KEYS[0], population.initial_policy)
+    counted = eqx.tree_at(lambda state: state.games.low, state, jnp.uint32([7, 5]))
+    assert population.progress(counted) == 5
+    assert population.updates_until(counted, 5) == 0
+
+
+def test_a_trainer_makes_a_population_of_one_algorithm():
+    trainer = hm.Trainer(ppo(), population=3)
+    assert isinstance(trainer.algorithm, hm.Population)
+    assert trainer.algorithm.size == 3
+    with pytest.raises(ValueError, match="population"):
+        hm.Trainer(ppo(), population=0)
+
+
 def test_before_the_start_it_has_the_policy_of_the_first_member():
     assert_same(population().policy, ppo().initial_policy)
 
@@ -185,7 +204,6 @@ def test_before_the_start_it_has_the_policy_of_the_first_member():
             r"step\.optimizer",
         ),
         (lambda: hm.Population(hm.Population(ppo(), 2), 2), "expected the algorithm of one"),
-        (lambda: hm.Population(self_play(), 2), "SelfPlay counts its progress in its own way"),
         (lambda: hm.Population(ppo(mesh="population=2"), 3), "use 4 members, or population=1"),
         (lambda: hm.Trainer(ppo(mesh="population=2")), r"use hm\.Population"),
         (lambda: population().start(KEYS[:2]), "or one for each of the 4 members"),

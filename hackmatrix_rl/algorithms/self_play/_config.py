@@ -16,7 +16,7 @@ from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
 from hackmatrix_rl.errors import ConfigError, in_flags
 from hackmatrix_rl.training import Algorithm, Hook, adam
-from hackmatrix_rl.training.sharding import Blocks, parse_mesh
+from hackmatrix_rl.training.sharding import Blocks, devices_of_one, parse_mesh
 
 in_run = config.options_in("Run")
 in_game = config.options_in("Game")
@@ -183,7 +183,7 @@ class SelfPlayConfig(config.RunConfig):
             Blocks(
                 *("game_batch_size", self.game_batch_size),
                 *("training_batch_size", self.training_batch_size),
-            ).check(environments="games", samples="positions", devices=math.prod(lengths.values()))
+            ).check(environments="games", samples="positions", devices=devices_of_one(lengths))
             self.sizes()
         if self.opening >= self.game().num_edges:
             raise ConfigError(

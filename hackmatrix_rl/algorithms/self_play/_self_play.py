@@ -21,7 +21,7 @@ from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, whole
 from hackmatrix_rl.system import bytes_of
-from hackmatrix_rl.training.sharding import on_each_device
+from hackmatrix_rl.training.sharding import devices_of_one, on_each_device
 
 
 class GamesAndMoves(eqx.Module):
@@ -164,7 +164,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
 
     def working_bytes(self, state: SelfPlayState) -> int:
         """Bytes of the trees of all games on a device, which are searched at once."""
-        games = -(-self.sizes.game_batch_size // self.mesh.size)
+        games = -(-self.sizes.game_batch_size // devices_of_one(self.mesh))
         position = bytes_of(jax.eval_shape(lambda: self.game.start(key=jax.random.key(0))))
         return games * self.search.tree_bytes(position, self.game.num_actions)
 

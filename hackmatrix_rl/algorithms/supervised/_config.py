@@ -1,6 +1,5 @@
 """The settings of supervised learning: its fields are its flags."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack, final, no_type_check
@@ -26,7 +25,7 @@ from hackmatrix_rl.algorithms.supervised._tasks import (
 from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.puzzles import LEVELS
 from hackmatrix_rl.training import Hook
-from hackmatrix_rl.training.sharding import parse_mesh
+from hackmatrix_rl.training.sharding import devices_of_one, parse_mesh
 
 in_run = config.options_in("Run")
 in_puzzle = config.options_in("Puzzles")
@@ -275,7 +274,7 @@ class SupervisedConfig(config.RunConfig):
                 f"cycles of z_L, and --low-cycles {self.low_cycles} ends below. Use --low-cycles "
                 f"{FIRST_LOW} or more, or leave --curriculum-recursion out."
             )
-        devices = math.prod((parse_mesh(self.mesh) or {}).values())
+        devices = devices_of_one(parse_mesh(self.mesh) or {})
         if self.global_batch_size % (devices * self.grad_accum):
             raise ConfigError(
                 f"--global-batch-size {self.global_batch_size}: does not divide over {devices} "
@@ -399,7 +398,7 @@ class SupervisedConfig(config.RunConfig):
     def details(self) -> list[str]:
         """The puzzles, in a line."""
         fresh = f"; {self.eval_puzzles:,} fresh ones to judge by" if self.eval_puzzles else ""
-        return [f"Puzzles: {self.puzzles:,}, {self.board}{fresh}"]
+        return [*super().details(), f"Puzzles: {self.puzzles:,}, {self.board}{fresh}"]
 
     def plan(self, devices: int) -> dict[str, str]:
         """The plan of a run: puzzles, batch, recursion and schedule."""

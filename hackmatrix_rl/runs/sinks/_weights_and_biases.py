@@ -12,6 +12,7 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs.sinks._original_names import AXIS, OriginalNames
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
 from hackmatrix_rl.system import wandb_timeouts, within
+from hackmatrix_rl.training import MEMBER
 
 _SLACK = 10.0  # seconds for the library to start, and to end
 
@@ -29,6 +30,15 @@ def artifact_name(run_id: str) -> str:
     return f"checkpoint-{re.sub('[^A-Za-z0-9_.-]', '_', run_id)[-_LONGEST:]}"
 
 
+def _own(row: Row, member: int) -> Row:
+    """What a row holds of one of several trainings, and what is the same for all."""
+    begins = f"{MEMBER}{member}/"
+    same = {name: row[name] for name in ("env_steps", "updates", "seconds")}
+    return same | {
+        name.removeprefix(begins): x for name, x in row.items() if name.startswith(begins)
+    }
+
+
 class WeightsAndBiases(Sink):
     """Logs each row, by environment steps. The constructor imports the library.
 
@@ -40,6 +50,9 @@ class WeightsAndBiases(Sink):
     resumed run logs again.
 
     With `artifacts`, the run's checkpoints are uploaded as versions of one artifact.
+
+    With a number as `member`, it logs only what the rows hold of that training of several. Then the
+    library has more than one run in this process, as it can since 0.19.10.
 
     The library's files lie in `folder`; `offline` keeps everything there. `patience` is in seconds:
     to wait for the service at the start, and again at the end.
@@ -62,14 +75,17 @@ class WeightsAndBiases(Sink):
         mode: Literal["online", "offline"] = "online",
         names: OriginalNames | None = None,
         artifacts: bool = False,
+        member: int | None = None,
         patience: float = 30.0,
     ) -> None:
         import wandb  # takes seconds to import, and few runs use it
 
         self._patience = patience
         self._names = names
+        self._member = member
         self._artifact = artifact_name(run_id) if artifacts else None
         timeouts = wandb_timeouts(wandb.Settings, seconds=patience)
+        beside: dict[str, Any] = {} if member is None else {"reinit": "create_new"}
         try:
             self._run = within(
                 _SLACK + patience,
@@ -86,6 +102,7 @@ class WeightsAndBiases(Sink):
                     mode=mode,
                     resume="allow",
                     settings=wandb.Settings(**timeouts),
+                    **beside,
                 ),
             )
         except (wandb.Error, TimeoutError) as error:
@@ -101,6 +118,7 @@ class WeightsAndBiases(Sink):
 
     def write(self, row: Row) -> None:
         """Logs the finite numbers."""
+        row = row if self._member is None else _own(row, self._member)
         named = row if self._names is None else self._names(row)
         step = None if self._names is None else int(named[AXIS])
         self._run.log({name: x for name, x in named.items() if math.isfinite(x)}, step=step)
@@ -154,7 +172,8 @@ class WeightsAndBiases(Sink):
         try:
             within(_SLACK + self._patience, self._run.finish)
         finally:
-            _let_go()
+            if self._member is None:  # the whole run, which is closed after its trainings
+                _let_go()
 
 
 def _let_go() -> None:

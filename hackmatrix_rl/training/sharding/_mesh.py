@@ -155,9 +155,10 @@ def _placed(lengths: Mapping[str, int], devices: Sequence[jax.Device], text: str
     return placed.reshape(tuple(lengths.values()))
 
 
-def devices_of_one(mesh: Mesh) -> int:
-    """The number of devices that share the work of one training."""
-    return int(mesh.shape[DATA] * mesh.shape[FSDP])
+def devices_of_one(mesh: Mesh | Mapping[str, int]) -> int:
+    """The number of devices of a mesh, or of its lengths, that share the work of one training."""
+    lengths = mesh.shape if isinstance(mesh, Mesh) else mesh
+    return math.prod(lengths.get(name, 1) for name in AXES)
 
 
 def slices_of(devices: Iterable[jax.Device]) -> int:

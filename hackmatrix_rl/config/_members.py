@@ -1,0 +1,118 @@
+"""The trainings that `seeds` and `vary` ask for in one program."""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self, cast, no_type_check
+
+from hackmatrix_rl.config._texts import parse_vary
+from hackmatrix_rl.errors import ConfigError, as_given, refusing, shortened
+
+MOST_MEMBERS = 4096
+
+
+@no_type_check  # of beartype at run time, which does not know `Self` in a class of its own
+class Members:
+    """What a config says of the trainings that it asks for in one program.
+
+    Attributes:
+        varies: the settings that may differ between these trainings (`--vary`).
+    """
+
+    varies: ClassVar[tuple[str, ...]] = ("learning_rate",)
+
+    algorithm: ClassVar[str]
+    seed: int
+    seeds: int
+    vary: str | None
+    stop_unhealthy_members: bool
+    wandb_members: bool
+    offload_optimizer: bool
+    begun_at: int
+    then: Any
+    one_device: Any  # a property
+
+    def check_members(self) -> None:
+        """Raises a ConfigError unless one program can do the trainings that are asked for."""
+        said = f"--vary {self.vary}: " if self.vary else f"--seeds {self.seeds}: "
+        with refusing(said):
+            varied = parse_vary(self.vary)
+        for name in varied:
+            if name not in self.varies:
+                raise ConfigError(
+                    f"{said}{shortened(name)} cannot differ between the trainings of one program "
+                    f"(--algorithm {self.algorithm}). Use {', '.join(self.varies)}, or one run for "
+                    "each value."
+                )
+            if len(varied[name]) == 1:
+                instead = as_given(name, varied[name][0])
+                raise ConfigError(f"{said}expected two values or more. Use {instead} for one.")
+        if self.members == 1:
+            if self.wandb_members:
+                raise ConfigError(
+                    "--wandb-members: there is one training, which is one run there. Leave it out, "
+                    "or add --seeds 8, say."
+                )
+            if self.stop_unhealthy_members:
+                raise ConfigError(
+                    "--stop-unhealthy-members: there is one training, which stops by itself. Leave "
+                    "it out, or add --seeds 8, say."
+                )
+            return
+        if self.members > MOST_MEMBERS:
+            raise ConfigError(
+                f"{said}{self.members} trainings at once are more than {MOST_MEMBERS}. Use fewer."
+            )
+        alone = {
+            "--debug": getattr(self, "debug", None),
+            "--offload-optimizer": self.offload_optimizer or None,
+        }
+        for name, given in alone.items():
+            if given is not None:
+                raise ConfigError(
+                    f"{said}several trainings in one program cannot have {name}. Leave it out, or "
+                    "use one run for each training."
+                )
+        if self.then is not None or self.begun_at:
+            raise ConfigError(
+                f"{said}a training in stages cannot be several in one program. Add --algorithm "
+                f"{self.algorithm}, or use one run for each training."
+            )
+        if self.one_device:
+            env = getattr(self, "env", None)
+            raise ConfigError(
+                f"{said}Python plays --env {env}, one training at a time. Use an environment "
+                "in JAX, or one run for each training."
+            )
+        self.member_configs()  # refuses seeds and values out of range
+
+    @property
+    def members(self) -> int:
+        """Number of trainings at once in one program."""
+        varied = parse_vary(self.vary)
+        return self.seeds * len(next(iter(varied.values()), (None,)))
+
+    def member_configs(self) -> list[Self]:
+        """The settings of each training: of the first values with all seeds, then of the next."""
+        varied = parse_vary(self.vary)
+        rows = zip(*varied.values(), strict=True)
+        each = [dict(zip(varied, values, strict=True)) for values in rows] or [{}]
+        flags = {"stop_unhealthy_members": False, "wandb_members": False}
+        single: dict[str, Any] = {"seeds": 1, "vary": None, **flags}
+        return [
+            replace(cast(Any, self), **values, **single, seed=self.seed + number)
+            for values in each
+            for number in range(self.seeds)
+        ]
+
+    def member_tags(self) -> list[list[str]]:
+        """What tells each training from the others, as tags: `seed=5`, `learning_rate=0.003`."""
+        names = ["seed", *parse_vary(self.vary)]
+        each = self.member_configs()
+        return [[f"{name}={getattr(one, name)}" for name in names] for one in each]
+
+    @property
+    def members_in_words(self) -> str:
+        """How many trainings there are at once, and what differs between them."""
+        last = self.seed + self.seeds - 1
+        seeds = f"seeds {self.seed} to {last}" if self.seeds > 1 else f"seed {self.seed}"
+        varied = f", {self.vary}" if self.vary else ""
+        return f"{self.members} in one program: {seeds}{varied}"

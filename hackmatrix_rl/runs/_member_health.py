@@ -1,0 +1,42 @@
+"""The health of several trainings in one program, each by itself."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from hackmatrix_rl.config import RunConfig
+from hackmatrix_rl.runs._health import Finding, Health
+from hackmatrix_rl.training import LEFT_OUT, Metrics, of_member, without_members
+
+
+class MemberHealth:
+    """Leaves a training out that would stop a run of its own, while the others go on.
+
+    The program computes it further, but its numbers no longer count in the means. The run stops
+    when none is left.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self._each = [Health.of(config) for _ in range(config.members)]
+        self._left_out: set[int] = set()
+
+    def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
+        """Takes in the rows that the run logged before it was resumed."""
+        rows = list(rows)
+        last = rows[-1] if rows else {}
+        self._left_out = {k for k in range(len(self._each)) if LEFT_OUT.format(k) in last}
+
+    def look(self, metrics: Metrics) -> tuple[Metrics, list[Finding]]:
+        """The metrics without the trainings that are left out, and what is new about these."""
+        found = []
+        for number, health in enumerate(self._each):
+            if number in self._left_out:
+                continue
+            own = replace(metrics, episode={}, reward={}, learning=of_member(metrics, number))
+            for finding in health.look(own):
+                if finding.stop:
+                    self._left_out.add(number)
+                    none_left = len(self._left_out) == len(self._each)
+                    then = "It was the last one. Stopping" if none_left else "The others go on"
+                    said = f"training {number} is left out: {finding.sign}. {then}."
+                    found.append(Finding(finding.kind, said, finding.sign, stop=none_left))
+        return without_members(metrics, self._left_out), found
