@@ -162,21 +162,18 @@ class BeforeGymnax1:
         return seen, after, reward, terminated | truncated, info
 
 
-def rejax(steps: int, devices: int = 1) -> Player:
-    """rejax, which compiles a whole training. Its evaluations are switched off."""
-    del devices
+def rejax_ppo(steps: int, *, num_envs: int = NUM_ENVS, num_steps: int = NUM_STEPS) -> Any:
+    """A whole training by rejax. Its evaluations are switched off."""
     import gymnax
     from rejax import PPO
-    from rejax.evaluate import evaluate as play
 
     game, params = gymnax.make(GAME)
-    environment = BeforeGymnax1(game)
-    algorithm = PPO.create(
-        env=environment,
+    return PPO.create(
+        env=BeforeGymnax1(game),
         env_params=params,
         agent_kwargs={"hidden_layer_sizes": WIDTHS, "activation": "tanh"},
-        num_envs=NUM_ENVS,
-        num_steps=NUM_STEPS,
+        num_envs=num_envs,
+        num_steps=num_steps,
         num_epochs=EPOCHS,
         num_minibatches=MINIBATCHES,
         learning_rate=LEARNING_RATE,
@@ -190,6 +187,14 @@ def rejax(steps: int, devices: int = 1) -> Player:
         eval_freq=steps,
         skip_initial_evaluation=True,
     ).replace(eval_callback=lambda algorithm, state, key: ())
+
+
+def rejax(steps: int, devices: int = 1) -> Player:
+    """rejax, which compiles a whole training."""
+    del devices
+    from rejax.evaluate import evaluate as play
+
+    algorithm = rejax_ppo(steps)
     start = jax.jit(algorithm.init_state)
     state = start(jax.random.key(0))
     run = jax.jit(lambda state: algorithm.train(train_state=state)[0]).lower(state).compile()
@@ -202,7 +207,8 @@ def rejax(steps: int, devices: int = 1) -> Player:
         seconds = since(began)
 
         def evaluate() -> float:
-            _, returns = play(algorithm.make_act(trained), games, environment, params, EPISODES)
+            act = algorithm.make_act(trained)
+            _, returns = play(act, games, algorithm.env, algorithm.env_params, EPISODES)
             return float(returns.mean())
 
         assert int(trained.global_step) == steps

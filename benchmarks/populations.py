@@ -1,86 +1,126 @@
-"""Several trainings in one program beside one after another: PPO on CartPole, a network of 64 x 64.
+"""Several trainings in one program, beside one after another, and beside rejax's: PPO on CartPole.
 
-    python benchmarks/populations.py [--members 1 8 32] [--updates 20] [--repeats 5] [--json FILE]
+    pip install --group peers
+    python benchmarks/populations.py [--members 8 32 128] [--updates 20] [--repeats 5] [--json FILE]
 
-Both ways train by the same settings, those of `train --env cartpole`, and are measured in turns in
-this process on one device. One after another means: one program, compiled once, that each seed runs
-in its turn. Compile time is apart.
+All ways train two networks of 64 x 64 by the settings of `peers.py`, with 16 games of 64 steps, and
+are measured in turns in this process on one device. One after another means: one program, compiled
+once, that each seed runs in its turn. rejax maps its whole training over the seeds, and compiles
+the number of updates in. Compile time is apart. `--without-rejax` needs no other package.
 """
 
 import argparse
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from peers import (
+    CLIP,
+    ENT_COEF,
+    EPOCHS,
+    GAE_LAMBDA,
+    GAME,
+    GAMMA,
+    LEARNING_RATE,
+    MINIBATCHES,
+    VF_COEF,
+    TwoTowers,
+    rejax_ppo,
+)
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.system import describe_device
 
-SIZES = {"num_envs": 16, "num_steps": 64, "num_minibatches": 4, "update_epochs": 4}
+NUM_ENVS, NUM_STEPS = 16, 64
+Train = Callable[[], Any]
 
 
-def algorithm(seed: int) -> hm.PPO:
+def algorithm(environment: hm.Environment, seed: int) -> hm.PPO:
     """PPO with a network of its own."""
-    environment = hm.CartPole()
-    key = jax.random.key(seed)
-    policy = hm.MLPActorCritic(environment.spec, width=64, depth=2, key=key)
-    return hm.PPO(environment, policy, **SIZES)
+    return hm.PPO(
+        environment,
+        TwoTowers(environment.spec, key=jax.random.key(seed)),
+        loss=hm.PPOLoss(clip_coef=CLIP, ent_coef=ENT_COEF, vf_coef=VF_COEF),
+        gae=hm.GAE(gamma=GAMMA, gae_lambda=GAE_LAMBDA),
+        learning_rate=LEARNING_RATE,
+        num_envs=NUM_ENVS,
+        num_steps=NUM_STEPS,
+        num_minibatches=MINIBATCHES,
+        update_epochs=EPOCHS,
+    )
 
 
-def measure(members: int, updates: int, repeats: int) -> dict[str, Any]:
-    """Environment steps a second, over all trainings, in both ways."""
+def ways(members: int, updates: int, *, with_rejax: bool) -> dict[str, tuple[Train, float]]:
+    """Each way to train all members for some updates, and the seconds that it compiled."""
+    environment = hm.from_gymnax(GAME)
     keys = jax.vmap(jax.random.key)(jnp.arange(members))
-    together = hm.Trainer(hm.Population([algorithm(seed) for seed in range(members)]))
-    alone = hm.Trainer(algorithm(0))
+    each = [algorithm(environment, seed) for seed in range(members)]
+    together, alone = hm.Trainer(hm.Population(each)), hm.Trainer(each[0])
     together.start(keys)
     alone.start(keys[0])
-    found: dict[str, Any] = {
-        "members": members,
-        "compile_together": together.compile(),
-        "compile_alone": alone.compile(),
+    found: dict[str, tuple[Train, float]] = {
+        "together": (lambda: together.dispatch(updates), together.compile()),
+        "one after another": (
+            lambda: [alone.dispatch(updates) for _ in range(members)],
+            alone.compile(),
+        ),
     }
-    steps = members * updates * alone.batch_size
+    if with_rejax:
+        steps = updates * NUM_ENVS * NUM_STEPS
+        other = rejax_ppo(steps, num_envs=NUM_ENVS, num_steps=NUM_STEPS)
+        states = jax.jit(jax.vmap(other.init_state))(keys)
 
-    def at_once() -> None:
-        together.dispatch(updates)
+        def train(states: Any) -> Any:
+            return jax.vmap(lambda state: other.train(train_state=state)[0])(states)
 
-    def one_after_another() -> None:
-        for _ in range(members):
-            alone.dispatch(updates)
+        began = time.perf_counter()
+        program = jax.jit(train).lower(states).compile()
+        found["rejax"] = (lambda: program(states), time.perf_counter() - began)
+    return found
 
-    speeds: dict[str, list[float]] = {"together": [], "alone": []}
+
+def measure(members: int, updates: int, repeats: int, *, with_rejax: bool) -> dict[str, Any]:
+    """Environment steps a second, over all trainings, in each way."""
+    every = ways(members, updates, with_rejax=with_rejax)
+    speeds: dict[str, list[float]] = {name: [] for name in every}
     for number in range(repeats + 1):
-        for name, train in (("together", at_once), ("alone", one_after_another)):
+        for name, (train, _) in every.items():
             began = time.perf_counter()
-            train()
+            jax.block_until_ready(eqx.filter(train(), eqx.is_array))
             if number:  # the first one touches memory
+                steps = members * updates * NUM_ENVS * NUM_STEPS
                 speeds[name].append(steps / (time.perf_counter() - began))
-    return {**found, **speeds}
+    compiling = {name: seconds for name, (_, seconds) in every.items()}
+    return {"members": members, "speeds": speeds, "compile_seconds": compiling}
 
 
 def main() -> None:
-    """Measures each number of trainings, and prints a row for it."""
+    """Measures each number of trainings, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--members", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--members", type=int, nargs="+", default=[8, 32, 128])
     parser.add_argument("--updates", type=int, default=20, help="of each training in a run")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--without-rejax", action="store_true")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
     print(f"{describe_device()}: steps/s over all trainings, median (least to most)")
-    print("members  together                          one after another                 ratio")
-    rows = [measure(each, options.updates, options.repeats) for each in options.members]
-    for row in rows:
-        told = [
-            f"{np.median(row[name]):11,.0f} ({min(row[name]):,.0f} to {max(row[name]):,.0f})"
-            for name in ("together", "alone")
-        ]
-        ratio = np.median(np.divide(row["together"], row["alone"]))
-        compiled = f"compiled in {row['compile_together']:.1f} and {row['compile_alone']:.1f} s"
-        print(f"{row['members']:7}  {told[0]:32}  {told[1]:32}  {ratio:.2f}  {compiled}")
+    print("| members | way | steps/s | together / this | compiled in |\n|---|---|---|---|---|")
+    rows = []
+    for members in options.members:
+        sizes = members, options.updates, options.repeats
+        row = measure(*sizes, with_rejax=not options.without_rejax)
+        rows.append(row)
+        for name, found in row["speeds"].items():
+            ratio = np.median(np.divide(row["speeds"]["together"], found))
+            told = f"{np.median(found):,.0f} ({min(found):,.0f} to {max(found):,.0f})"
+            compiled = row["compile_seconds"][name]
+            print(f"| {members} | {name} | {told} | {ratio:.2f} | {compiled:.1f} s |", flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2) + "\n")
 
