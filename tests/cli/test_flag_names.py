@@ -56,7 +56,6 @@ def test_a_foreign_flag_is_answered_with_ours(name):
         (["train", "--lr=1"], "No such option '--lr'. Use --learning-rate."),
         (["train", "--no-anneal-lr"], "Use --learning-rate-schedule linear (the default), or"),
         (["train", "--cuda"], "Use --device gpu."),
-        (["train", "--learning_rate", "1"], "Did you mean --learning-rate?"),
         (["train", "--gama", "1"], "No such option '--gama'. Did you mean --gamma?"),
         (["train", "--episodes", "1"], "a flag of hackmatrix-rl eval, analyze and compare."),
         (["train", "--json"], "a flag of hackmatrix-rl eval, report, analyze, bench, compare,"),
