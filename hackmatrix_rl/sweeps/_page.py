@@ -14,6 +14,7 @@ from hackmatrix_rl.view import INKS, document, facts, figures, style, table, tex
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_FEW = 5  # values of a setting that its axis names one by one
 FEWEST = 4
 """Complete trials from which on it is said how much a setting matters."""
 
@@ -94,44 +95,40 @@ def _parallel(
     axes: "Axes", done: Sequence[Any], names: Sequence[str], metric: str, order: Sequence[Any]
 ) -> None:
     """Each setting is an upright axis; the last one is the metric."""
-    columns = [_places(done, name) for name in names]
-    values = np.array([each.value for each in done], np.float64)
-    span = np.ptp(values) or 1.0
-    columns.append((values - values.min()) / span)
-    place = {each.number: row for row, each in enumerate(done)}
-    rows = np.stack(columns, axis=1)
+    columns = []
+    for place, name in enumerate([*names, metric]):
+        if name in names:
+            values = [each.params.get(name) for each in done]
+        else:
+            values = [each.value for each in done]
+        log = any(getattr(each.distributions.get(name), "log", False) for each in done)
+        heights, labels = _axis(values, log)
+        columns.append(heights)
+        for height, label in labels:
+            axes.annotate(label, (place, height), fontsize="small", color=INKS.text)
+    lines = np.stack(columns, axis=1)
+    row_of = {each.number: row for row, each in enumerate(done)}
     for rank, each in enumerate(order, 1):
-        row = rows[place[each.number]]
-        axes.plot(range(len(row)), row, color=INKS.line, alpha=0.1 + 0.9 * rank / len(order))
+        line = lines[row_of[each.number]]
+        axes.plot(range(len(line)), line, color=INKS.line, alpha=0.1 + 0.9 * rank / len(order))
     style(axes)
     axes.set_xticks(range(len(columns)), [*names, metric], rotation=20)
     axes.set_yticks([])
-    for column, label in enumerate([*names, metric]):
-        seen = [each.params.get(label) for each in done] if label in names else list(values)
-        low, high = _ends(seen)
-        axes.annotate(low, (column, 0.0), fontsize="small", color=INKS.text)
-        axes.annotate(high, (column, 1.0), fontsize="small", color=INKS.text)
 
 
-def _places(done: Sequence[Any], name: str) -> np.ndarray:
-    """Where the values of a setting are on its axis, from 0 to 1; logarithmic if drawn so."""
-    values = [each.params.get(name) for each in done]
+def _axis(values: Sequence[Any], log: bool) -> tuple[np.ndarray, list[tuple[float, str]]]:
+    """Where values are on an axis from 0 to 1, and its labels: of each if they are few."""
+    kinds = sorted({shown(each) for each in values})
     if all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
         numbers = np.array(values, np.float64)
-        if any(getattr(each.distributions.get(name), "log", False) for each in done):
+        if log:
             numbers = np.log(numbers)
     else:
-        kinds = sorted(map(shown, set(values)))
         numbers = np.array([kinds.index(shown(each)) for each in values], np.float64)
-    return (numbers - numbers.min()) / (np.ptp(numbers) or 1.0)
-
-
-def _ends(values: Sequence[Any]) -> tuple[str, str]:
-    """The labels at the ends of an axis."""
-    if all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
-        return shown(min(values)), shown(max(values))
-    kinds = sorted(map(shown, set(values)))
-    return kinds[0], kinds[-1]
+    heights = (numbers - numbers.min()) / (np.ptp(numbers) or 1.0)
+    labels = dict(zip(heights.tolist(), map(shown, values), strict=True))
+    marked = sorted(labels) if len(kinds) <= _FEW else [min(labels), max(labels)]
+    return heights, [(height, labels[height]) for height in marked]
 
 
 def _history(axes: "Axes", done: Sequence[Any], metric: str, direction: str) -> None:
