@@ -1,5 +1,6 @@
 """`hackmatrix-rl sweep`."""
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -132,15 +133,13 @@ def sweep_command(
             again = ", from its last checkpoint" if resumes else ""
             work.say(f"trial {trial.number}: {in_words(trial.values)}{again}", show)
 
-        try:
+        with suppress(KeyboardInterrupt):  # between two trainings, which take it themselves
             status = work_through(
                 sweep,
                 begins=begins,
                 ends=lambda ended: work.say(end_of(ended, sweep), show),
                 progress=work.progress,
             )
-        except KeyboardInterrupt:  # between two trainings, which take it themselves
-            pass
     for line in conclusion(sweep, status):
         show(line)
     return int(status)

@@ -6,9 +6,9 @@ from ._space import in_words as in_words
 from ._space import space_here as space_here
 from ._study import SAMPLERS as SAMPLERS
 from ._study import Sweep as Sweep
+from ._study import Trial as Trial
 from ._study import is_sweep as is_sweep
 from ._study import open_sweep as open_sweep
 from ._study import require_optuna as require_optuna
-from ._study import Trial as Trial
 from ._work import Trained as Trained
 from ._work import work as work

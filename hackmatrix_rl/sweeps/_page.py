@@ -44,8 +44,8 @@ def report_of_sweep(folder: Path, storage: str | None = None) -> str:
             lambda axes: _parallel(axes, done, names, metric, worst_first(study, done))
         )
     if done:
-        drawn[f"{metric} of each trial, and the best so far"] = (
-            lambda axes: _history(axes, done, metric, study.direction.name)
+        drawn[f"{metric} of each trial, and the best so far"] = lambda axes: _history(
+            axes, done, metric, study.direction.name
         )
     sections = {
         "Best": _best(study, folder, metric),

@@ -130,20 +130,16 @@ class Space:
                 )
             known = [f"{_EVALUATION}{name}" for name in metrics.episode]
         if metric not in known and known:
-            shown = [name for name in known if "/" not in name or metric.startswith(_EVALUATION)]
-            near = closest(metric, known)
+            # Those of one training of several, and of one term of the reward, are many.
+            few = [name for name in known if "/" not in name.removeprefix(_EVALUATION)]
             raise ConfigError(
-                f"{said}: not among the metrics of these trainings. Use {', '.join(shown)}. {near}"
-                .rstrip()
+                f"{said}: not among the metrics of these trainings. Use {', '.join(few)}. "
+                f"{closest(metric, known)}".rstrip()
             )
 
 
 def space_here(
-    file: Path,
-    *,
-    seeds: int = 1,
-    trust_code: bool = False,
-    report: Callable[[str], object],
+    file: Path, *, seeds: int = 1, trust_code: bool = False, report: Callable[[str], object]
 ) -> Space:
     """The space of a file on this machine, each setting checked; `seeds` trainings a trial.
 
@@ -154,9 +150,7 @@ def space_here(
     settings, tables = read_space(file, report=report)
     for name in ("run_dir", "checkpoint_dir", "vary"):
         if name in settings:
-            raise ConfigError(
-                f"{file}: {name} is of one run, and a sweep has many. Leave it out."
-            )
+            raise ConfigError(f"{file}: {name} is of one run, and a sweep has many. Leave it out.")
     if seeds > 1:
         settings["seeds"] = seeds
     config = config_here(None, settings, trust_code=trust_code)

@@ -212,10 +212,7 @@ def open_sweep(
     """
     optuna = require_optuna()
     check_folder(folder)
-    identity = {
-        **space.identity,
-        "metric": f"{metric}, to be {'small' if minimize else 'large'}",
-    }
+    identity = {**space.identity, "metric": f"{metric}, to be {'small' if minimize else 'large'}"}
     study = find_study(folder, storage)
     place = f"--folder {folder}" if storage is None else f"--storage, study {folder.name}"
     _check_same({} if study is None else identity_of(study), identity, place)
