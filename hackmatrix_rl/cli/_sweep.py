@@ -109,7 +109,7 @@ def sweep_command(
         require_optuna()
         searched = space_here(space, seeds=seeds, trust_code=trust_code, report=tell)
         select_device(searched.config.device)
-        searched.check_metric(metric)
+        searched.check(metric, place)
         sweep = open_sweep(
             searched,
             metric=metric,

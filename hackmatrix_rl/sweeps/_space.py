@@ -12,7 +12,7 @@ import numpy as np
 
 from hackmatrix_rl.config import RunConfig, checked_value, closest, read_space, settings_of
 from hackmatrix_rl.errors import ConfigError, shortened
-from hackmatrix_rl.runs import compose, config_here, run_keys
+from hackmatrix_rl.runs import compose, config_here, preflight, run_keys
 from hackmatrix_rl.training import Dispatch
 
 _NOT_SEARCHED = (
@@ -110,9 +110,14 @@ class Space:
             **searched,
         }
 
-    def check_metric(self, metric: str) -> None:
-        """Raises a ConfigError unless trainings log a number of this name. Nothing is compiled."""
+    def check(self, metric: str, folder: Path) -> None:
+        """Checks that trainings can work here, and log a metric. Nothing is compiled.
+
+        Raises:
+            ConfigError: they cannot, or they log no number of this name.
+        """
         trainer = compose(self.config, key=run_keys(self.config.seed)[0])
+        preflight(self.config, trainer, folder=str(folder))
         if not trainer.environment.pure:  # its games cannot be traced
             return
         algorithm = trainer.algorithm

@@ -18,6 +18,9 @@ from hackmatrix_rl.training import Hook, Metrics, StopTraining, Trainer
 LAST_PART = 0.1
 """The value of a trial is the mean of its metric over this share of the steps so far."""
 
+MOST_FAILURES = 5
+"""Trials that fail one after another before a worker ends."""
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -89,9 +92,14 @@ def work(
     ended, and `progress` how far a training is. Settings that cannot go together, or that do not
     fit into memory, end their trial alone.
 
+    Raises:
+        ConfigError: many trials failed one after another, so something else than their settings
+            is wrong.
+
     Returns:
         How it ended. After anything but `DONE`, a trial is left, for any worker to go on with.
     """
+    failures = 0
     while (trial := sweep.take()) is not None:
         with trial.lock:  # until Optuna knows: a trial that runs without a lock was left
             try:
@@ -108,6 +116,9 @@ def work(
             if ended.state == "FAIL":
                 trial.lock.withdraw()
         ends(ended)
+        failures = failures + 1 if ended.state == "FAIL" else 0
+        if failures == MOST_FAILURES:
+            raise ConfigError(f"{failures} trials failed one after another. The last: {ended.why}")
     return ExitCode.DONE
 
 

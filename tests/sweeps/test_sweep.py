@@ -193,6 +193,18 @@ def test_settings_that_cannot_go_together_end_their_trial_alone(here):
     assert not Path("sweep", f"trial-{failed.number:04}").exists()
 
 
+def test_a_worker_ends_where_every_trial_fails(here, monkeypatch):
+    def refused(*_, **__):
+        raise ConfigError("--wandb: no login found.")
+
+    monkeypatch.setattr(working, "launch", refused)
+    sweep = opened(trials=40)
+    nothing = {"begins": lambda *_: None, "ends": lambda _: None, "progress": lambda *_: None}
+    with pytest.raises(ConfigError, match="5 trials failed one after another.*no login"):
+        working.work(sweep, **nothing)
+    assert sweep.counts()["FAIL"] == 5
+
+
 def test_ctrl_c_leaves_the_trial_to_the_next_worker(here, monkeypatch):
     """Its checkpoint, its rows and its settings go on."""
     prune = studies.Trial.prune
