@@ -13,7 +13,7 @@ from hackmatrix_rl.runs import RunFolder, launch
 from hackmatrix_rl.runs.sinks import Length, read_json_lines
 from hackmatrix_rl.sweeps._study import Sweep, Trial
 from hackmatrix_rl.system import ExitCode
-from hackmatrix_rl.training import Hook, Metrics, StopTraining, Trainer
+from hackmatrix_rl.training import Hook, Metrics, StopTraining
 
 LAST_PART = 0.1
 """The value of a trial is the mean of its metric over this share of the steps so far."""
@@ -45,14 +45,14 @@ class _Watch(Hook):
     _seen: list[tuple[float, float]] = field(default_factory=list)
     _reported: int = 0
 
-    def on_start(self, trainer: Trainer[Any]) -> None:
+    def on_start(self, trainer: Any) -> None:
         """Reads what the run logged before it was resumed."""
         self._reported = self.trial.reported
         if self.rows.exists():
             for row in read_json_lines(self.rows):
                 self._look(row)
 
-    def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
+    def after_dispatch(self, trainer: Any, metrics: Metrics) -> None:
         """Looks at the metrics of a dispatch."""
         row = metrics.as_dict()
         self._look(row)

@@ -26,7 +26,7 @@ def held(process):
 
 def test_another_worker_goes_on_with_the_trial_of_one_that_was_killed(here, cache):
     # Long enough to be killed in, and a checkpoint now and then.
-    write(base=BASE.replace("512", "9600") + "save_interval = 10\n")
+    write(base=BASE.replace("512", "6400") + "save_interval = 10\n")
     command = (*COMMAND, "--folder", "sweep", "--no-prune")
     one, other = (start(*command, JAX_COMPILATION_CACHE_DIR=cache) for _ in range(2))
 
@@ -50,7 +50,7 @@ def test_another_worker_goes_on_with_the_trial_of_one_that_was_killed(here, cach
     assert found[number].params == settings
     log = (left / "log.txt").read_text()
     assert "resumed at update" in log
-    assert "trained to the end at 9,600 steps; saved" in log
+    assert "trained to the end at 6,400 steps; saved" in log
 
 
 def test_optuna_is_imported_for_sweeps_alone():
