@@ -29,7 +29,7 @@ PROCESSES = (
     *("tests/cli/test_doctor.py", "tests/cli/test_foreign_folder.py", "tests/test_package.py"),
     *("tests/game/test_one_more_program.py", "tests/runs/test_frontier_resume.py"),
     *("tests/system/test_cpu_devices.py", "tests/test_runtime_types.py"),
-    *("tests/training/test_wrong_use.py", "tests/protocol"),
+    *("tests/training/test_wrong_use.py", "tests/protocol", "tests/sweeps"),
 )
 DEVICES = (
     *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),

@@ -23,6 +23,7 @@ _REGISTRY = "hackmatrix_rl.algorithms"
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "train": ("._train:train", "", "train for some minutes on two CPU cores"),
     **import_module(_REGISTRY).COMMANDS,
+    "sweep": ("._sweep:sweep_command", "SPACE.toml", "search good settings, on many machines"),
     "eval": ("._eval:evaluate_command", "runs/...", "how well a trained policy plays"),
     "watch": ("._watch:watch_command", "runs/...", "see it play, in the terminal or as a page"),
     "replay": ("._replay:replay_command", "game.json", "play a replay again exactly"),

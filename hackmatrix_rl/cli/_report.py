@@ -13,6 +13,7 @@ from hackmatrix_rl.cli._options import file_option, json_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import report_of, report_of_seeds
+from hackmatrix_rl.sweeps import is_sweep, report_of_sweep
 
 
 @click.command("report", cls=Command)
@@ -21,11 +22,14 @@ from hackmatrix_rl.runs import report_of, report_of_seeds
     "--output",
     metavar="FILE.html",
     dir_okay=False,
-    help="The page.  [default: report.html in the run's folder; of several runs, in this one]",
+    help="The page.  [default: report.html in the folder; of several runs, in this one]",
 )
+@click.option("--storage", metavar="URL", help="Of a sweep: its database, in place of the journal.")
 @json_option
-def report_command(runs: tuple[str, ...], output: Path | None, as_json: bool) -> None:
-    """Write one HTML page about a run, or about several side by side.
+def report_command(
+    runs: tuple[str, ...], output: Path | None, storage: str | None, as_json: bool
+) -> None:
+    """Write one HTML page about a run, about several side by side, or about a sweep.
 
     Of one run: curves, evaluation, replays, warnings, settings, versions. The run is its folder,
     its name under runs/, or its wandb id. It may still be going.
@@ -33,6 +37,8 @@ def report_command(runs: tuple[str, ...], output: Path | None, as_json: bool) ->
     Of several runs: their evaluations, interquartile means with bootstrap intervals, performance
     profiles, curves. Runs whose settings differ only in the seed are seeds of one way to train.
     With --json, the returns by way to train, one row a run, as rliable reads them.
+
+    Of the folder of a sweep: the best settings, their importance, parallel coordinates, trials.
 
     The page works from the disk and fetches nothing.
     """
@@ -45,7 +51,12 @@ def report_command(runs: tuple[str, ...], output: Path | None, as_json: bool) ->
     system.enable_compilation_cache()
     returns: dict[str, Any] = {}
     with Working(f"reading {', '.join(runs)}"):
-        if len(runs) == 1:
+        if storage is not None or (len(runs) == 1 and is_sweep(Path(runs[0]))):
+            if len(runs) > 1:
+                raise ConfigError("--storage: tells of one sweep. Name one folder.")
+            folder = Path(runs[0])
+            page = report_of_sweep(folder, storage)
+        elif len(runs) == 1:
             page, folder = report_of(runs[0])
         else:
             page, returns = report_of_seeds(runs)

@@ -8,6 +8,7 @@ from ._environments import ENVIRONMENTS as ENVIRONMENTS
 from ._environments import HACKMATRIX as HACKMATRIX
 from ._environments import env_arguments as env_arguments
 from ._files import read_settings as read_settings
+from ._files import read_space as read_space
 from ._options import COUNTED as COUNTED
 from ._options import field_types as field_types
 from ._options import is_scheduled as is_scheduled
@@ -36,6 +37,7 @@ from ._registry import algorithms as algorithms
 from ._registry import algorithms_of as algorithms_of
 from ._registry import baseline_algorithm as baseline_algorithm
 from ._registry import check_settings as check_settings
+from ._registry import checked_value as checked_value
 from ._registry import config_class as config_class
 from ._registry import config_from_dict as config_from_dict
 from ._registry import default_algorithm as default_algorithm

@@ -32,21 +32,8 @@ def read_settings(
         ConfigError: if the file cannot be read, is not TOML, or holds an unknown key, a key
             twice, or a preset that is not text.
     """
-    check_path(str(path), "--config")
     said = f"--config {path}"
-    try:
-        text = _read(path).decode("utf-8")
-        # The parser takes minutes for a key of so many parts.
-        if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
-            raise RecursionError
-        content = tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(f"{said}: {error.strerror or error}.") from error
-    except RecursionError as error:
-        raise ConfigError(f"{said}: nested too deeply. Settings need no tables.") from error
-    # Not TOML, not UTF-8, a number of thousands of digits, or a bad path:
-    except ValueError as error:
-        raise ConfigError(f"{said}: not valid TOML: {error}.") from error
+    content = _content(path, said)
     stages = content.pop("stage", None)
     if stages is None:
         return _settings_in(content, said, command, report)
@@ -57,6 +44,54 @@ def read_settings(
     found = _settings_in(content, said, command, report)
     each = [_settings_in(x, f"{said}, stage {n}", command, report) for n, x in enumerate(stages, 1)]
     return {**found, "stages": each}
+
+
+def read_space(
+    path: Path, *, report: Callable[[str], object] = warnings.warn
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Reads a sweep from a TOML file: the settings of all its trainings, and its table `[space]`.
+
+    The settings are as in `read_settings`. The second dictionary has what `[space]` says of each
+    setting, unchecked.
+
+    Raises:
+        ConfigError: as for `read_settings`; or there is no `[space]`, or a training in stages.
+    """
+    said = str(path)
+    content = _content(path, said)
+    space = content.pop("space", None)
+    if not isinstance(space, dict) or not space:
+        raise ConfigError(
+            f"{said}: has no setting to search in [space]. Add a table [space] with, say, "
+            "learning_rate = {low = 1e-5, high = 1e-2, log = true}."
+        )
+    if "stage" in content:
+        raise ConfigError(
+            f"{said}: a sweep searches the settings of one training. Leave [[stage]] out, and "
+            "name an algorithm."
+        )
+    settings = _settings_in(content, said, "train", report)
+    # The names are checked like those of settings; what is in the tables is not looked at.
+    names = _settings_in(dict.fromkeys(space, ""), f"{said}, [space]", "train", report)
+    return settings, dict(zip(names, space.values(), strict=True))
+
+
+def _content(path: Path, said: str) -> dict[str, Any]:
+    """What a TOML file holds."""
+    check_path(str(path), said.removesuffix(f"{path}").strip() or "the file")
+    try:
+        text = _read(path).decode("utf-8")
+        # The parser takes minutes for a key of so many parts.
+        if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+            raise RecursionError
+        return tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{said}: {error.strerror or error}.") from error
+    except RecursionError as error:
+        raise ConfigError(f"{said}: nested too deeply. Settings need no tables.") from error
+    # Not TOML, not UTF-8, a number of thousands of digits, or a bad path:
+    except ValueError as error:
+        raise ConfigError(f"{said}: not valid TOML: {error}.") from error
 
 
 def _settings_in(

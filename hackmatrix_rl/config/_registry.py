@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from hackmatrix_rl.config._environments import HACKMATRIX
-from hackmatrix_rl.config._options import other_env, settings_of
+from hackmatrix_rl.config._options import check_range, field_types, other_env, settings_of, typed
 from hackmatrix_rl.config._renamed import closest, rename
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.errors import ConfigError, as_given, flag, shortened
@@ -98,6 +98,24 @@ def check_settings(
             _refuse(kind, name, value, why)
         if known[name].metadata["env"] not in ("", env):
             raise ConfigError(other_env(known[name], value, env))
+
+
+def checked_value(config: RunConfig, name: str, value: Any) -> Any:
+    """A value of a setting as a config of this algorithm and environment takes it.
+
+    `none` switches a setting off that may be off. Other settings are not looked at.
+
+    Raises:
+        ConfigError: there is no such setting here, or it cannot have this value.
+    """
+    check_settings(config, {name: value})
+    (each,) = (each for each in settings_of(config) if each.name == name)
+    if value == "none" and field_types(each)[1]:
+        return None
+    value = typed(each, value)
+    if value is not None:
+        check_range(each, value)
+    return value
 
 
 def _refuse(kind: type[RunConfig], name: str, value: Any, why: str) -> NoReturn:

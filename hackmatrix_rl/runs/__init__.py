@@ -41,5 +41,6 @@ from ._settings import config_here as config_here
 from ._settings import use_devices as use_devices
 from ._verify_resume import ProofError as ProofError
 from ._verify_resume import ResumeProof as ResumeProof
+from ._verify_resume import toml_of as toml_of
 from ._verify_resume import verify_resume as verify_resume
 from ._versions import versions as versions

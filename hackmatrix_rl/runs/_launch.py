@@ -1,7 +1,7 @@
 """A run's way from its settings to its result, the same in each of its processes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
 from hackmatrix_rl.runs._settings import check_network, check_unchanged, use_devices
 from hackmatrix_rl.runs.sinks import Sink
-from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training import Hook, Trainer
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,23 @@ class Launch:
         resumed.set_damaged_aside()
         return folder.as_dict()
 
-    def run(self, folder: RunFolder, displays: Sequence[Sink] = ()) -> RunResult:
+    def run(
+        self, folder: RunFolder, displays: Sequence[Sink] = (), hooks: Sequence[Hook] = ()
+    ) -> RunResult:
         """Trains, from the newest whole checkpoint if there is one; see `hackmatrix_rl.runs.run`.
 
         Raises:
             ConfigError: if Weights & Biases refuses, or the checkpoint does not fit.
         """
         resume = None if self._resumed is None else self._resumed.checkpoint
-        trust = self._trust_code
         return run(
-            self.config, self._trainer, folder, resume=resume, displays=displays, trust_code=trust
+            self.config,
+            self._trainer,
+            folder,
+            resume=resume,
+            displays=displays,
+            hooks=hooks,
+            trust_code=self._trust_code,
         )
 
 
@@ -96,6 +103,7 @@ def launch(
     resume_run: str | None = None,
     changes: Mapping[str, Any] = MappingProxyType({}),
     trust_code: bool = False,
+    lock: RunLock | None = None,
 ) -> Iterator[Launch]:
     """Prepares a run: finds it, locks it, builds it, and checks that it can work here.
 
@@ -103,12 +111,12 @@ def launch(
     that began it, with some changed settings. With `trust_code`, the code that it names may be
     imported. Only process 0 reads folders, and fetches a run from Weights & Biases
     (`wandb:ENTITY/PROJECT/RUN_ID`); it tells the other processes what it found. The folders
-    stay locked until the context ends.
+    stay locked until the context ends. The caller may give a `lock`, and then frees them.
 
     Raises:
         ConfigError: if the run cannot work here. Folders that were made for it are removed.
     """
-    with RunLock() as lock:
+    with RunLock() if lock is None else nullcontext(lock) as lock:
         resumed = None
         if resume_run is not None:
             if changes.get("init") is not None:

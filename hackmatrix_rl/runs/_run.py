@@ -57,6 +57,7 @@ def run(
     *,
     resume: epath.Path | None = None,
     displays: Sequence[Sink] = (),
+    hooks: Sequence[Hook] = (),
     trust_code: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunResult:
@@ -64,7 +65,8 @@ def run(
 
     Asked to stop (Ctrl-C), it finishes the dispatch that is running, saves, and returns. The
     trainer is that of `compose`, and need not have started; `resume` is a checkpoint to go on from.
-    `displays` are further sinks, closed at the end. With `trust_code`, code that a later stage
+    `displays` are further sinks, closed at the end, and `hooks` further hooks: one that stops the
+    training ends the run there, saved. With `trust_code`, code that a later stage
     names, such as a teacher's, may be imported.
 
     Raises:
@@ -88,15 +90,18 @@ def run(
                 sink.note(note)
             _start(config, trainer, key, resume, sink)
             while True:
-                end, unsaved = _stage(config, trainer, folder, watch, sink, interrupts, clock)
-                if end is not system.ExitCode.DONE or config.then is None:
+                end, unsaved = _stage(
+                    config, trainer, folder, watch, sink, interrupts, hooks, clock
+                )
+                whole = end is system.ExitCode.DONE and not _is_left(config, trainer)
+                if not whole or config.then is None:
                     break
                 config, trainer = _next_stage(config, trainer, folder, trust_code=trust_code)
                 watch.begin(config)
                 sink.note(f"the next stage: {config.algorithm}, {config.learning}")
         removed = folder.removed()
         if end is not system.ExitCode.UNHEALTHY:
-            how = "trained to the end" if end is system.ExitCode.DONE else "stopped"
+            how = "trained to the end" if whole else "stopped"
             gone = unsaved or removed is not None or end is system.ExitCode.UNSAVED
             saved = "NOT saved" if gone else "saved"
             why = "" if removed is None else f"{removed} was removed during the run; "
@@ -134,6 +139,7 @@ def _stage(
     watch: RunMonitor,
     sink: Sink,
     interrupts: system.Interrupts,
+    hooks: Sequence[Hook],
     clock: Callable[[], float],
 ) -> tuple[system.ExitCode, bool]:
     """Trains one stage, and saves its end; how it ended, and whether its last save failed."""
@@ -157,15 +163,14 @@ def _stage(
             with system.ticking(partial(sink.working, "saving")):
                 saving.begin(trainer)
         loop = _RunLoop(config.goal, folder, saving, watch, sink, interrupts, clock)
-        trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), loop])
+        trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), *hooks, loop])
         end = loop.end
         if end is system.ExitCode.UNHEALTHY or not watch.sound:
             saving.settle()
             end = system.ExitCode.UNHEALTHY
-        elif end not in (
-            system.ExitCode.DONE,
-            system.ExitCode.UNSAVED,
-        ):  # the loop has saved its end
+        elif end is not system.ExitCode.UNSAVED and (
+            end is not system.ExitCode.DONE or _is_left(config, trainer)
+        ):  # at the goal, the loop has saved
             saving.finish(trainer)
         return end, saving.unsaved
 
@@ -209,6 +214,11 @@ def _start(
         sink.note(note)
     state = trainer.state
     sink.note(f"resumed at update {int(state.update):,}, {_reached(config, trainer)}")
+
+
+def _is_left(config: RunConfig, trainer: Trainer[Any]) -> bool:
+    """Whether the stage has not reached its goal: a hook has stopped it."""
+    return trainer.algorithm.updates_until(trainer.state, config.goal) > 0
 
 
 def _reached(config: RunConfig, trainer: Trainer[Any]) -> str:

@@ -49,6 +49,11 @@ num_minibatches = 2
 width = 8
 total_timesteps = 1024
 """
+SPACE = """
+algorithm = "ppo"
+[space]
+learning_rate = {low = 1e-5, high = 1e-2, log = true}
+"""
 # `compare` answers with its exit status, too.
 VERDICTS = (0, 10, 11)
 
@@ -144,6 +149,7 @@ def folder(environment, tmp_path_factory):
     folder = tmp_path_factory.mktemp("here")
     for name, more in (("A", ""), ("B", "seed = 1\n"), ("my", "")):
         (folder / f"{name}.toml").write_text(SETTINGS + more)
+    (folder / "space.toml").write_text(SETTINGS + SPACE)
     shell(f"hackmatrix-rl train --run-dir runs/{RUN}", environment, folder)
     return folder
 
@@ -191,6 +197,8 @@ def flags_for(block):
         usual = usual.replace("--history=4 ", "")
     if "--init " in block.code:  # the width comes along with the weights
         usual = f"{SMALL} {BY_REWARDS}".replace("--width=8 ", "")
+    if "hackmatrix-rl sweep" in block.code:
+        usual += " --trials=1"
     if "--full" in block.code:
         usual = f"{SMALL} --sizes=16,64"
     if " compare " in block.code:

@@ -1,0 +1,197 @@
+"""`hackmatrix-rl sweep`."""
+
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._failures import tell
+from hackmatrix_rl.cli._options import file_option, seed_option, trust_option, whole_number
+from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.sweeps import (
+    SAMPLERS,
+    Sweep,
+    Trained,
+    Trial,
+    in_words,
+    open_sweep,
+    require_optuna,
+    space_here,
+)
+from hackmatrix_rl.sweeps import work as work_through
+from hackmatrix_rl.system import ExitCode, select_device
+
+SUGGESTED = 5
+"""First settings that `--dry-run` shows."""
+MOST_TRIALS = 100_000
+
+
+@click.command("sweep", cls=Command)
+@click.argument("space", metavar="SPACE.toml", type=click.Path(path_type=Path))
+@whole_number("--trials", 1, MOST_TRIALS, "Trials in all, over all machines.", default=40)
+@click.option(
+    "--metric",
+    metavar="NAME",
+    default="return",
+    show_default=True,
+    help="Logged number by which trials are compared: its mean over the last tenth of the steps.",
+)
+@click.option("--minimize", is_flag=True, help="The metric is to be small, such as a loss.")
+@file_option(
+    "--folder",
+    metavar="DIR",
+    help="Folder of the journal and of all runs; machines that share it share the sweep.  "
+    "[default: sweeps/ and the name of SPACE]",
+)
+@click.option(
+    "--storage",
+    metavar="URL",
+    help="Database of Optuna (postgresql://..., mysql://...) in place of the journal.",
+)
+@whole_number(
+    "--seeds", 1, 4096, "Trainings of each trial, in one program; metrics are means.", default=1
+)
+@click.option(
+    "--sampler",
+    type=click.Choice(SAMPLERS),
+    default=SAMPLERS[0],
+    show_default=True,
+    help="How settings are chosen: tpe (by what was good before) or random.",
+)
+@click.option(
+    "--prune/--no-prune",
+    default=True,
+    help="End trials early by successive halving: about a third goes on after 12% and after 36%.  "
+    "[default: on]",
+)
+@seed_option("Seed of the sampler.", default=0)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check everything, print the space, the first settings and the folders, and stop.",
+)
+@trust_option
+def sweep_command(
+    space: Path,
+    trials: int,
+    metric: str,
+    minimize: bool,
+    folder: Path | None,
+    storage: str | None,
+    seeds: int,
+    sampler: str,
+    prune: bool,
+    seed: int,
+    dry_run: bool,
+    trust_code: bool,
+) -> int:
+    """Search good settings: many trainings, on any number of machines.
+
+    SPACE.toml is a settings file for `train`, with a table [space] of what to search. Optuna
+    chooses, and each trial is a run in the folder. Start the same command on every machine
+    that sees the folder. A trial whose machine died goes on from its checkpoint, on any other.
+    The best settings are in best.toml, for train --config; `hackmatrix-rl report DIR` draws the
+    sweep. It needs pip install '.[sweep]'.
+
+    \b
+    learning_rate = {low = 1e-5, high = 1e-2, log = true}
+    num_steps = {choices = [32, 64]}
+    width = {low = 16, high = 64, step = 16}
+
+    Ctrl-C saves and ends; the same command goes on. Exit status: as for train.
+    """
+    place = Path("sweeps", space.stem) if folder is None else folder
+    with Working("preparing", lines=False):
+        require_optuna()
+        searched = space_here(space, seeds=seeds, trust_code=trust_code, report=tell)
+        select_device(searched.config.device)
+        searched.check(metric, place)
+        sweep = open_sweep(
+            searched,
+            metric=metric,
+            minimize=minimize,
+            folder=place,
+            storage=storage,
+            trials=trials,
+            sampler=sampler,
+            seed=seed,
+            prune=prune,
+            look=dry_run,
+        )
+    if dry_run:
+        click.echo("\n".join(plan_of(sweep, prune=prune)))
+        return int(ExitCode.DONE)
+    show = partial(Console().print, highlight=False, markup=False, soft_wrap=True)
+    status = ExitCode.INTERRUPTED
+    with Working("starting") as work:
+
+        def begins(trial: Trial, resumes: bool) -> None:
+            again = ", from its last checkpoint" if resumes else ""
+            work.say(f"trial {trial.number}: {in_words(trial.values)}{again}", show)
+
+        with suppress(KeyboardInterrupt):  # between two trainings, which take it themselves
+            status = work_through(
+                sweep,
+                begins=begins,
+                ends=lambda ended: work.say(end_of(ended, sweep), show),
+                progress=work.progress,
+            )
+    for line in conclusion(sweep, status):
+        show(line)
+    return int(status)
+
+
+def plan_of(sweep: Sweep, *, prune: bool) -> list[str]:
+    """The sweep in lines."""
+    config = sweep.space.config
+    largest = "small" if sweep.minimize else "large"
+    halving = "; successive halving after 12% and 36%" if prune else ""
+    width = max(map(len, sweep.space.searched))
+    counts = ", ".join(f"{n} {name.lower()}" for name, n in sweep.counts().items() if n)
+    first = sweep.next_values(SUGGESTED)
+    begun = sum(sweep.counts().values())
+    lines = [
+        f"Algorithm: {config.algorithm}; each trial: {config.length}",
+        *(f"  {name:<{width}}  {each}" for name, each in sweep.space.searched.items()),
+        f"Metric: {sweep.metric}, to be {largest}, over the last tenth of the steps{halving}",
+        f"Trials: {sweep.trials} by {sweep.sampler}, in {sweep.path(0)} and so on"
+        + (f"; so far {counts}" if counts else ""),
+    ]
+    for number, values in enumerate(first, begun):
+        try:
+            sweep.space.config_of(values, sweep.path(number))
+            wrong = ""
+        except ConfigError as error:
+            wrong = f"  CANNOT WORK: {error}"
+        lines.append(f"  {sweep.path(number).name}  {in_words(values)}{wrong}")
+    return lines
+
+
+def end_of(ended: Trained, sweep: Sweep) -> str:
+    """How a trial ended, in a line."""
+    said = {"COMPLETE": "", "PRUNED": "pruned ", "FAIL": "failed: "}[ended.state]
+    value = "" if ended.value is None else f"{sweep.metric} {ended.value:.4g}"
+    line = f"trial {ended.trial.number}: {said}{ended.why}".rstrip()
+    line += f", {value}" if ended.why and value else f" {value}".rstrip()
+    best = sweep.best
+    return line if best is None else f"{line} (best: {best[1]:.4g}, trial {best[0]})"
+
+
+def conclusion(sweep: Sweep, status: ExitCode) -> list[str]:
+    """What to do after a worker has ended."""
+    counts, best = sweep.counts(), sweep.best
+    lines = []
+    if status is not ExitCode.DONE:
+        lines.append("Stopped. The same command goes on with the trial that was left.")
+    elif counts["RUNNING"]:
+        others = f"{counts['RUNNING']} of the trials are trained by others"
+        lines.append(f"{others}; if one of them dies, the same command goes on with its trial.")
+    if best is not None:
+        lines.append(f"Best: {sweep.metric} {best[1]:.4g}, trial {best[0]}")
+        lines.append(f"Train with it:  hackmatrix-rl train --config {sweep.folder / 'best.toml'}")
+    lines.append(f"See the sweep:  hackmatrix-rl report {sweep.folder}")
+    return lines

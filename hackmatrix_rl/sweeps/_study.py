@@ -1,0 +1,316 @@
+"""A sweep as a study of Optuna, which workers on any number of machines share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hackmatrix_rl.adapters import require
+from hackmatrix_rl.config import config_from_dict, settings_of
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, first_line
+from hackmatrix_rl.runs import RunLock, toml_of
+from hackmatrix_rl.sweeps._space import Space, shown
+from hackmatrix_rl.system import check_path, is_remote, read_json, write_whole
+
+JOURNAL = "journal.log"
+SAMPLERS = ("tpe", "random")
+FIRST_RUNG, THIRD = 12, 3
+"""Successive halving: after 12% of a training, and of what is left after 36%, a third goes on."""
+_IDENTITY = "hackmatrix_rl"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial that this process trains, as long as it holds the lock of the run's folder.
+
+    `reported` is the share of the training, in percent, of which Optuna knows the metric.
+    """
+
+    number: int
+    path: Path
+    values: Mapping[str, Any]
+    lock: RunLock
+    reported: int
+    of_optuna: Any
+
+    def prune(self, value: float, percent: int) -> bool:
+        """Reports the metric after a share of the training; whether the trial shall end here."""
+        self.of_optuna.report(value, percent)
+        return bool(self.of_optuna.should_prune())
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A study, and how its trials are trained.
+
+    Attributes:
+        space: what is searched.
+        metric: the name of the metric to compare trials by.
+        minimize: whether it is to be small.
+        folder: the folder of all trials.
+        study: Optuna's study.
+        trials: how many trials there are to be, over all workers.
+        sampler: a name in `SAMPLERS`.
+        seed: of the sampler; each trial has draws of its own.
+        remote: whether the study is in a database, and not in the folder.
+    """
+
+    space: Space
+    metric: str
+    minimize: bool
+    folder: Path
+    study: Any
+    trials: int
+    sampler: str
+    seed: int
+    remote: bool
+
+    def path(self, number: int) -> Path:
+        """The folder of a trial's run."""
+        return self.folder / f"trial-{number:04}"
+
+    def take(self) -> Trial | None:
+        """The next trial: one that was left, or a new one; `None` if this worker has none to do.
+
+        A trial that Optuna calls running was left if its run's folder is not locked.
+        """
+        states = require_optuna().trial.TrialState
+        for each in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+            # With a database, a folder that is not here may be on a machine that trains in it.
+            if self.remote and not self.path(each.number).is_dir():
+                continue
+            if (lock := self._lock(each.number)) is None:
+                continue
+            if self.study.get_trials(deepcopy=False)[each.number].state == states.RUNNING:
+                return self._trial(each.number, each._trial_id, lock, each.intermediate_values)
+            lock.close()  # it ended before this process had the lock
+        while len(self.study.get_trials(deepcopy=False)) < self.trials:
+            self.study.sampler = require_optuna().samplers.RandomSampler()  # `_trial` draws
+            asked = self.study.ask()
+            if asked.number >= self.trials:  # another worker took the last one meanwhile
+                self.study.tell(asked.number, state=states.FAIL)
+                return None
+            # Another worker may have found it without a lock, and trains it.
+            if (lock := self._lock(asked.number, new=True)) is not None:
+                return self._trial(asked.number, asked._trial_id, lock, {})
+        return None
+
+    def next_values(self, count: int) -> list[dict[str, Any]]:
+        """The settings of the next trials, by number, if none ends before; nothing is stored."""
+        direction = self.study.direction
+        copy = require_optuna().create_study(direction=direction, sampler=self._sampler(0))
+        copy.add_trials(self.study.get_trials())
+        found = []
+        for _ in range(min(count, self.trials - len(copy.get_trials(deepcopy=False)))):
+            asked = copy.ask()
+            found.append(self._drawn(copy, asked.number, asked._trial_id)[1])
+        return found
+
+    def end(self, trial: Trial, state: str, value: float | None = None, why: str = "") -> None:
+        """Tells Optuna how a trial ended: `COMPLETE`, `PRUNED` or `FAIL`; keeps the best."""
+        if why:
+            trial.of_optuna.set_user_attr("why", why)
+        states = require_optuna().trial.TrialState
+        complete = state == "COMPLETE"
+        # The value of a pruned trial is the last that was reported.
+        self.study.tell(trial.number, values=value if complete else None, state=states[state])
+        if complete:
+            self._keep_best()
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """The number and the value of the best trial so far."""
+        return best_of(self.study)
+
+    def counts(self) -> dict[str, int]:
+        """The number of trials by state: `COMPLETE`, `PRUNED`, `FAIL`, `RUNNING`."""
+        found = [each.state.name for each in self.study.get_trials(deepcopy=False)]
+        return {name: found.count(name) for name in ("COMPLETE", "PRUNED", "FAIL", "RUNNING")}
+
+    def _lock(self, number: int, *, new: bool = False) -> RunLock | None:
+        """The lock of a trial's folder; `None` if another process has it.
+
+        Where a file system has no locks, nobody can tell whether an old trial was left.
+        """
+        lock = RunLock()
+        try:
+            lock.take("--folder", self.path(number))
+        except ConfigError as error:
+            if isinstance(error.__cause__, BlockingIOError):
+                return None
+            raise
+        if lock.notes and not new:
+            lock.close()
+            return None
+        return lock
+
+    def _trial(
+        self, number: int, trial_id: int, lock: RunLock, reports: Mapping[int, float]
+    ) -> Trial:
+        trial, values = self._drawn(self.study, number, trial_id)
+        return Trial(number, self.path(number), values, lock, max(reports, default=0), trial)
+
+    def _drawn(self, study: Any, number: int, trial_id: int) -> tuple[Any, dict[str, Any]]:
+        """A trial and its settings, drawn from the seed and its number where it has none yet."""
+        study.sampler = self._sampler(number)
+        trial = require_optuna().trial.Trial(study, trial_id)
+        return trial, self.space.suggest(trial)
+
+    def _sampler(self, number: int) -> Any:
+        """Workers that start together with one seed must not draw the same."""
+        samplers = require_optuna().samplers
+        seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
+        if self.sampler == "random":
+            return samplers.RandomSampler(seed=seed)
+        # Settings that others are training count as bad: workers do not all try the same.
+        return samplers.TPESampler(seed=seed, constant_liar=True)
+
+    def _keep_best(self) -> None:
+        """Writes the settings of the best trial as a file for `train --config`."""
+        if (best := self.best) is None:
+            return
+        try:
+            stored = read_json(self.path(best[0]) / "config.json")
+        except (OSError, DamagedFileError):  # its folder is gone
+            return
+        if stored is None:
+            return
+        left_out = {"run_dir": None, "checkpoint_dir": None, "seeds": 1}
+        config = config_from_dict(stored)
+        own = {each.name for each in settings_of(config)}
+        kept = {name: value for name, value in left_out.items() if name in own}
+        text = toml_of(config_from_dict({**stored, **kept}))
+        said = f"# {self.metric} {shown(best[1])} in trial {best[0]} of {self.folder.name}\n"
+        write_whole(self.folder / "best.toml", said + text)
+
+
+def is_sweep(folder: Path) -> bool:
+    """Whether a folder holds the journal of a sweep."""
+    return (folder / JOURNAL).is_file()
+
+
+def open_sweep(
+    space: Space,
+    *,
+    metric: str,
+    minimize: bool,
+    folder: Path,
+    storage: str | None,
+    trials: int,
+    sampler: str,
+    seed: int,
+    prune: bool,
+    look: bool = False,
+) -> Sweep:
+    """The sweep of a folder, made if it is new; to `look` at it leaves nothing behind.
+
+    Raises:
+        ConfigError: Optuna is not installed, the journal or the database cannot be used, or it
+            holds a sweep of another space.
+    """
+    optuna = require_optuna()
+    check_folder(folder)
+    identity = {**space.identity, "metric": f"{metric}, to be {'small' if minimize else 'large'}"}
+    study = find_study(folder, storage)
+    place = f"--folder {folder}" if storage is None else f"--storage, study {folder.name}"
+    _check_same({} if study is None else identity_of(study), identity, place)
+    direction = "minimize" if minimize else "maximize"
+    if study is None and look:
+        study = optuna.create_study(direction=direction)
+    elif study is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        study = optuna.create_study(
+            storage=_storage(folder, storage),
+            study_name=_name(folder, storage),
+            direction=direction,
+            load_if_exists=True,  # another worker may have made it meanwhile
+        )
+        study.set_user_attr(_IDENTITY, identity)
+    study.pruner = optuna.pruners.NopPruner()
+    if prune:
+        study.pruner = optuna.pruners.SuccessiveHalvingPruner(
+            min_resource=FIRST_RUNG, reduction_factor=THIRD
+        )
+    return Sweep(
+        space, metric, minimize, folder, study, trials, sampler, seed, remote=storage is not None
+    )
+
+
+def find_study(folder: Path, storage: str | None) -> Any:
+    """Optuna's study of a folder; `None` if there is none yet.
+
+    Raises:
+        ConfigError: Optuna is not installed, or the journal or the database cannot be used.
+    """
+    optuna = require_optuna()
+    if storage is None and not is_sweep(folder):
+        return None
+    try:
+        return optuna.load_study(
+            study_name=_name(folder, storage), storage=_storage(folder, storage)
+        )
+    except KeyError:
+        return None
+
+
+def identity_of(study: Any) -> Mapping[str, str]:
+    """The settings and the space of a study, in texts by name."""
+    found = study.user_attrs.get(_IDENTITY)
+    return found if isinstance(found, Mapping) else {}
+
+
+def best_of(study: Any) -> tuple[int, float] | None:
+    """The number and the value of a study's best trial."""
+    try:
+        best = study.best_trial
+    except ValueError:  # none is complete
+        return None
+    return best.number, best.value
+
+
+def check_folder(folder: Path) -> None:
+    """Raises a ConfigError unless runs of several machines can be in a folder of this name."""
+    check_path(str(folder), "--folder")
+    if is_remote(str(folder)) or ":/" in str(folder):
+        raise ConfigError(
+            f"--folder {folder}: must be a folder that all machines mount, because its locks say "
+            "which trials were left. Only checkpoints may be elsewhere."
+        )
+
+
+def _check_same(stored: Mapping[str, str], identity: Mapping[str, str], place: str) -> None:
+    """Refuses the study of another space."""
+    for name, value in identity.items():
+        # Another version may know more settings.
+        if stored.get(name, value) != value:
+            raise ConfigError(
+                f"{place}: holds a sweep of another space: {name} is {stored[name]} there, and "
+                f"{value} here. Use another --folder, or that space."
+            )
+
+
+def _name(folder: Path, storage: str | None) -> str:
+    """The name of the study; a journal holds only one, and its folder may be renamed."""
+    return "sweep" if storage is None else folder.resolve().name
+
+
+def _storage(folder: Path, url: str | None) -> Any:
+    """What the study is stored in."""
+    storages = require_optuna().storages
+    place = f"--folder {folder}: the journal" if url is None else "--storage: the database"
+    try:
+        if url is not None:
+            return storages.RDBStorage(url)
+        return storages.JournalStorage(storages.journal.JournalFileBackend(str(folder / JOURNAL)))
+    except Exception as error:  # of Optuna, SQLAlchemy or a database's driver
+        said = first_line(error)
+        raise ConfigError(f"{place} cannot be used: {said.rstrip('.')}.") from error
+
+
+def require_optuna() -> Any:
+    """Optuna, which only sweeps import; it tells only warnings."""
+    optuna = require("optuna", extra="sweep", caller="hackmatrix-rl sweep")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
