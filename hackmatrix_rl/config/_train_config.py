@@ -23,6 +23,7 @@ from hackmatrix_rl.config._options import (
     settings_of,
 )
 from hackmatrix_rl.config._policies import Heads, build_policy
+from hackmatrix_rl.config._population_based import check_exploits, no_exploits
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.config._texts import (
     always_schedule,
@@ -215,6 +216,34 @@ class TrainConfig(RunConfig, ABC):
         "Trainings at once with other settings, each with all --seeds: learning_rate=1e-4,3e-4.",
         resume="each of its trainings keeps its settings",
     )
+    pbt_interval: int | None = in_learning(
+        None,
+        "Updates after which the worst of several trainings copy the best ones; none: never.",
+        minimum=1,
+        resume="its trainings copy each other so",
+    )
+    pbt_fraction: float = in_learning(
+        0.25,
+        "Share of the trainings that --pbt-interval replaces.",
+        above=0,
+        **most(0.5, "the others are copied"),
+    )
+    pbt_metric: str = in_learning(
+        "return", "What --pbt-interval ranks trainings by: a metric, the larger the better."
+    )
+    pbt_perturb: float = in_learning(
+        1.25, "Multiply or divide each copied setting of --vary by this.", above=1
+    )
+    pbt_resample: float = in_learning(
+        0.0,
+        "Probability that a copied setting becomes one of --vary's values instead.",
+        minimum=0,
+        maximum=1,
+    )
+    pbt_burn_in: int = in_learning(0, "Updates before the first copy.", minimum=0)
+    pbt_bounds: str | None = in_learning(
+        None, "Bounds of settings: learning_rate=1e-5:1e-2,gamma=0.9:0.999; none: by their kind."
+    )
     learning_rate_schedule: str = in_learning(
         "linear",
         "Keep a constant learning rate, or decay it linearly to 0 over the run.",
@@ -250,6 +279,7 @@ class TrainConfig(RunConfig, ABC):
         check_path(self.init, "--init")
         self._check_sizes()
         self._check_members()
+        check_exploits(self)
         if isinstance(self.learning_rate, str) and self.learning_rate_schedule == "constant":
             raise ConfigError(
                 f"--learning-rate {self.learning_rate} is a schedule already. Leave "
@@ -327,8 +357,9 @@ class TrainConfig(RunConfig, ABC):
         varied = parse_vary(self.vary)
         rows = zip(*varied.values(), strict=True)
         each = [dict(zip(varied, values, strict=True)) for values in rows] or [{}]
+        alone = {"vary": None, **no_exploits(self)}
         return [
-            replace(self, seed=self.seed + number, seeds=1, vary=None, **values)
+            replace(self, seed=self.seed + number, seeds=1, **alone, **values)
             for values in each
             for number in range(self.seeds)
         ]
@@ -459,7 +490,9 @@ class TrainConfig(RunConfig, ABC):
         """How many trainings there are at once, and what differs between them."""
         last = self.seed + self.seeds - 1
         seeds = f"seeds {self.seed} to {last}" if self.seeds > 1 else f"seed {self.seed}"
-        return f"{self.members} in one program: {seeds}" + (f", {self.vary}" if self.vary else "")
+        copies = f", copied every {self.pbt_interval} updates" if self.pbt_interval else ""
+        varied = f", {self.vary}" if self.vary else ""
+        return f"{self.members} in one program: {seeds}{varied}{copies}"
 
     def _rate_in_words(self) -> str:
         rate = self.learning_rate

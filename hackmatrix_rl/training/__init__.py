@@ -39,6 +39,7 @@ from ._population import MEMBER as MEMBER
 from ._population import Population as Population
 from ._population import check_members as check_members
 from ._population import check_number as check_number
+from ._population_based import PopulationBasedTraining as PopulationBasedTraining
 from ._program import CompiledEnvironment as CompiledEnvironment
 from ._program import compiler_options as compiler_options
 from ._report import Dispatch as Dispatch
