@@ -323,7 +323,8 @@ class PopulationBasedTraining(Population[State]):
         found = [each for each in leaves if isinstance(each, UpdateReport)]
         known = found[0].totals() if found else {}
         if self.metric in known:
-            return known[self.metric]
+            total, count = (each.astype(jnp.float32) for each in known[self.metric])
+            return total, count
         there = f"use one of {', '.join(sorted(known))}"
         if not known:
             kind = type(self.algorithm).__name__
