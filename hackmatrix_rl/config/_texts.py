@@ -82,7 +82,8 @@ def parse_schedule(text: str) -> float | ScheduleText | PiecewiseText:
 def _parse_piecewise(text: str, rest: str) -> PiecewiseText:
     """The schedule of a text, of which the `rest` are numbers and shares."""
     try:
-        first, *later = rest.split(":")
+        begin, *later = rest.split(":")
+        first = float(begin)
         pairs = [tuple(map(float, each.split("@"))) for each in later]
         numbers, shares = zip(*pairs, strict=True)
         if not all(a < b for a, b in pairwise((0.0, *shares, 1.0))):
@@ -92,7 +93,7 @@ def _parse_piecewise(text: str, rest: str) -> PiecewiseText:
             f"{shortened(text)}: must be numbers, each but the first with the share of the training"
             " from which it holds: piecewise:0.001:0.0005@0.25:0.0002@0.5"
         ) from error
-    return PiecewiseText((float(first), *numbers), shares)
+    return PiecewiseText((first, *numbers), shares)
 
 
 def parse_vary(text: str | None) -> dict[str, tuple[float | str, ...]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hackmatrix_rl.config import PBT_ARGUMENTS, TrainConfig, is_scheduled, settings_of
-from hackmatrix_rl.runs._curve import number
+from hackmatrix_rl.runs._curve import number, unit_of
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import write_whole
@@ -109,7 +109,9 @@ def draw_setting(axes: "Axes", found: Lineage, name: str) -> None:
     from matplotlib import colormaps
 
     values, line = found.settings[name], found.winner()
-    for place, (begin, end) in enumerate(pairwise(found.steps)):
+    unit, word = unit_of(found.steps[-1])
+    steps = [each / unit for each in found.steps]
+    for place, (begin, end) in enumerate(pairwise(steps)):
         shades = _shades(found.fitness[place])
         for member, value in enumerate(values[place]):
             best = line[place] == member
@@ -128,7 +130,7 @@ def draw_setting(axes: "Axes", found: Lineage, name: str) -> None:
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if low > 0 and low * _LOG_FROM < high:
         axes.set_yscale("log")
-    style(axes, "environment steps", name.replace("_", " "))
+    style(axes, f"environment steps{word}", name.replace("_", " "))
 
 
 def keep_lineage(config: TrainConfig, folder: RunFolder) -> None:
@@ -196,7 +198,7 @@ def _piecewise(pieces: Sequence[tuple[float, float]], steps: int) -> str | float
     first, *rest = pieces
     if not rest:
         return first[1]
-    texts = (f"{value!r}@{begin / steps:.6g}" for begin, value in rest)
+    texts = (f"{value!r}@{begin / steps:.9g}" for begin, value in rest)
     return ":".join(["piecewise", repr(first[1]), *texts])
 
 

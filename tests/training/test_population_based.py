@@ -8,8 +8,8 @@ import pytest
 from own_algorithm import Reinforce
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent import RolloutCollector
-from hackmatrix_rl.training import Constant
+from hackmatrix_rl.agent import EpisodeSums, RolloutCollector
+from hackmatrix_rl.training import Constant, StepReport, UpdateReport
 
 from .states import arrays, assert_same
 
@@ -205,6 +205,32 @@ def test_an_algorithm_of_ones_own_can_be_trained_so():
     assert jax.tree.structure(alone) == jax.tree.structure(
         hm.Trainer(reinforce(RATES[2])).abstract_state()
     )
+
+
+class Guess(Reinforce):
+    """An algorithm that scores the better, the nearer its learning rate is to 0.03."""
+
+    def __call__(self, state):
+        zero, none = jnp.zeros(()), jnp.zeros((), jnp.int32)
+        score = -jnp.abs(jnp.log(self.learning_rate(zero) / 0.03))
+        report = UpdateReport(
+            EpisodeSums(zero, zero, zero, {}, {}),
+            StepReport({}, zero, none, none, none),
+            means={"score": score},
+        )
+        return eqx.tree_at(lambda state: state.update, state, state.update + 1), report
+
+
+def test_it_finds_a_setting_that_no_member_began_with():
+    rates = np.geomspace(1e-4, 1e-3, 8)
+    members = [reinforce(float(rate), Guess) for rate in rates]
+    found = hm.PopulationBasedTraining(members, interval=2, metric="score")
+    made = hm.Trainer(found)
+    made.start(KEY)
+    made.dispatch(120)
+    after = np.asarray(made.state.tournament.settings["learning_rate"])
+    assert all(0.03 / 2 < rate < 0.03 * 2 for rate in after)
+    assert any(0.03 / 1.13 < rate < 0.03 * 1.13 for rate in after)
 
 
 class Silent(Reinforce):
