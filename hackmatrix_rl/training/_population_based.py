@@ -393,7 +393,7 @@ def _bounds(
 
 
 @cache
-def _extended_class(kind: type[Any]) -> type[Any]:
+def _extended_class(kind: Any) -> Any:
     """The class of an algorithm's state with a `Tournament` in addition.
 
     The other fields keep their names, so that checkpoints, resumes and the algorithm's own methods
@@ -417,4 +417,5 @@ def _apart(state: Any) -> tuple[Any, Any]:
     """The state and the tournament that `_extended` put together."""
     fields = dict(vars(state))
     own = fields.pop("tournament")
-    return type(state).__base__(**fields), own
+    kind: Any = type(state).__base__
+    return kind(**fields), own

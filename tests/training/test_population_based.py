@@ -1,5 +1,7 @@
 """Population-based training: the worst members go on from the best ones, with other settings."""
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -221,16 +223,38 @@ class Guess(Reinforce):
         return eqx.tree_at(lambda state: state.update, state, state.update + 1), report
 
 
-def test_it_finds_a_setting_that_no_member_began_with():
+@pytest.fixture(scope="module")
+def guesses():
     rates = np.geomspace(1e-4, 1e-3, 8)
     members = [reinforce(float(rate), Guess) for rate in rates]
-    found = hm.PopulationBasedTraining(members, interval=2, metric="score")
-    made = hm.Trainer(found)
-    made.start(KEY)
-    made.dispatch(120)
-    after = np.asarray(made.state.tournament.settings["learning_rate"])
+    population = hm.PopulationBasedTraining(members, interval=1, metric="score")
+    return hm.Trainer(population)
+
+
+def test_it_finds_a_setting_that_no_member_began_with(guesses):
+    guesses.start(KEY)
+    guesses.dispatch(60)
+    after = np.asarray(guesses.state.tournament.settings["learning_rate"])
     assert all(0.03 / 2 < rate < 0.03 * 2 for rate in after)
     assert any(0.03 / 1.13 < rate < 0.03 * 1.13 for rate in after)
+
+
+def test_every_exploit_has_draws_of_its_own(guesses):
+    guesses.start(KEY)
+    factors = {member: set() for member in range(8)}
+    rows = [guesses.dispatch(1).extra for _ in range(30)]
+    name = "member/{}/setting/learning_rate".format
+    for row, after in itertools.pairwise(rows):
+        for member in range(8):
+            if (parent := row[f"member/{member}/parent"]) != member:
+                factors[member].add(round(after[name(member)] / row[name(parent)], 3))
+    assert set().union(*factors.values()) == {0.8, 1.25}
+    # With the same draws in every exploit, a member would always go the same way.
+    assert sum(len(each) == 2 for each in factors.values()) >= 3
+    first = arrays(guesses.state.tournament.settings)
+    guesses.start(jax.random.key(1))
+    guesses.dispatch(30)
+    assert not np.array_equal(first, arrays(guesses.state.tournament.settings))
 
 
 class Silent(Reinforce):
