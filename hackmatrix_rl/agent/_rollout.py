@@ -61,7 +61,7 @@ class EpisodeSums(eqx.Module):
         )
 
     @property
-    def totals(self) -> dict[str, Float32[Array, ""]]:
+    def totals(self) -> dict[str, Float32[Array, "*members"]]:
         """The sums of the numbers of an episode, by name."""
         return {"return": self.total_reward, "length": self.length, **self.extra}
 

@@ -237,7 +237,7 @@ class PopulationBasedTraining(Population[State]):
             parent=parent,
             key=before.key,
         )
-        plain = type(plain)(**eqx.combine(arrays, rest), **kept)
+        plain = _made(type(plain), {**eqx.combine(arrays, rest), **kept})
         return _extended(plain, after), TournamentReport(
             members=report,
             settings=before.settings,
@@ -410,12 +410,22 @@ def _extended_class(kind: Any) -> Any:
 
 def _extended(state: Any, tournament: Any) -> Any:
     """A state with a tournament."""
-    return _extended_class(type(state))(**vars(state), tournament=tournament)
+    return _made(_extended_class(type(state)), {**vars(state), "tournament": tournament})
 
 
 def _apart(state: Any) -> tuple[Any, Any]:
     """The state and the tournament that `_extended` put together."""
     fields = dict(vars(state))
     own = fields.pop("tournament")
-    kind: Any = type(state).__base__
-    return kind(**fields), own
+    return _made(type(state).__base__, fields), own
+
+
+def _made(kind: Any, fields: Mapping[str, Any]) -> Any:
+    """A module with these fields, made as JAX makes one from leaves: shapes are not checked.
+
+    Those that a state declares are the shapes of one member.
+    """
+    made = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made

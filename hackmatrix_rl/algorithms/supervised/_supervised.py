@@ -85,7 +85,7 @@ class Finished(eqx.Module):
         return cls(total(one), total(rows.steps), total(outcome.cells), total(solved))
 
     @property
-    def count(self) -> Int32[Array, ""]:
+    def count(self) -> Int32[Array, "*members"]:
         """The number of these examples."""
         return self.examples
 
