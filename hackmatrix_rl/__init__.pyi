@@ -69,6 +69,7 @@ from .training import EvaluateEvery as EvaluateEvery
 from .training import Hook as Hook
 from .training import Metrics as Metrics
 from .training import Population as Population
+from .training import PopulationBasedTraining as PopulationBasedTraining
 from .training import SaveGifEvery as SaveGifEvery
 from .training import StopTraining as StopTraining
 from .training import Trainer as Trainer

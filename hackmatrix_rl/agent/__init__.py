@@ -35,6 +35,7 @@ from ._schedules import After as After
 from ._schedules import Constant as Constant
 from ._schedules import Cosine as Cosine
 from ._schedules import Linear as Linear
+from ._schedules import Piecewise as Piecewise
 from ._schedules import Schedule as Schedule
 from ._schedules import Scheduled as Scheduled
 from ._schedules import at as at

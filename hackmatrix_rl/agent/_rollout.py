@@ -60,6 +60,11 @@ class EpisodeSums(eqx.Module):
             },
         )
 
+    @property
+    def totals(self) -> dict[str, Float32[Array, "*members"]]:
+        """The sums of the numbers of an episode, by name."""
+        return {"return": self.total_reward, "length": self.length, **self.extra}
+
     def means(self) -> tuple[dict[str, float], dict[str, float]]:
         """The numbers of an episode and the parts of its reward, on the host, by name.
 
@@ -69,9 +74,8 @@ class EpisodeSums(eqx.Module):
         count = float(self.count)
         if not count:
             return {}, {}
-        totals = {"return": self.total_reward, "length": self.length, **self.extra}
         return (
-            {name: float(total) / count for name, total in totals.items()},
+            {name: float(total) / count for name, total in self.totals.items()},
             {name: float(total) / count for name, total in self.terms.items()},
         )
 

@@ -84,6 +84,29 @@ class Cosine(_Ramp):
         return 0.5 - 0.5 * jnp.cos(math.pi * part)
 
 
+class Piecewise(Schedule):
+    """A number that changes at some steps, and is constant between them.
+
+    Attributes:
+        values: the numbers, one after another.
+        starts: environment steps from which each of them holds, but for the first.
+    """
+
+    values: tuple[float, ...]
+    starts: tuple[int, ...] = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if len(self.values) != len(self.starts) + 1 or [*self.starts] != sorted(self.starts):
+            raise ValueError(
+                f"a piecewise schedule of {len(self.values)} numbers needs {len(self.values) - 1} "
+                f"steps in rising order at which the later ones begin, not {self.starts}"
+            )
+
+    def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
+        begun = sum((env_steps >= float(start)).astype(jnp.int32) for start in self.starts)
+        return jnp.stack([jnp.asarray(each, jnp.float32) for each in self.values])[begun]
+
+
 class After(Schedule):
     """A schedule that begins late, and keeps its first number until then."""
 
@@ -100,6 +123,8 @@ def ends_of(number: Any) -> tuple[float, ...]:
         return ends_of(number.schedule)
     if isinstance(number, Constant):
         return (number.value,)
+    if isinstance(number, Piecewise):
+        return number.values
     if isinstance(number, _Ramp):
         return number.initial, number.final
     return (float(number),) if isinstance(number, numbers.Real) else ()

@@ -22,6 +22,8 @@ from ._policies import Heads as Heads
 from ._policies import build_named as build_named
 from ._policies import check_trusted as check_trusted
 from ._policies import code_of as code_of
+from ._population_based import PBT_ARGUMENTS as PBT_ARGUMENTS
+from ._population_based import exploit_arguments as exploit_arguments
 from ._presets import AUTO as AUTO
 from ._presets import DEFAULT_RECIPE as DEFAULT_RECIPE
 from ._presets import check_alike as check_alike

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, ClassVar, Self, cast, no_type_check
 
+from hackmatrix_rl.config._population_based import no_exploits
 from hackmatrix_rl.config._texts import parse_vary
 from hackmatrix_rl.errors import ConfigError, as_given, refusing, shortened
 
@@ -96,7 +97,7 @@ class Members:
         rows = zip(*varied.values(), strict=True)
         each = [dict(zip(varied, values, strict=True)) for values in rows] or [{}]
         flags = {"stop_unhealthy_members": False, "wandb_members": False}
-        single: dict[str, Any] = {"seeds": 1, "vary": None, **flags}
+        single: dict[str, Any] = {"seeds": 1, "vary": None, **flags, **no_exploits(self)}
         return [
             replace(cast(Any, self), **values, **single, seed=self.seed + number)
             for values in each
@@ -115,4 +116,6 @@ class Members:
         last = self.seed + self.seeds - 1
         seeds = f"seeds {self.seed} to {last}" if self.seeds > 1 else f"seed {self.seed}"
         varied = f", {self.vary}" if self.vary else ""
-        return f"{self.members} in one program: {seeds}{varied}"
+        interval = getattr(self, "pbt_interval", None)
+        copies = f", copied every {interval} updates" if interval else ""
+        return f"{self.members} in one program: {seeds}{varied}{copies}"

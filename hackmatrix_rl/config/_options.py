@@ -7,7 +7,7 @@ from dataclasses import field
 from types import UnionType
 from typing import Any, get_args
 
-from hackmatrix_rl.config._texts import ScheduleText, parse_schedule
+from hackmatrix_rl.config._texts import PiecewiseText, ScheduleText, parse_schedule
 from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing, shortened
 
 COUNTED = 2**31 - 1
@@ -113,7 +113,7 @@ def is_scheduled(each: "dataclasses.Field[Any]") -> bool:
     return {float, str} <= set(get_args(each.type))
 
 
-def parse_field(name: str, text: str) -> float | ScheduleText:
+def parse_field(name: str, text: str) -> float | ScheduleText | PiecewiseText:
     """The number or schedule of a field; raises a ConfigError if the text is neither."""
     with refusing(f"{flag(name)} "):
         return parse_schedule(text)
@@ -126,7 +126,7 @@ def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
         return None
     if is_scheduled(each) and isinstance(value, str):
         parsed = parse_field(each.name, value)
-        return str(parsed) if isinstance(parsed, ScheduleText) else parsed
+        return parsed if isinstance(parsed, float) else str(parsed)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value)
@@ -156,9 +156,7 @@ def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
     """Raises a ConfigError if a value is outside the field's range; a schedule, if an end is."""
     if is_scheduled(each) and isinstance(value, str):
         parsed = parse_schedule(value)
-        for end in (
-            (parsed.initial, parsed.final) if isinstance(parsed, ScheduleText) else (parsed,)
-        ):
+        for end in (parsed,) if isinstance(parsed, float) else parsed.numbers:
             check_range(each, end)
         return
     limits = each.metadata

@@ -2,13 +2,15 @@
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
-from hackmatrix_rl.agent import After, Constant, Cosine, Linear, Schedule, Scheduled
+from hackmatrix_rl.agent import After, Constant, Cosine, Linear, Piecewise, Schedule, Scheduled
 from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.errors import ConfigError, refusing, shortened
 from hackmatrix_rl.game import TERM_NAMES, RewardConfig
 
 SHAPES = {"linear": Linear, "cosine": Cosine}
+PIECEWISE = "piecewise"
 
 
 @dataclass(frozen=True)
@@ -24,14 +26,45 @@ class ScheduleText:
         end = "" if self.share == 1 else f"@{self.share:g}"
         return f"{self.shape}:{self.initial!r}:{self.final!r}{end}"
 
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The numbers that bound it."""
+        return self.initial, self.final
 
-def parse_schedule(text: str) -> float | ScheduleText:
-    """The number or schedule (`SHAPE:FROM:TO@SHARE`) of a text; raises a ValueError for others."""
+    def over(self, steps: int) -> Schedule:
+        """The schedule over the steps of a training."""
+        return SHAPES[self.shape](self.initial, self.final, over=max(1, round(self.share * steps)))
+
+
+@dataclass(frozen=True)
+class PiecewiseText:
+    """Numbers, each but the first from a share of the training on, as a flag or a file says it."""
+
+    numbers: tuple[float, ...]
+    shares: tuple[float, ...]
+
+    def __str__(self) -> str:
+        later = zip(self.numbers[1:], self.shares, strict=True)
+        each = [repr(self.numbers[0]), *(f"{number!r}@{share!r}" for number, share in later)]
+        return ":".join([PIECEWISE, *each])
+
+    def over(self, steps: int) -> Schedule:
+        """The schedule over the steps of a training."""
+        return Piecewise(self.numbers, tuple(round(share * steps) for share in self.shares))
+
+
+def parse_schedule(text: str) -> float | ScheduleText | PiecewiseText:
+    """The number or schedule of a text; raises a ValueError for others.
+
+    A schedule is `SHAPE:FROM:TO@SHARE`, or `piecewise:FIRST:NEXT@SHARE:NEXT@SHARE`.
+    """
     try:
         return float(text)
     except ValueError:
         pass
     shape, _, rest = text.strip().partition(":")
+    if shape == PIECEWISE:
+        return _parse_piecewise(text, rest)
     numbers, at, share = rest.partition("@")
     try:
         initial, final = map(float, numbers.split(":"))
@@ -44,6 +77,23 @@ def parse_schedule(text: str) -> float | ScheduleText:
             "cosine:0.5:0@0.3 (over the first 0.3 of the training)"
         ) from error
     return ScheduleText(shape, initial, final, part)
+
+
+def _parse_piecewise(text: str, rest: str) -> PiecewiseText:
+    """The schedule of a text, of which the `rest` are numbers and shares."""
+    try:
+        begin, *later = rest.split(":")
+        first = float(begin)
+        pairs = [tuple(map(float, each.split("@"))) for each in later]
+        numbers, shares = zip(*pairs, strict=True)
+        if not all(a < b for a, b in pairwise((0.0, *shares, 1.0))):
+            raise ValueError
+    except ValueError as error:
+        raise ValueError(
+            f"{shortened(text)}: must be numbers, each but the first with the share of the training"
+            " from which it holds: piecewise:0.001:0.0005@0.25:0.0002@0.5"
+        ) from error
+    return PiecewiseText((first, *numbers), shares)
 
 
 def parse_vary(text: str | None) -> dict[str, tuple[float | str, ...]]:
@@ -62,7 +112,7 @@ def parse_vary(text: str | None) -> dict[str, tuple[float | str, ...]]:
         said = [parse_schedule(value.strip()) for value in values.split(",")] if equals else []
         if not said or not name or name in found:
             raise ValueError("expected a setting with its values: learning_rate=1e-4,3e-4,1e-3")
-        found[name] = tuple(str(each) if isinstance(each, ScheduleText) else each for each in said)
+        found[name] = tuple(each if isinstance(each, float) else str(each) for each in said)
     counts = {name: len(values) for name, values in found.items()}
     if len({*counts.values()}) > 1:
         each = " and ".join(f"{count} of {name}" for name, count in counts.items())
@@ -76,9 +126,9 @@ def schedule_of(value: float | str, *, steps: int, after: int = 0) -> Scheduled:
     `after` are the steps of the stages before.
     """
     said = parse_schedule(value) if isinstance(value, str) else value
-    if not isinstance(said, ScheduleText):
+    if isinstance(said, int | float):
         return said
-    found = SHAPES[said.shape](said.initial, said.final, over=max(1, round(said.share * steps)))
+    found = said.over(steps)
     return After(found, after) if after else found
 
 

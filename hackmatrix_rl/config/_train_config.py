@@ -23,6 +23,7 @@ from hackmatrix_rl.config._options import (
     settings_of,
 )
 from hackmatrix_rl.config._policies import Heads, build_policy
+from hackmatrix_rl.config._population_based import check_exploits
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.config._texts import always_schedule, parse_reward, reward_text, schedule_of
 from hackmatrix_rl.env import (
@@ -194,6 +195,34 @@ class TrainConfig(RunConfig, ABC):
         None,
         "Start from the weights of this run or checkpoint of the same network; none: random ones.",
     )
+    pbt_interval: int | None = in_learning(
+        None,
+        "Updates after which the worst of several trainings copy the best ones; none: never.",
+        minimum=1,
+        resume="its trainings copy each other so",
+    )
+    pbt_fraction: float = in_learning(
+        0.25,
+        "Share of the trainings that --pbt-interval replaces.",
+        above=0,
+        **most(0.5, "the others are copied"),
+    )
+    pbt_metric: str = in_learning(
+        "return", "What --pbt-interval ranks trainings by: a metric, the larger the better."
+    )
+    pbt_perturb: float = in_learning(
+        1.25, "Multiply or divide each copied setting of --vary by this.", above=1
+    )
+    pbt_resample: float = in_learning(
+        0.0,
+        "Probability that a copied setting becomes one of --vary's values instead.",
+        minimum=0,
+        maximum=1,
+    )
+    pbt_burn_in: int = in_learning(0, "Updates before the first copy.", minimum=0)
+    pbt_bounds: str | None = in_learning(
+        None, "Bounds of settings: learning_rate=1e-5:1e-2,gamma=0.9:0.999; none: by their kind."
+    )
     learning_rate_schedule: str = in_learning(
         "linear",
         "Keep a constant learning rate, or decay it linearly to 0 over the run.",
@@ -228,6 +257,7 @@ class TrainConfig(RunConfig, ABC):
         super().check()
         check_path(self.init, "--init")
         self._check_sizes()
+        check_exploits(self)
         if isinstance(self.learning_rate, str) and self.learning_rate_schedule == "constant":
             raise ConfigError(
                 f"--learning-rate {self.learning_rate} is a schedule already. Leave "

@@ -14,7 +14,14 @@ from hackmatrix_rl.agent import check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
 from hackmatrix_rl.checkpoints import initial_weights
-from hackmatrix_rl.config import Given, RunConfig, TrainConfig, check_platform
+from hackmatrix_rl.config import (
+    PBT_ARGUMENTS,
+    Given,
+    RunConfig,
+    TrainConfig,
+    check_platform,
+    exploit_arguments,
+)
 from hackmatrix_rl.errors import (
     ArgumentError,
     ConfigError,
@@ -26,7 +33,13 @@ from hackmatrix_rl.errors import (
 )
 from hackmatrix_rl.runs._preflight import check_games
 from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
-from hackmatrix_rl.training import Algorithm, Population, Trainer, check_members
+from hackmatrix_rl.training import (
+    Algorithm,
+    Population,
+    PopulationBasedTraining,
+    Trainer,
+    check_members,
+)
 from hackmatrix_rl.training.sharding import (
     AUTO,
     FSDP,
@@ -90,7 +103,10 @@ def compose(
         if error.argument == "policy":
             raise ConfigError(f"--network {config.network}: {error}.") from error
         raise ConfigError(error.as_flags()) from error
-    return Trainer(algorithm, updates_per_dispatch=config.updates_per_dispatch, eager=config.eager)
+    with in_flags(PBT_ARGUMENTS):
+        return Trainer(
+            algorithm, updates_per_dispatch=config.updates_per_dispatch, eager=config.eager
+        )
 
 
 def _population(
@@ -112,7 +128,11 @@ def _population(
             algorithms[settings] = settings.build(policy, trust_code=trust_code, **given)
         members.append(eqx.tree_at(lambda made: made.initial_policy, algorithms[settings], policy))
     with refusing(f"--vary {config.vary}: "):
-        return Population(members)
+        plain = Population(members)
+    if not isinstance(config, TrainConfig) or config.pbt_interval is None:
+        return plain
+    with in_flags(PBT_ARGUMENTS):
+        return PopulationBasedTraining(members, **exploit_arguments(config))
 
 
 def precision_here(

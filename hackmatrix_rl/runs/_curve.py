@@ -95,7 +95,7 @@ def draw_panel(
     steps, values = _known(rows, name)
     tested = _known(rows, f"eval/{name}", f"eval/{name}_low", f"eval/{name}_high")
     furthest = max([0.0, *steps, *tested[0]])
-    unit, word = _unit(furthest)
+    unit, word = unit_of(furthest)
     _draw_training(axes, steps / unit, values)
     _draw_members(axes, rows, name, unit)
     if len(tested[0]):
@@ -178,7 +178,7 @@ def _known(rows: Sequence[Mapping[str, Any]], *names: str) -> tuple[np.ndarray, 
     return tuple(table[~np.isnan(table).any(axis=1)].T)
 
 
-def _unit(most: float) -> tuple[float, str]:
+def unit_of(most: float) -> tuple[float, str]:
     """What to divide steps by, and how to say it."""
     for unit, word in ((1e9, "billions"), (1e6, "millions"), (1e3, "thousands")):
         if most >= 2 * unit:

@@ -52,6 +52,8 @@ class RunFolder:
     versions = _File("versions.json")  #: JSON: software and hardware of each start.
     metrics = _File("metrics.jsonl")  #: One JSON object for each log interval.
     curve = _File("learning_curve.png")  #: The learning curve as a picture.
+    lineage = _File("lineage.png")  #: Settings of a population-based training as a picture.
+    schedule = _File("schedule.toml")  #: TOML: one training with the settings that it found.
     summary = _File("summary.json")  #: JSON: results of the policy, and of random and runner.
     replays = _File("replays")  #: Folder of replays of evaluation games.
     page = _File("replay.html")  #: HTML: the newest of these games.

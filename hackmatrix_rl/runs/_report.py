@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._curve import baselines, draw_panel, entry, number, panels_of
+from hackmatrix_rl.runs._lineage import CAPTION, Lineage, draw_setting
 from hackmatrix_rl.runs._record import RunRecord, read_run
 from hackmatrix_rl.view import document, facts, figures, table, text
 from hackmatrix_rl.view.replays import Replay, page_of, script_source
@@ -50,6 +51,7 @@ def report_of(run: str) -> tuple[str, Path]:
     sections = {
         "Evaluation": _evaluation(record),
         "Learning curves": _curves(record),
+        "Lineage": _lineage(record),
         "Replays": _replays(record),
         "Warnings": _warnings(record),
         "Settings": _settings(record),
@@ -127,6 +129,18 @@ def _curves(record: RunRecord) -> str:
     ]
     newest = table(["", "newest row"], rows) if rows else ""
     return figures(drawn) + newest
+
+
+def _lineage(record: RunRecord) -> str:
+    """The settings of a population-based training over its steps."""
+    found = Lineage.of(record.rows)
+    if found is None:
+        return ""
+    drawn = {
+        f"{name} of each training": partial(draw_setting, found=found, name=name)
+        for name in found.names
+    }
+    return f"<p>{CAPTION}</p>{figures(drawn)}"
 
 
 def _replays(record: RunRecord) -> str:

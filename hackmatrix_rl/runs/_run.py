@@ -22,6 +22,7 @@ from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs._compose import compose, run_keys, training_keys
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.runs._lineage import keep_lineage
 from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
 from hackmatrix_rl.runs._replaying import hooks_of
 from hackmatrix_rl.runs._resume import restore_training
@@ -113,6 +114,8 @@ def run(
                 draw_curve(
                     folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary
                 )
+                if isinstance(config, TrainConfig) and config.pbt_interval is not None:
+                    keep_lineage(config, folder)
             except OSError as error:  # the disk is full, perhaps: no reason to fail
                 sink.note(f"could not draw the learning curve: {error}")
     finally:

@@ -42,6 +42,7 @@ from ._population import check_members as check_members
 from ._population import check_number as check_number
 from ._population import of_member as of_member
 from ._population import without_members as without_members
+from ._population_based import PopulationBasedTraining as PopulationBasedTraining
 from ._program import CompiledEnvironment as CompiledEnvironment
 from ._program import compiler_options as compiler_options
 from ._report import Dispatch as Dispatch

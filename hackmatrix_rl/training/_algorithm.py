@@ -106,6 +106,13 @@ class Algorithm(eqx.Module, Generic[State]):
         """
         return math.ceil((goal - self.progress(state)) / self.most_progress)
 
+    def updates_until_due(self, state: State) -> int | None:
+        """The most updates that the next dispatch may do; `None`: as many as it likes.
+
+        An algorithm says so if its metrics must not go beyond such an update.
+        """
+        return None
+
     @property
     @abstractmethod
     def resettable(self) -> tuple[str, ...]:

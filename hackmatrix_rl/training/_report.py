@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32, PyTree
 
 
@@ -108,21 +109,23 @@ class StepReport(eqx.Module):
     steps: Int32[Array, "*axes"]
     skipped: Int32[Array, "*axes"]
 
-    def means(self) -> dict[str, float]:
-        """The means over the measured steps by name, on the host; empty without such a step."""
-        count = int(self.measured)
-        if not count:
-            return {}
+    def totals(self) -> dict[str, Array]:
+        """The sums over the measured steps by name."""
         named: dict[str, Any] = {}
         found = self.metrics if isinstance(self.metrics, dict) else vars(self.metrics)
         for name, value in found.items():
             named |= value if isinstance(value, dict) else {name: value}
         named["gradient_norm"] = self.gradient_norm
         return {
-            name: float(total) / count
+            name: total
             for name, total in named.items()
             if total is not None and not isinstance(total, eqx.Module)
         }
+
+    def means(self) -> dict[str, float]:
+        """The means over the measured steps by name, on the host; empty without such a step."""
+        count = int(self.measured)
+        return {name: float(total) / count for name, total in self.totals().items() if count}
 
     def counts(self) -> dict[str, int]:
         """The numbers of steps by name, on the host."""
@@ -133,8 +136,8 @@ class UpdateReport(eqx.Module):
     """The report of an update, on the device. Reports can be added.
 
     Attributes:
-        episodes: sums over the episodes that ended; with their `count`, and `means` of it as those
-            of `EpisodeSums`.
+        episodes: sums over the episodes that ended; with their `count`, and with `totals` and
+            `means` of them as those of `EpisodeSums`.
         steps: of the gradient steps.
         means: numbers whose mean over the updates is a metric, by name.
     """
@@ -142,6 +145,15 @@ class UpdateReport(eqx.Module):
     episodes: Any
     steps: StepReport
     means: Mapping[str, Float32[Array, ""]]
+
+    def totals(self) -> dict[str, tuple[Array, Array]]:
+        """By name, the sums whose means are metrics, and what they are divided by."""
+        steps, once = self.steps, jnp.ones_like(self.steps.gradient_norm)
+        return {
+            **{name: (total, once) for name, total in self.means.items()},
+            **{name: (total, steps.measured) for name, total in steps.totals().items()},
+            **{name: (total, self.episodes.count) for name, total in self.episodes.totals.items()},
+        }
 
     def metrics(self, dispatch: Dispatch, *, batch: int) -> Metrics:
         """The metrics of a dispatch, on the host, of a report that is summed over its updates.

@@ -278,6 +278,7 @@ class Trainer(Generic[A]):
                 if (missing := self.algorithm.updates_until(self.state, goal)) <= 0:
                     break
                 due = [hook.updates_until_due(self) for hook in hooks]
+                due.append(self.algorithm.updates_until_due(self.state))
                 limits = [missing, self.updates_per_dispatch, *(each for each in due if each)]
                 metrics, stop = after_dispatch(hooks, self, self.dispatch(min(limits)))
                 yield metrics

@@ -1,8 +1,9 @@
 """Rewards and schedules as text, in flags and files."""
 
+import jax.numpy as jnp
 import pytest
 
-from hackmatrix_rl.agent import Cosine, Linear
+from hackmatrix_rl.agent import Cosine, Linear, Piecewise
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.cli._settings import Value
 from hackmatrix_rl.config import config_from_dict, schedule_of
@@ -65,6 +66,11 @@ def test_a_reward_that_cannot_work_is_refused_in_one_short_line(text, said):
         ("linear:0.997:0.9995", "linear:0.997:0.9995", Linear(0.997, 0.9995, 1000)),
         ("linear:.5:0@0.3", "linear:0.5:0.0@0.3", Linear(0.5, 0.0, 300)),
         ("cosine:0.5:0@1", "cosine:0.5:0.0", Cosine(0.5, 0.0, 1000)),
+        (
+            "piecewise:.5:.25@0.1:1@.5",
+            "piecewise:0.5:0.25@0.1:1.0@0.5",
+            Piecewise((0.5, 0.25, 1.0), (100, 500)),
+        ),
     ],
 )
 def test_a_text_is_a_number_or_a_schedule(text, stored, built):
@@ -85,3 +91,25 @@ def test_a_text_is_a_number_or_a_schedule(text, stored, built):
 def test_another_schedule_is_refused_with_one_that_works(text):
     with pytest.raises(ConfigError, match=r"^--gamma .*must be a number, or a schedule such as"):
         PPOConfig(gamma=text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ":1", ":1:2", ":1:2@0", ":1:2@1", ":1:2@0.5:3@0.5", ":1:2@0.5:3@0.2", ":x:2@0.5", ":1:2@"],
+)
+def test_another_piecewise_schedule_is_refused_with_one_that_works(text):
+    with pytest.raises(ConfigError, match=r"^--gamma .*piecewise:0.001:0.0005@0.25"):
+        PPOConfig(gamma=f"piecewise{text}")
+
+
+def test_every_number_of_a_piecewise_schedule_is_in_the_range():
+    with pytest.raises(ConfigError, match=r"--gamma 2.0 is too large"):
+        PPOConfig(gamma="piecewise:0.9:2@0.5:0.9@0.7")
+
+
+def test_a_piecewise_schedule_has_each_number_from_its_step_on():
+    schedule = Piecewise((3.0, 1.0, 2.0), (10, 20))
+    steps = [0, 9, 10, 19, 20, 99]
+    assert [float(schedule(jnp.float32(step))) for step in steps] == [3, 3, 1, 1, 2, 2]
+    with pytest.raises(ValueError, match="3 numbers needs 2 steps in rising order"):
+        Piecewise((3.0, 1.0, 2.0), (20, 10))

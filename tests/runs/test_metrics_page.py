@@ -30,7 +30,13 @@ from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.puzzles import sudokus
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.system import Usage
-from hackmatrix_rl.training import Dispatch, Population, Trainer, evaluation_metrics
+from hackmatrix_rl.training import (
+    Dispatch,
+    Population,
+    PopulationBasedTraining,
+    Trainer,
+    evaluation_metrics,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -54,7 +60,12 @@ def logged_by(algorithm):
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
     found = algorithm.metrics(sums, dispatch).as_dict()
-    return {re.sub(r"^member/\d+/.*", "member/N/NAME", name) for name in found}
+    kinds = {"setting/": "setting/NAME", "fitness": "fitness", "parent": "parent"}
+    parts = [re.match(r"member/\d+/(setting/|fitness$|parent$)?", name) for name in found]
+    return {
+        name if part is None else f"member/N/{kinds.get(part[1], 'NAME')}"
+        for name, part in zip(found, parts, strict=True)
+    }
 
 
 def others():
@@ -68,7 +79,10 @@ def others():
     answering = AnswerNetwork(Batched(Puzzle(examples)).spec, width=8, heads=2, key=key)
     supervised = Supervised(examples, answering, global_batch_size=4)
     pqn = PQN(environment, gru)
-    return search, supervised, pqn, R2D2(environment, gru, **sizes), Population(pqn, 2)
+    members = [PQN(environment, gru, gamma=gamma) for gamma in (0.9, 0.99)]
+    based = PopulationBasedTraining(members, interval=1, fraction=0.5)
+    several = Population(pqn, 2), based
+    return search, supervised, pqn, R2D2(environment, gru, **sizes), *several
 
 
 class Accelerator:

@@ -78,15 +78,19 @@ class Results(eqx.Module):
         )
 
     @property
-    def count(self) -> int:
-        """The number of games, on the host."""
-        return int(self.games)
+    def count(self) -> Int32[Array, "*devices"]:
+        """The number of games."""
+        return self.games
+
+    @property
+    def totals(self) -> dict[str, Int32[Array, "*devices"]]:
+        """The sums of the numbers of a game, by name."""
+        return {"length": self.moves, "first_wins": self.first_wins, "draws": self.draws}
 
     def means(self) -> tuple[dict[str, float], dict[str, float]]:
         """The numbers of a game, on the host, by name; and no parts of a reward."""
-        count = self.count
-        totals = {"length": self.moves, "first_wins": self.first_wins, "draws": self.draws}
-        return ({name: int(total) / count for name, total in totals.items()} if count else {}), {}
+        count = int(self.count)
+        return {name: int(total) / count for name, total in self.totals.items() if count}, {}
 
 
 def play_moves(

@@ -85,19 +85,23 @@ class Finished(eqx.Module):
         return cls(total(one), total(rows.steps), total(outcome.cells), total(solved))
 
     @property
-    def count(self) -> int:
-        """The number of these examples, on the host."""
-        return int(self.examples)
+    def count(self) -> Int32[Array, "*members"]:
+        """The number of these examples."""
+        return self.examples
 
-    def means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """The numbers of an example, on the host, by name; and no parts of a reward."""
-        totals = {
+    @property
+    def totals(self) -> dict[str, Array]:
+        """The sums of the numbers of an example, by name."""
+        return {
             "supervision_steps": self.steps,
             "cells_right": self.cells,
             "puzzles_right": self.solved,
         }
-        count = self.count
-        return {name: float(each) / count for name, each in totals.items()} if count else {}, {}
+
+    def means(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The numbers of an example, on the host, by name; and no parts of a reward."""
+        count = int(self.count)
+        return {name: float(each) / count for name, each in self.totals.items() if count}, {}
 
 
 class Supervised(training.LearnerAlgorithm[training.TrainState]):
