@@ -29,6 +29,9 @@ LEFT_OUT = MEMBER + "{}/left_out"
 """The metric of a member that no longer counts in the means (`without_members`)."""
 
 
+_IQM = "return_iqm"
+
+
 class Population(Algorithm[State]):
     """Many trainings of one algorithm in one program, each with its own key.
 
@@ -278,12 +281,14 @@ def without_members(metrics: Metrics, left_out: Collection[int]) -> Metrics:
     numbers = {int(name.split("/")[1]) for name in metrics.extra if name.startswith(MEMBER)}
     going = [of_member(metrics, number) for number in sorted(numbers - {*left_out})]
     means = _over_members(going)
+    # The interquartile mean of all would stay where the others have no games.
+    others = {name: x for name, x in metrics.extra.items() if not name.startswith(_IQM)}
     return replace(
         metrics,
         episode={name: means[name] for name in metrics.episode if name in means},
         learning={name: means[name] for name in metrics.learning if name in means},
         extra={
-            **metrics.extra,
+            **others,
             **_interquartile([own["return"] for own in going if "return" in own]),
             **{LEFT_OUT.format(number): 1.0 for number in left_out},
         },
@@ -447,5 +452,5 @@ def _interquartile(returns: Sequence[float]) -> dict[str, float]:
     if not returns:
         return {}
     found = interquartile_mean(np.reshape(returns, (-1, 1)))
-    named = {"return_iqm": found.mean, "return_iqm_low": found.low, "return_iqm_high": found.high}
+    named = {_IQM: found.mean, f"{_IQM}_low": found.low, f"{_IQM}_high": found.high}
     return {name: value for name, value in named.items() if math.isfinite(value)}

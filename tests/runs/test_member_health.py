@@ -1,5 +1,7 @@
 """Of several trainings in one program, those that go wrong are left out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,20 @@ def test_one_that_must_stop_no_longer_counts():
     whole = Health.of_all(CONFIG)
     assert not any(one.stop for each, _ in seen for one in whole.look(each))
     assert whole.sound
+
+
+def test_games_of_those_left_out_do_not_count():
+    health = MemberHealth(CONFIG)
+    for update in (1, 2, 3):
+        seen = metrics(update, FINE, NAN, FINE)
+        if update == 3:
+            gone = {f"member/{k}/return" for k in (0, 2)}
+            extra = {name: x for name, x in seen.extra.items() if name not in gone}
+            seen = replace(seen, extra={**extra, "member/1/return": 9.0})
+        last, _ = health.look(seen)
+    assert "return" not in last.as_dict()
+    assert "return_iqm" not in last.as_dict()
+    assert last.learning["entropy"] == FINE["entropy"]
 
 
 def test_each_has_its_own_reason_and_the_last_one_stops_the_run():
