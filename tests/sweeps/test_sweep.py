@@ -396,7 +396,7 @@ def test_a_space_that_cannot_be_is_refused_before_anything_starts(here, space, p
         (BASE, ("--metric", "return_iqm"), ("not among the metrics",)),
         (BASE, ("--folder", "gs://bucket/sweep"), ("must be a folder that all machines mount",)),
         (BASE, ("--folder", "space.toml/sweep"), ("space.toml is a file. Use another folder",)),
-        (BASE, ("--folder", "a" * 300), ("File name too long. Use another folder",)),
+        (BASE, ("--folder", "a" * 300), ("more than 255 characters. Use another name",)),
         (BASE, ("--sampler", "grid"), ("'grid' is not one of 'tpe', 'random'",)),
         (f"{BASE}run_dir = 'here'\n", (), ("run_dir is of one run, and a sweep has many",)),
         (f"{BASE}vary = 'gamma=0.9,0.99'\n", (), ("vary is of one run",)),
