@@ -17,6 +17,7 @@ from hackmatrix_rl.sweeps import (
     Sweep,
     Trained,
     Trial,
+    check_folder,
     in_words,
     open_sweep,
     require_optuna,
@@ -107,6 +108,7 @@ def sweep_command(
     place = Path("sweeps", space.stem) if folder is None else folder
     with Working("preparing", lines=False):
         require_optuna()
+        check_folder(place)
         searched = space_here(space, seeds=seeds, trust_code=trust_code, report=tell)
         select_device(searched.config.device)
         searched.check(metric, place)

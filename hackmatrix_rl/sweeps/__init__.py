@@ -7,6 +7,7 @@ from ._space import space_here as space_here
 from ._study import SAMPLERS as SAMPLERS
 from ._study import Sweep as Sweep
 from ._study import Trial as Trial
+from ._study import check_folder as check_folder
 from ._study import is_sweep as is_sweep
 from ._study import open_sweep as open_sweep
 from ._study import require_optuna as require_optuna

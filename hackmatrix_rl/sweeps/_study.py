@@ -1,5 +1,6 @@
 """A sweep as a study of Optuna, which workers on any number of machines share."""
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 
 from hackmatrix_rl.adapters import require
 from hackmatrix_rl.config import config_from_dict, settings_of
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, first_line
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, first_line, refusing
 from hackmatrix_rl.runs import RunLock, toml_of
 from hackmatrix_rl.sweeps._space import Space, shown
 from hackmatrix_rl.system import check_path, is_remote, read_json, write_whole
@@ -188,7 +189,10 @@ class Sweep:
 
 def is_sweep(folder: Path) -> bool:
     """Whether a folder holds the journal of a sweep."""
-    return (folder / JOURNAL).is_file()
+    try:
+        return (folder / JOURNAL).is_file()
+    except (OSError, ValueError):  # no folder can have this name
+        return False
 
 
 def open_sweep(
@@ -211,7 +215,6 @@ def open_sweep(
             holds a sweep of another space.
     """
     optuna = require_optuna()
-    check_folder(folder)
     identity = {**space.identity, "metric": f"{metric}, to be {'small' if minimize else 'large'}"}
     study = find_study(folder, storage)
     place = f"--folder {folder}" if storage is None else f"--storage, study {folder.name}"
@@ -220,7 +223,8 @@ def open_sweep(
     if study is None and look:
         study = optuna.create_study(direction=direction)
     elif study is None:
-        folder.mkdir(parents=True, exist_ok=True)
+        with refusing(f"--folder {folder}: cannot be written: ", of=OSError):
+            folder.mkdir(parents=True, exist_ok=True)
         study = optuna.create_study(
             storage=_storage(folder, storage),
             study_name=_name(folder, storage),
@@ -276,8 +280,12 @@ def check_folder(folder: Path) -> None:
     if is_remote(str(folder)) or ":/" in str(folder):
         raise ConfigError(
             f"--folder {folder}: must be a folder that all machines mount, because its locks say "
-            "which trials were left. Only checkpoints may be elsewhere."
+            "which trials were left."
         )
+    with refusing(f"--folder {folder}: ", ". Use another folder.", of=OSError):
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{there} is a file")
 
 
 def _check_same(stored: Mapping[str, str], identity: Mapping[str, str], place: str) -> None:
