@@ -61,8 +61,8 @@ class EpisodeSums(eqx.Module):
         )
 
     @property
-    def totals(self) -> dict[str, Float32[Array, "*members"]]:
-        """The sums of the numbers of an episode, by name."""
+    def totals(self) -> dict[str, Any]:
+        """The sums of the numbers of an episode, by name, on the device or on the host."""
         return {"return": self.total_reward, "length": self.length, **self.extra}
 
     def means(self) -> tuple[dict[str, float], dict[str, float]]:

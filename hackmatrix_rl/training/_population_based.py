@@ -410,7 +410,8 @@ def _extended_class(kind: Any) -> Any:
 
 def _extended(state: Any, tournament: Any) -> Any:
     """A state with a tournament."""
-    return _made(_extended_class(type(state)), {**vars(state), "tournament": tournament})
+    kind: Any = type(state)
+    return _made(_extended_class(kind), {**vars(state), "tournament": tournament})
 
 
 def _apart(state: Any) -> tuple[Any, Any]:

@@ -109,8 +109,8 @@ class StepReport(eqx.Module):
     steps: Int32[Array, "*axes"]
     skipped: Int32[Array, "*axes"]
 
-    def totals(self) -> dict[str, Array]:
-        """The sums over the measured steps by name."""
+    def totals(self) -> dict[str, Any]:
+        """The sums over the measured steps by name, on the device or on the host."""
         named: dict[str, Any] = {}
         found = self.metrics if isinstance(self.metrics, dict) else vars(self.metrics)
         for name, value in found.items():

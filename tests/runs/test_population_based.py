@@ -79,6 +79,25 @@ def test_the_settings_that_it_found_are_those_of_a_training(run, tmp_path):
     assert hm.load(alone).config.gamma == config.gamma
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("algorithm", "sizes"),
+    [
+        ("pqn", ("--num-steps", 16, "--num-minibatches", 1)),
+        ("r2d2", ("--train-freq", 16, "--learning-starts", 64, "--keep-buffer")),
+    ],
+)
+def test_other_algorithms_copy_and_go_on_bit_by_bit(algorithm, sizes, tmp_path):
+    run, stopped = tmp_path / "run", tmp_path / "stopped"
+    common = ("--algorithm", algorithm, "--num-envs", 4, *SHORT[:4], "--width", 8, *ENDS, *sizes)
+    varied = ("--vary", "learning_rate=1e-3,1e-2", *EXPLOITS)
+    done("train", "--env", "cartpole", *common, *varied, "--run-dir", run)
+    assert sum("member/0/parent" in row for row in rows_of(run)) == 2
+    copy_stopped_after(run, 3, stopped)
+    done("train", "--resume-run", stopped)
+    assert_same_end(run, stopped)
+
+
 @pytest.mark.parametrize(
     ("given", "parts"),
     [

@@ -193,6 +193,17 @@ def test_on_a_mesh_it_decides_the_same(trainer, mesh):
         np.testing.assert_array_equal(values[0], values[1])
 
 
+@pytest.mark.nightly
+def test_four_members_on_four_devices_decide_the_same():
+    found = []
+    for mesh in (None, "population=4"):
+        trainer = hm.Trainer(based(interval=1, mesh=mesh))
+        rows = [metrics.extra for metrics in trainer.train(64 * 3, key=KEY)]
+        found.append([[row[f"member/{k}/parent"] for k in range(4)] for row in rows])
+    assert found[0] == found[1]
+    assert any(row != [0, 1, 2, 3] for row in found[0])
+
+
 def reinforce(rate, kind=Reinforce):
     policy = hm.MLPActorCritic(CARTPOLE.spec, width=4, depth=1, key=KEY)
     return kind(CARTPOLE, policy, RolloutCollector(8), 4, learning_rate=Constant(rate))

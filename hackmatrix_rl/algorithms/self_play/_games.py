@@ -78,13 +78,13 @@ class Results(eqx.Module):
         )
 
     @property
-    def count(self) -> Int32[Array, "*devices"]:
-        """The number of games."""
+    def count(self) -> Any:
+        """The number of games, on the device or on the host."""
         return self.games
 
     @property
-    def totals(self) -> dict[str, Int32[Array, "*devices"]]:
-        """The sums of the numbers of a game, by name."""
+    def totals(self) -> dict[str, Any]:
+        """The sums of the numbers of a game, by name, on the device or on the host."""
         return {"length": self.moves, "first_wins": self.first_wins, "draws": self.draws}
 
     def means(self) -> tuple[dict[str, float], dict[str, float]]:

@@ -85,13 +85,13 @@ class Finished(eqx.Module):
         return cls(total(one), total(rows.steps), total(outcome.cells), total(solved))
 
     @property
-    def count(self) -> Int32[Array, "*members"]:
-        """The number of these examples."""
+    def count(self) -> Any:
+        """The number of these examples, on the device or on the host."""
         return self.examples
 
     @property
-    def totals(self) -> dict[str, Array]:
-        """The sums of the numbers of an example, by name."""
+    def totals(self) -> dict[str, Any]:
+        """The sums of the numbers of an example, by name, on the device or on the host."""
         return {
             "supervision_steps": self.steps,
             "cells_right": self.cells,
