@@ -36,6 +36,7 @@ from hackmatrix_rl.training import (
     PopulationBasedTraining,
     Trainer,
     evaluation_metrics,
+    without_members,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -59,9 +60,14 @@ def logged_by(algorithm):
     # Ones: some episodes ended.
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
-    found = algorithm.metrics(sums, dispatch).as_dict()
-    kinds = {"setting/": "setting/NAME", "fitness": "fitness", "parent": "parent"}
-    parts = [re.match(r"member/\d+/(setting/|fitness$|parent$)?", name) for name in found]
+    metrics = algorithm.metrics(sums, dispatch)
+    if isinstance(algorithm, Population):
+        metrics = without_members(metrics, {1})
+    found = metrics.as_dict()
+    kinds = {"setting/": "setting/NAME"} | {
+        name: name for name in ("fitness", "parent", "left_out")
+    }
+    parts = [re.match(r"member/\d+/(setting/|fitness$|parent$|left_out$)?", name) for name in found]
     return {
         name if part is None else f"member/N/{kinds.get(part[1], 'NAME')}"
         for name, part in zip(found, parts, strict=True)
