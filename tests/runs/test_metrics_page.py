@@ -61,9 +61,9 @@ def logged_by(algorithm):
     sums = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
     dispatch = Dispatch(count=1, updates=1, env_steps=1, seconds=1.0)
     metrics = algorithm.metrics(sums, dispatch)
+    found = {*metrics.as_dict()}
     if isinstance(algorithm, Population):
-        metrics = without_members(metrics, {1})
-    found = metrics.as_dict()
+        found |= {*without_members(metrics, {1}).as_dict()}
     kinds = {"setting/": "setting/NAME"} | {
         name: name for name in ("fitness", "parent", "left_out")
     }
