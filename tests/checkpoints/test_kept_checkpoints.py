@@ -66,7 +66,7 @@ def test_units_that_cannot_be_read_are_told_and_the_player_plays(run, monkeypatc
 
     monkeypatch.setattr("hackmatrix_rl.checkpoints._reader.read_arrays", damaged)
     monkeypatch.setattr(
-        "hackmatrix_rl.checkpoints._reader.restore", lambda folder, part, like: like
+        "hackmatrix_rl.checkpoints._reader.restore", lambda folder, part, like, **_: like
     )
     told = []
     player, _ = find_player(str(run), report=told.append)
