@@ -12,7 +12,14 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent.networks import Thought
-from hackmatrix_rl.algorithms.supervised import Curriculum, Halting, Puzzle, adam_atan2, answers
+from hackmatrix_rl.algorithms.supervised import (
+    Answers,
+    Curriculum,
+    Halting,
+    Puzzle,
+    adam_atan2,
+    answers,
+)
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch, AnswerLoss, log_stablemax
 from hackmatrix_rl.algorithms.supervised._optimizer import adamw, scale_by_adam_atan2
 from hackmatrix_rl.env import Batched, check_environment
@@ -167,20 +174,24 @@ def test_a_puzzle_is_a_game_whose_return_is_the_share_of_cells_that_are_right():
 def test_an_untrained_network_hardly_halts_and_goes_on_thinking_where_it_was():
     net = network(copying())
     tokens = jnp.asarray([0, 1], jnp.int32)
-    call = jax.jit(lambda carry: net(tokens, carry))
-    logits, halt, thought = call(net.initial_carry())
+
+    @jax.jit
+    def call(carry):
+        embedded = net.embed(tokens)
+        return net(tokens, carry), net.think(embedded, carry), embedded
+
+    (logits, halt, thought), by_hand, embedded = call(net.initial_carry())
     assert float(halt) == -5.0
     assert logits.shape == (6,)
-    again, _, after = call(thought)
+    (again, _, after), *_ = call(thought)
     assert not np.allclose(logits, again)
     assert not np.allclose(thought.high, after.high)
-    by_hand = net.think(net.embed(tokens), net.initial_carry())
     np.testing.assert_allclose(thought.high, by_hand.high, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
         logits.reshape(2, 3), by_hand.high[1:] @ net.heads.label.weight, rtol=1e-3, atol=1e-4
     )
-    np.testing.assert_allclose(net.embed(tokens)[1:], net.token.weight[tokens])
-    np.testing.assert_allclose(net.embed(tokens)[0], 0.0)
+    np.testing.assert_allclose(embedded[1:], net.token.weight[tokens])
+    np.testing.assert_allclose(embedded[0], 0.0)
 
 
 def test_evaluations_take_all_supervision_steps():
@@ -196,5 +207,9 @@ def test_evaluations_take_all_supervision_steps():
     np.testing.assert_array_equal(found.right, found.tokens == np.asarray(stream.labels))
     assert found.cells_right.mean == pytest.approx(found.right.mean())
     assert found.puzzles_right.mean == pytest.approx(found.right.all(axis=1).mean())
+    nearly = np.ones((200, 4), bool)
+    nearly[0] = False  # the normal approximation ends above 1
+    share = Answers(np.zeros(nearly.shape), nearly).cells_right
+    assert 0 < share.low < share.mean < share.high <= 1
     with pytest.raises(ValueError, match="steps must be at least 1"):
         answers(net, stream, steps=0)

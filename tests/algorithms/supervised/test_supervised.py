@@ -1,6 +1,7 @@
 """Deep supervision: what is carried between updates, what it learns, and what it refuses."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -9,7 +10,13 @@ import numpy as np
 import pytest
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.algorithms.supervised import Curriculum, EvaluateAnswers, adam_atan2, answers
+from hackmatrix_rl.algorithms.supervised import (
+    Curriculum,
+    EvaluateAnswers,
+    Halting,
+    adam_atan2,
+    answers,
+)
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch
 from hackmatrix_rl.puzzles import ExampleStream, sudokus
 from hackmatrix_rl.training import Linear
@@ -37,10 +44,16 @@ def called(net, inputs, thought):
     return jax.vmap(net)(inputs, thought)[2]
 
 
-def test_a_row_keeps_its_example_and_goes_on_from_its_thought():
-    algorithm = supervised(halting=False, learning_rate=0.0)
+@pytest.fixture(scope="module")
+def still():
+    """Supervised learning that changes no weight, its compiled update, and its first state."""
+    algorithm = supervised(halt_exploration=0.0, learning_rate=0.0)
     step = eqx.filter_jit(lambda state: algorithm(state))
-    state = algorithm.init(KEY, algorithm.initial_policy)
+    return algorithm, step, algorithm.init(KEY, algorithm.initial_policy)
+
+
+def test_a_row_keeps_its_example_and_goes_on_from_its_thought(still):
+    algorithm, step, state = still
     states = [state]
     for _ in range(4):
         states.append(step(states[-1])[0])
@@ -61,6 +74,18 @@ def test_a_row_keeps_its_example_and_goes_on_from_its_thought():
     np.testing.assert_allclose(states[4].actors.thought.high, thought.high, rtol=1e-3, atol=1e-4)
 
 
+def test_rows_that_the_network_takes_for_right_halt_after_one_step(still):
+    algorithm, step, state = still
+    after, report = step(with_halting(algorithm, state, 1.0))
+    assert after.actors.halted.all()
+    assert (after.actors.steps == 1).all()
+    assert report.episodes.count == 8
+    means, _ = report.episodes.means()
+    assert means["supervision_steps"] == 1.0
+    assert 0 <= means["puzzles_right"] <= means["cells_right"] <= 1
+    assert supervised(halting=False).halting == Halting(3, learned=False)
+
+
 def test_the_gradient_does_not_go_back_into_the_thought_before():
     algorithm = supervised()
     net, stream = algorithm.initial_policy, algorithm.game.stream
@@ -69,57 +94,66 @@ def test_the_gradient_does_not_go_back_into_the_thought_before():
     def loss(thought):
         return algorithm.loss(net, AnswerBatch(examples.inputs, examples.labels, thought))[0]
 
-    assert all((leaf == 0).all() for leaf in jax.tree.leaves(jax.grad(loss)(begun(net))))
+    gradient = jax.jit(jax.grad(loss))(begun(net))
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(gradient))
 
 
-def test_rows_that_the_network_takes_for_right_halt_after_one_step():
-    algorithm = supervised(halt_exploration=0.0, learning_rate=0.0)
-    state = with_halting(algorithm, algorithm.init(KEY, algorithm.initial_policy), 1.0)
-    after, report = eqx.filter_jit(lambda state: algorithm(state))(state)
-    assert after.actors.halted.all()
-    assert (after.actors.steps == 1).all()
-    assert report.episodes.count == 8
-    means, _ = report.episodes.means()
-    assert means["supervision_steps"] == 1.0
-    assert 0 <= means["puzzles_right"] <= means["cells_right"] <= 1
-
-
-def test_the_curriculum_changes_the_cycles_and_compiles_nothing_again():
-    made = trainer(sizes={"high_cycles": 3, "low_cycles": 4}, curriculum=Curriculum(3, 4, over=4))
+@pytest.fixture(scope="module")
+def course():
+    """What a training says in its first updates and at its end, compiled once."""
+    algorithm = supervised(
+        sizes={"high_cycles": 3, "low_cycles": 4},
+        curriculum=Curriculum(3, 4, over=4),
+        halt_exploration=Linear(0.3, 0.1, over=2),
+        optimizer=adam_atan2(0.0),
+        learning_rate=Linear(1e-2, 1e-3, over=200),
+    )
+    evaluation = EvaluateAnswers(6, copying(), steps=3)
+    made = hm.Trainer(algorithm, hooks=[evaluation], updates_per_dispatch=3)
     made.start(KEY)
-    cycles, rows = [], []
-    for _ in range(6):
-        learning = made.dispatch(1).learning
-        cycles.append((learning["high_cycles"], learning["low_cycles"]))
-        rows.append(jax.tree.map(np.asarray, made.state.actors))
-    assert cycles == [(1, 2), (1, 2), (2, 3), (2, 3), (3, 4), (3, 4)]
-    assert int(made.policy.cycles.high) == 3
+    singly = [(made.dispatch(1), jax.tree.map(np.asarray, made.state.actors)) for _ in range(6)]
+    untrained = answers(algorithm.initial_policy, copying(), steps=3)
+    first, second = made.train(6, key=KEY)
+    found = answers(made.policy, copying(), steps=3)
+    learned = [made.dispatch(50) for _ in range(5)]
+    return SimpleNamespace(**locals())
+
+
+def test_the_curriculum_changes_the_cycles_and_compiles_nothing_again(course):
+    shown = [
+        (each.learning["high_cycles"], each.learning["low_cycles"]) for each, _ in course.singly
+    ]
+    assert shown == [(1, 2), (1, 2), (2, 3), (2, 3), (3, 4), (3, 4)]
+    assert int(course.made.policy.cycles.high) == 3
     # The cycles are not only shown: a network that thinks so often has the same first thought.
-    net, first = made.algorithm.initial_policy, rows[0]
+    net, (_, rows) = course.algorithm.initial_policy, course.singly[0]
     for high, low, same in ((1, 2, True), (3, 4, False)):
-        thought = called(net.with_cycles(high, low), first.example.inputs, begun(net))
-        assert np.allclose(thought.high, first.thought.high, rtol=1e-3, atol=1e-4) == same
+        thought = called(net.with_cycles(high, low), rows.example.inputs, begun(net))
+        assert np.allclose(thought.high, rows.thought.high, rtol=1e-3, atol=1e-4) == same
 
 
-def test_metrics_are_means_over_the_updates_and_evaluations_are_of_the_fresh_puzzles():
-    fresh = copying(6)
-    algorithm = supervised(halt_exploration=Linear(0.3, 0.1, over=2), halting=False)
-    made = hm.Trainer(algorithm, hooks=[EvaluateAnswers(6, fresh, steps=3)], updates_per_dispatch=3)
-    first, last = made.train(6, key=KEY)
+def test_metrics_are_means_over_the_updates_and_evaluations_are_of_the_fresh_puzzles(course):
+    first, second, algorithm = course.first, course.second, course.algorithm
     assert first.env_steps == 3 * 8
     assert first.updates == 3
-    assert made.algorithm.progress(made.state) == last.updates == 6
+    assert second.updates == 6
+    assert algorithm.progress(course.made.state) == 6 + 5 * 50
     assert first.learning["halt_exploration"] == pytest.approx((0.3 + 0.2 + 0.1) / 3)
-    assert first.learning["learning_rate"] == pytest.approx(1e-3)
+    assert first.learning["learning_rate"] == pytest.approx(1e-2 - 9e-3 / 200)
     assert first.learning["gradient_steps"] == 3
     assert first.episodes == 8
     assert first.episode["supervision_steps"] == 3.0
     assert {"answer_loss", "halting_loss", "gradient_norm"} < set(first.learning)
-    rows = [first.as_dict(), last.as_dict()]
+    rows = [first.as_dict(), second.as_dict()]
     assert ["eval/puzzles_right" in row for row in rows] == [False, True]
-    found = answers(made.policy, fresh, steps=3)
-    assert rows[1]["eval/cells_right"] == pytest.approx(found.cells_right.mean)
-    assert rows[1]["eval/puzzles"] == 6
+    assert rows[1]["eval/cells_right"] == pytest.approx(course.found.cells_right.mean)
+    assert rows[1]["eval/puzzles"] == 8
+
+
+def test_the_answer_of_a_few_cells_is_learned(course):
+    assert course.untrained.puzzles_right.mean < 1
+    assert answers(course.made.policy, copying(), steps=3).puzzles_right.mean == 1.0
+    assert course.learned[-1].episode["supervision_steps"] < 3, "it knows that it is right"
 
 
 @pytest.mark.nightly
@@ -153,16 +187,6 @@ def test_a_4_x_4_sudoku_is_learned_by_heart(optimized):
     found = answers(made.policy, still, steps=4)
     assert found.puzzles_right.mean == 1.0
     assert last.learning["answer_loss"] < 0.1
-    assert last.episode["supervision_steps"] < 3, "it knows that it is right"
-
-
-def test_the_answer_of_a_few_cells_is_learned():
-    falls = Linear(1e-2, 1e-3, over=200)
-    made = trainer(sizes={"width": 16}, optimizer=adam_atan2(0.0), learning_rate=falls)
-    made.start(KEY)
-    assert answers(made.policy, copying(), steps=3).puzzles_right.mean < 1
-    last = made.fit(250)
-    assert answers(made.policy, copying(), steps=3).puzzles_right.mean == 1.0
     assert last.episode["supervision_steps"] < 3, "it knows that it is right"
 
 
