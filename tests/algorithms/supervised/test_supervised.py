@@ -26,13 +26,6 @@ from .building import copying, supervised, trainer
 KEY = jax.random.key(1)
 
 
-def with_halting(algorithm, state, bias):
-    """The state with a network whose logit of halting is this number."""
-    return eqx.tree_at(
-        lambda x: x.learner.policy.heads.value.bias, state, jnp.full((1,), bias, jnp.float32)
-    )
-
-
 def begun(net):
     """The thought of 8 rows before the first call."""
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (8, *leaf.shape)), net.initial_carry())
@@ -46,43 +39,45 @@ def called(net, inputs, thought):
 
 @pytest.fixture(scope="module")
 def still():
-    """Supervised learning that changes no weight, its compiled update, and its first state."""
-    algorithm = supervised(halt_exploration=0.0, learning_rate=0.0)
-    step = eqx.filter_jit(lambda state: algorithm(state))
-    return algorithm, step, algorithm.init(KEY, algorithm.initial_policy)
+    """A trainer that changes no weight, compiled once."""
+    return trainer(halt_exploration=0.0, learning_rate=0.0)
+
+
+def after_each(made, updates):
+    """The metrics and the rows after each of so many updates."""
+    return [(made.dispatch(1), jax.tree.map(np.asarray, made.state.actors)) for _ in range(updates)]
 
 
 def test_a_row_keeps_its_example_and_goes_on_from_its_thought(still):
-    algorithm, step, state = still
-    states = [state]
-    for _ in range(4):
-        states.append(step(states[-1])[0])
-    examples = [np.asarray(each.actors.example.inputs) for each in states]
-    assert [int(each.actors.steps[0]) for each in states] == [0, 1, 2, 3, 1]
-    assert [bool(each.actors.halted.all()) for each in states] == [True, False, False, True, False]
+    still.start(KEY)
+    rows = [jax.tree.map(np.asarray, still.state.actors)]
+    rows += [row for _, row in after_each(still, 4)]
+    examples = [each.example.inputs for each in rows]
+    assert [int(each.steps[0]) for each in rows] == [0, 1, 2, 3, 1]
+    assert [bool(each.halted.all()) for each in rows] == [True, False, False, True, False]
     np.testing.assert_array_equal(examples[1], examples[3])
     assert (examples[3] != examples[4]).any(), "other examples after the last step"
-    labels = np.asarray(states[4].actors.example.labels)
-    np.testing.assert_array_equal(labels, examples[4] + 1)
+    np.testing.assert_array_equal(rows[4].example.labels, examples[4] + 1)
     # The thought of the second update is the network's, called on that of the first.
-    net = algorithm.initial_policy
-    for before, after in ((begun(net), states[1]), (states[1].actors.thought, states[2])):
-        thought = called(net, after.actors.example.inputs, before)
-        np.testing.assert_allclose(after.actors.thought.low, thought.low, rtol=1e-3, atol=1e-4)
+    net = still.algorithm.initial_policy
+    for before, after in ((begun(net), rows[1]), (rows[1].thought, rows[2])):
+        thought = called(net, after.example.inputs, before)
+        np.testing.assert_allclose(after.thought.low, thought.low, rtol=1e-3, atol=1e-4)
     # And after the end it begins anew.
-    thought = called(net, states[4].actors.example.inputs, begun(net))
-    np.testing.assert_allclose(states[4].actors.thought.high, thought.high, rtol=1e-3, atol=1e-4)
+    thought = called(net, examples[4], begun(net))
+    np.testing.assert_allclose(rows[4].thought.high, thought.high, rtol=1e-3, atol=1e-4)
 
 
 def test_rows_that_the_network_takes_for_right_halt_after_one_step(still):
-    algorithm, step, state = still
-    after, report = step(with_halting(algorithm, state, 1.0))
-    assert after.actors.halted.all()
-    assert (after.actors.steps == 1).all()
-    assert report.episodes.count == 8
-    means, _ = report.episodes.means()
-    assert means["supervision_steps"] == 1.0
-    assert 0 <= means["puzzles_right"] <= means["cells_right"] <= 1
+    bias = jnp.ones((1,), jnp.float32)
+    sure = eqx.tree_at(lambda x: x.heads.value.bias, still.algorithm.initial_policy, bias)
+    still.start(KEY, sure)
+    ((metrics, rows),) = after_each(still, 1)
+    assert rows.halted.all()
+    assert (rows.steps == 1).all()
+    assert metrics.episodes == 8
+    assert metrics.episode["supervision_steps"] == 1.0
+    assert 0 <= metrics.episode["puzzles_right"] <= metrics.episode["cells_right"] <= 1
     assert supervised(halting=False).halting == Halting(3, learned=False)
 
 
@@ -111,7 +106,7 @@ def course():
     evaluation = EvaluateAnswers(6, copying(), steps=3)
     made = hm.Trainer(algorithm, hooks=[evaluation], updates_per_dispatch=3)
     made.start(KEY)
-    singly = [(made.dispatch(1), jax.tree.map(np.asarray, made.state.actors)) for _ in range(6)]
+    singly = after_each(made, 6)
     untrained = answers(algorithm.initial_policy, copying(), steps=3)
     first, second = made.train(6, key=KEY)
     found = answers(made.policy, copying(), steps=3)
