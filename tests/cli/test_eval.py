@@ -95,8 +95,9 @@ def test_a_network_searches_and_its_game_can_be_watched(tmp_path):
 @pytest.mark.slow
 def test_a_recursive_network_thinks_longer_than_in_training(tmp_path):
     run = tmp_path / "run"
-    made = ("--network", "recursive", "--width", 8, "--aux-victory", "--total-timesteps", 1)
-    done("train", "--algorithm", "ppo", "--preset", "debug", *made, "--run-dir", run)
+    sizes = ("--network", "recursive", "--width", 8, "--total-timesteps", 1, "--eval-episodes", 0)
+    victory = ("--aux-victory", "--aux-coefficient", 0.1)
+    done("train", "--algorithm", "ppo", "--preset", "debug", *sizes, *victory, "--run-dir", run)
 
     def played(*cycles):
         given = ("--episodes", 8, "--greedy", "--json")
