@@ -65,7 +65,7 @@ def analyze_command(
     """
     if not as_json:
         check_output_file(output, "--output")
-    name = named(agent, chosen["search"])
+    name = named(agent, chosen["search"], chosen["cycles"])
     with Working(f"loading {agent}") as work:
         player, environment = chosen_player(
             work, agent, greedy=greedy, find=find_hackmatrix_player, **chosen

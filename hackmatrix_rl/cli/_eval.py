@@ -89,7 +89,7 @@ def evaluate_command(
             )
     if game is not None and without_undo:
         environment = replace(game, without_undo_share=1.0)
-    name = named(target, chosen["search"])
+    name = named(target, chosen["search"], chosen["cycles"])
     enable_compilation_cache()
     with evaluating() as on_progress:
         found = evaluate(

@@ -21,9 +21,10 @@ from hackmatrix_rl.view.replays import Match, Mind, Replay, page_of, play_on
 E = TypeVar("E", bound=Environment)
 
 
-def named(player: str, search: int | None) -> str:
+def named(player: str, search: int | None, cycles: tuple[int, int] | None = None) -> str:
     """The display name of a player."""
-    return player if search is None else f"{player} --search {search}"
+    searching = "" if search is None else f" --search {search}"
+    return player + searching + ("" if cycles is None else " --cycles {} {}".format(*cycles))
 
 
 def chosen_player(

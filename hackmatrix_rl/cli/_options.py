@@ -15,6 +15,7 @@ from hackmatrix_rl.system import CONNECT_SECONDS, HEARTBEAT_SECONDS
 F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_PROCESSES = 65_536
+MOST_CYCLES = 100
 
 
 def whole_number(
@@ -79,6 +80,15 @@ search_option = click.option(
     "own probabilities and values (try 32). By default it moves at once.",
 )
 
+cycles_option = click.option(
+    "--cycles",
+    type=click.IntRange(1, MOST_CYCLES),
+    nargs=2,
+    metavar="HIGH LOW",
+    help="A recursive network thinks so long about a position instead of as in training: updates "
+    "of z_H, and updates of z_L before each of them.",
+)
+
 trust_option = click.option(
     "--trust-code",
     is_flag=True,
@@ -88,6 +98,7 @@ trust_option = click.option(
 
 player_options = all_of(
     search_option,
+    cycles_option,
     click.option(
         "--best",
         is_flag=True,
@@ -103,7 +114,7 @@ player_options = all_of(
     trust_option,
 )
 """What `chosen_player` takes, but `--greedy`."""
-PLAYER_OPTIONS = ("best", "network", "league", "trust_code", "search")
+PLAYER_OPTIONS = ("best", "network", "league", "trust_code", "search", "cycles")
 """The names of `player_options`."""
 
 takeover_options = all_of(

@@ -93,7 +93,7 @@ def play_app_command(
     for file, flag in ((html, "--html"), (save, "--save")):
         if file is not None:
             check_output_file(file, flag)
-    name = named(agent, chosen["search"])
+    name = named(agent, chosen["search"], chosen["cycles"])
     who = f"a person, coached by {name}" if coach else name
     with Working(f"loading {agent}") as work:
         select_device("cpu")

@@ -90,7 +90,7 @@ def watch_command(
             mind = Mind(player, match, environment=environment)
             match.prepare()
             mind.opinion()
-        name = agent = named(agent, chosen["search"])
+        name = agent = named(agent, chosen["search"], chosen["cycles"])
         if replay is not None and match.actions:
             name = f"{replay.player or 'somebody'}, {agent} from move {len(match.actions)}"
         shown.show(match, mind, player=name, agent=agent, work=work)

@@ -13,6 +13,7 @@ from ._estimate import mean_of as mean_of
 from ._estimate import mean_over_seeds as mean_over_seeds
 from ._estimate import performance_profile as performance_profile
 from ._estimate import rate_of as rate_of
+from ._estimate import share_of as share_of
 from ._evaluate import Evaluation as Evaluation
 from ._evaluate import OnProgress as OnProgress
 from ._evaluate import evaluate as evaluate

@@ -45,7 +45,27 @@ def rate_of(happened: ArrayLike) -> Estimate:
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
     """
     numbers = np.asarray(happened, np.float64)
-    count, rate = len(numbers), float(numbers.mean())
+    return _wilson(float(numbers.mean()), len(numbers))
+
+
+def share_of(shares: ArrayLike) -> Estimate:
+    """The mean of independent shares, each from 0 to 1, with Wilson's interval.
+
+    What is within a share may depend on each other, as the cells of a board do. Wilson's formula
+    gets the effective number of independent events: as many as leave the standard error that the
+    shares have. If all shares are equal, each counts as one event.
+
+    Source: Kott 2017, "A note on Wilson coverage intervals for proportions estimated from complex
+    samples".
+    """
+    numbers = np.asarray(shares, np.float64)
+    mean, count = float(numbers.mean()), float(len(numbers))
+    variance = float(numbers.var(ddof=1)) / count if count > 1 else 0.0
+    return _wilson(mean, mean * (1 - mean) / variance if variance else count)
+
+
+def _wilson(rate: float, count: float) -> Estimate:
+    """A rate of so many independent events, and its interval."""
     spread = 1 + Z**2 / count
     centre = (rate + Z**2 / (2 * count)) / spread
     half = Z / spread * math.sqrt(rate * (1 - rate) / count + Z**2 / (4 * count**2))

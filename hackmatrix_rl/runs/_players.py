@@ -4,9 +4,13 @@ import os
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
+
 from hackmatrix_rl.agent import ValueScale
+from hackmatrix_rl.agent.networks import ActorCritic, RecursiveActorCritic, WithAuxiliaryHead
 from hackmatrix_rl.checkpoints import PRETRAINED, Loaded, Report, in_league, load
 from hackmatrix_rl.config import default_environment
 from hackmatrix_rl.env import Environment, HackMatrix
@@ -64,6 +68,7 @@ def find_player(
     game: GameConfig | None = None,
     simulations: int | None = None,
     simulations_flag: str = "--search",
+    cycles: tuple[int, int] | None = None,
     report: Report = warnings.warn,
 ) -> tuple[Agent, Environment]:
     """A player, and the environment that it plays in.
@@ -78,30 +83,33 @@ def find_player(
     `network`, `trust_code` and `best` are as for `load`. `league` is that to play in; `None`: the
     one that a policy was trained in, and the original one for a player without training, whose
     sizes are those of `game`. `simulations` are the actions that a trained policy tries out for
-    each move, in a tree search (`Searcher`); a message calls them `simulations_flag`. `report`
-    takes messages about what is skipped or damaged.
+    each move, in a tree search (`Searcher`); a message calls them `simulations_flag`. `cycles` are
+    the updates of `z_H`, and of `z_L` before each of them, of a recursive network; `None`: those of
+    its training. `report` takes messages about what is skipped or damaged.
 
     Raises:
         ConfigError: there is no such player, its code is not trusted, it was trained in the
-            other league or environment, or it cannot search.
+            other league or environment, it cannot search, or its network has no cycles.
     """
     if (inner := _harvested(name)) is not None:
         player, there = find_hackmatrix_player(
             inner, network=network, trust_code=trust_code, best=best, league=league, game=game,
-            simulations=simulations, simulations_flag=simulations_flag, report=report,
+            simulations=simulations, simulations_flag=simulations_flag, cycles=cycles,
+            report=report,
         )  # fmt: skip
         return Harvester(there, player), there
     if simulations is not None:
         _check_simulations(name, simulations, simulations_flag)
+    search = _search(name)
+    base, member = _member(name if search is None else search[0])
+    if cycles is not None and base in (*SCRIPTS, EXPERT):
+        raise _no_cycles(cycles, f"{base} has no network")
     environment = default_environment(league or LEAGUES[0])
     config = environment.config if game is None else game
     if name in SCRIPTS:
         return SCRIPTS[name](), environment
     if name == EXPERT:
         return Expert(config), environment
-    search = _search(name)
-    base = name if search is None else search[0]
-    base, member = _member(base)
     if base == EXPERT and search is not None:
         return RolloutSearch(Expert(config), search[1]), environment
     try:
@@ -118,6 +126,8 @@ def find_player(
         raise NoCheckpointError(
             f"{base}: no checkpoint there, nor a player of that name. Use {known}."
         ) from error
+    if cycles is not None:
+        loaded = replace(loaded, policy=_with_cycles(loaded.policy, cycles, base))
     its_own = loaded.environment
     if not isinstance(its_own, HackMatrix):
         if search is not None or simulations is not None or league is not None:
@@ -154,6 +164,24 @@ def _guide(loaded: Loaded, environment: HackMatrix, report: Report) -> Guide:
     if environment.reward.victory > 0:
         return ReturnGuide(environment, _policy_of(loaded, report))
     return NetworkGuide(environment, loaded.policy)
+
+
+def _with_cycles(policy: ActorCritic, cycles: tuple[int, int], name: str) -> ActorCritic:
+    """A recursive network that thinks so long, also one with a head more."""
+    if isinstance(policy, WithAuxiliaryHead):
+        headless = _with_cycles(policy.headless, cycles, name)
+        return eqx.tree_at(lambda network: network.headless, policy, headless)
+    if not isinstance(policy, RecursiveActorCritic):
+        raise _no_cycles(cycles, f"the network of {name} thinks once about a position")
+    return policy.with_cycles(*cycles)
+
+
+def _no_cycles(cycles: tuple[int, int], why: str) -> ConfigError:
+    high, low = cycles
+    return ConfigError(
+        f"--cycles {high} {low}: {why}. Only agents of train --network recursive have cycles; "
+        "leave --cycles out."
+    )
 
 
 def _policy_of(loaded: Loaded, report: Report) -> PolicyAgent:

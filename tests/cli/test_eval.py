@@ -89,3 +89,20 @@ def test_a_network_searches_and_its_game_can_be_watched(tmp_path):
     assert replay.player == "pretrained --search 8"
     (same,) = (each for each in replays if each.seed == replay.seed)
     assert same.actions == replay.actions
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_a_recursive_network_thinks_longer_than_in_training(tmp_path):
+    run = tmp_path / "run"
+    sizes = ("--network", "recursive", "--width", 8, "--total-timesteps", 1, "--eval-episodes", 0)
+    victory = ("--aux-victory", "--aux-coefficient", 0.1)
+    done("train", "--algorithm", "ppo", "--preset", "debug", *sizes, *victory, "--run-dir", run)
+
+    def played(*cycles):
+        given = ("--episodes", 8, "--greedy", "--json")
+        return json.loads(done("eval", run, *given, *cycles).stdout)
+
+    trained = played()
+    assert played("--cycles", 3, 4) == trained, "those of its training"
+    assert played("--cycles", 9, 1) != trained

@@ -21,6 +21,7 @@ from hackmatrix_rl.evaluation import (
     evaluate_all,
     mean_of,
     rate_of,
+    share_of,
 )
 from hackmatrix_rl.evaluation import _episodes as module
 
@@ -225,6 +226,24 @@ def test_a_rate_that_never_happened_may_still_happen():
     always = rate_of(np.ones(100))
     np.testing.assert_allclose(always.low, 1 - estimate.high)
     assert always.high == 1.0
+
+
+def test_a_share_has_the_interval_of_as_many_independent_events_as_it_is_worth():
+    # Shares that are 0 or 1 are events; the variance of a sample counts n - 1 of them.
+    events = np.repeat([0.0, 1.0], [3, 97])
+    assert share_of(events).mean == rate_of(events).mean
+    np.testing.assert_allclose(share_of(events).low, rate_of(events).low, atol=5e-4)
+    # By hand: p = 0.75, a variance of 1 / 48 of the mean of two: 9 events.
+    z2, two = 3.841459, share_of([0.75 + 1 / 48**0.5, 0.75 - 1 / 48**0.5])
+    centre = (0.75 + z2 / 18) / (1 + z2 / 9)
+    half = np.sqrt(z2) / (1 + z2 / 9) * np.sqrt(0.1875 / 9 + z2 / 324)
+    np.testing.assert_allclose([two.low, two.high], [centre - half, centre + half], rtol=1e-6)
+    # Within 0 and 1, where the normal approximation is not.
+    nearly = np.repeat([0.2, 1.0], [1, 99])
+    assert mean_of(nearly).high > 1
+    assert share_of(nearly).low < share_of(nearly).mean < share_of(nearly).high <= 1
+    assert share_of(np.ones(100)) == rate_of(np.ones(100))
+    assert share_of([1.0]) == rate_of([1.0])
 
 
 def test_intervals_cover_the_truth_about_95_times_in_100():

@@ -12,7 +12,7 @@ from jaxtyping import Array, Int32
 
 from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
 from hackmatrix_rl.errors import whole
-from hackmatrix_rl.evaluation import Estimate, mean_of, rate_of
+from hackmatrix_rl.evaluation import Estimate, rate_of, share_of
 from hackmatrix_rl.puzzles import ExampleStream
 from hackmatrix_rl.training import Hook, Metrics, Trainer
 
@@ -35,7 +35,7 @@ class Answers:
     @property
     def cells_right(self) -> Estimate:
         """The share of cells that are right; its interval takes puzzles as independent."""
-        return mean_of(self.right.mean(axis=1))
+        return share_of(self.right.mean(axis=1))
 
     @property
     def puzzles_right(self) -> Estimate:

@@ -1,6 +1,7 @@
 """Deep supervision: what is carried between updates, what it learns, and what it refuses."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -9,7 +10,13 @@ import numpy as np
 import pytest
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.algorithms.supervised import Curriculum, EvaluateAnswers, adam_atan2, answers
+from hackmatrix_rl.algorithms.supervised import (
+    Curriculum,
+    EvaluateAnswers,
+    Halting,
+    adam_atan2,
+    answers,
+)
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch
 from hackmatrix_rl.puzzles import ExampleStream, sudokus
 from hackmatrix_rl.training import Linear
@@ -17,13 +24,6 @@ from hackmatrix_rl.training import Linear
 from .building import copying, supervised, trainer
 
 KEY = jax.random.key(1)
-
-
-def with_halting(algorithm, state, bias):
-    """The state with a network whose logit of halting is this number."""
-    return eqx.tree_at(
-        lambda x: x.learner.policy.heads.value.bias, state, jnp.full((1,), bias, jnp.float32)
-    )
 
 
 def begun(net):
@@ -37,28 +37,48 @@ def called(net, inputs, thought):
     return jax.vmap(net)(inputs, thought)[2]
 
 
-def test_a_row_keeps_its_example_and_goes_on_from_its_thought():
-    algorithm = supervised(halting=False, learning_rate=0.0)
-    step = eqx.filter_jit(lambda state: algorithm(state))
-    state = algorithm.init(KEY, algorithm.initial_policy)
-    states = [state]
-    for _ in range(4):
-        states.append(step(states[-1])[0])
-    examples = [np.asarray(each.actors.example.inputs) for each in states]
-    assert [int(each.actors.steps[0]) for each in states] == [0, 1, 2, 3, 1]
-    assert [bool(each.actors.halted.all()) for each in states] == [True, False, False, True, False]
+@pytest.fixture(scope="module")
+def still():
+    """A trainer that changes no weight, compiled once."""
+    return trainer(halt_exploration=0.0, learning_rate=0.0)
+
+
+def after_each(made, updates):
+    """The metrics and the rows after each of so many updates."""
+    return [(made.dispatch(1), jax.tree.map(np.asarray, made.state.actors)) for _ in range(updates)]
+
+
+def test_a_row_keeps_its_example_and_goes_on_from_its_thought(still):
+    still.start(KEY)
+    rows = [jax.tree.map(np.asarray, still.state.actors)]
+    rows += [row for _, row in after_each(still, 4)]
+    examples = [each.example.inputs for each in rows]
+    assert [int(each.steps[0]) for each in rows] == [0, 1, 2, 3, 1]
+    assert [bool(each.halted.all()) for each in rows] == [True, False, False, True, False]
     np.testing.assert_array_equal(examples[1], examples[3])
     assert (examples[3] != examples[4]).any(), "other examples after the last step"
-    labels = np.asarray(states[4].actors.example.labels)
-    np.testing.assert_array_equal(labels, examples[4] + 1)
+    np.testing.assert_array_equal(rows[4].example.labels, examples[4] + 1)
     # The thought of the second update is the network's, called on that of the first.
-    net = algorithm.initial_policy
-    for before, after in ((begun(net), states[1]), (states[1].actors.thought, states[2])):
-        thought = called(net, after.actors.example.inputs, before)
-        np.testing.assert_allclose(after.actors.thought.low, thought.low, rtol=1e-3, atol=1e-4)
+    net = still.algorithm.initial_policy
+    for before, after in ((begun(net), rows[1]), (rows[1].thought, rows[2])):
+        thought = called(net, after.example.inputs, before)
+        np.testing.assert_allclose(after.thought.low, thought.low, rtol=1e-3, atol=1e-4)
     # And after the end it begins anew.
-    thought = called(net, states[4].actors.example.inputs, begun(net))
-    np.testing.assert_allclose(states[4].actors.thought.high, thought.high, rtol=1e-3, atol=1e-4)
+    thought = called(net, examples[4], begun(net))
+    np.testing.assert_allclose(rows[4].thought.high, thought.high, rtol=1e-3, atol=1e-4)
+
+
+def test_rows_that_the_network_takes_for_right_halt_after_one_step(still):
+    bias = jnp.ones((1,), jnp.float32)
+    sure = eqx.tree_at(lambda x: x.heads.value.bias, still.algorithm.initial_policy, bias)
+    still.start(KEY, sure)
+    ((metrics, rows),) = after_each(still, 1)
+    assert rows.halted.all()
+    assert (rows.steps == 1).all()
+    assert metrics.episodes == 8
+    assert metrics.episode["supervision_steps"] == 1.0
+    assert 0 <= metrics.episode["puzzles_right"] <= metrics.episode["cells_right"] <= 1
+    assert supervised(halting=False).halting == Halting(3, learned=False)
 
 
 def test_the_gradient_does_not_go_back_into_the_thought_before():
@@ -69,57 +89,66 @@ def test_the_gradient_does_not_go_back_into_the_thought_before():
     def loss(thought):
         return algorithm.loss(net, AnswerBatch(examples.inputs, examples.labels, thought))[0]
 
-    assert all((leaf == 0).all() for leaf in jax.tree.leaves(jax.grad(loss)(begun(net))))
+    gradient = jax.jit(jax.grad(loss))(begun(net))
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(gradient))
 
 
-def test_rows_that_the_network_takes_for_right_halt_after_one_step():
-    algorithm = supervised(halt_exploration=0.0, learning_rate=0.0)
-    state = with_halting(algorithm, algorithm.init(KEY, algorithm.initial_policy), 1.0)
-    after, report = eqx.filter_jit(lambda state: algorithm(state))(state)
-    assert after.actors.halted.all()
-    assert (after.actors.steps == 1).all()
-    assert report.episodes.count == 8
-    means, _ = report.episodes.means()
-    assert means["supervision_steps"] == 1.0
-    assert 0 <= means["puzzles_right"] <= means["cells_right"] <= 1
-
-
-def test_the_curriculum_changes_the_cycles_and_compiles_nothing_again():
-    made = trainer(sizes={"high_cycles": 3, "low_cycles": 4}, curriculum=Curriculum(3, 4, over=4))
+@pytest.fixture(scope="module")
+def course():
+    """What a training says in its first updates and at its end, compiled once."""
+    algorithm = supervised(
+        sizes={"high_cycles": 3, "low_cycles": 4},
+        curriculum=Curriculum(3, 4, over=4),
+        halt_exploration=Linear(0.3, 0.1, over=2),
+        optimizer=adam_atan2(0.0),
+        learning_rate=Linear(1e-2, 1e-3, over=200),
+    )
+    evaluation = EvaluateAnswers(6, copying(), steps=3)
+    made = hm.Trainer(algorithm, hooks=[evaluation], updates_per_dispatch=3)
     made.start(KEY)
-    cycles, rows = [], []
-    for _ in range(6):
-        learning = made.dispatch(1).learning
-        cycles.append((learning["high_cycles"], learning["low_cycles"]))
-        rows.append(jax.tree.map(np.asarray, made.state.actors))
-    assert cycles == [(1, 2), (1, 2), (2, 3), (2, 3), (3, 4), (3, 4)]
-    assert int(made.policy.cycles.high) == 3
+    singly = after_each(made, 6)
+    untrained = answers(algorithm.initial_policy, copying(), steps=3)
+    first, second = made.train(6, key=KEY)
+    found = answers(made.policy, copying(), steps=3)
+    learned = [made.dispatch(50) for _ in range(5)]
+    return SimpleNamespace(**locals())
+
+
+def test_the_curriculum_changes_the_cycles_and_compiles_nothing_again(course):
+    shown = [
+        (each.learning["high_cycles"], each.learning["low_cycles"]) for each, _ in course.singly
+    ]
+    assert shown == [(1, 2), (1, 2), (2, 3), (2, 3), (3, 4), (3, 4)]
+    assert int(course.made.policy.cycles.high) == 3
     # The cycles are not only shown: a network that thinks so often has the same first thought.
-    net, first = made.algorithm.initial_policy, rows[0]
+    net, (_, rows) = course.algorithm.initial_policy, course.singly[0]
     for high, low, same in ((1, 2, True), (3, 4, False)):
-        thought = called(net.with_cycles(high, low), first.example.inputs, begun(net))
-        assert np.allclose(thought.high, first.thought.high, rtol=1e-3, atol=1e-4) == same
+        thought = called(net.with_cycles(high, low), rows.example.inputs, begun(net))
+        assert np.allclose(thought.high, rows.thought.high, rtol=1e-3, atol=1e-4) == same
 
 
-def test_metrics_are_means_over_the_updates_and_evaluations_are_of_the_fresh_puzzles():
-    fresh = copying(6)
-    algorithm = supervised(halt_exploration=Linear(0.3, 0.1, over=2), halting=False)
-    made = hm.Trainer(algorithm, hooks=[EvaluateAnswers(6, fresh, steps=3)], updates_per_dispatch=3)
-    first, last = made.train(6, key=KEY)
+def test_metrics_are_means_over_the_updates_and_evaluations_are_of_the_fresh_puzzles(course):
+    first, second, algorithm = course.first, course.second, course.algorithm
     assert first.env_steps == 3 * 8
     assert first.updates == 3
-    assert made.algorithm.progress(made.state) == last.updates == 6
+    assert second.updates == 6
+    assert algorithm.progress(course.made.state) == 6 + 5 * 50
     assert first.learning["halt_exploration"] == pytest.approx((0.3 + 0.2 + 0.1) / 3)
-    assert first.learning["learning_rate"] == pytest.approx(1e-3)
+    assert first.learning["learning_rate"] == pytest.approx(1e-2 - 9e-3 / 200)
     assert first.learning["gradient_steps"] == 3
     assert first.episodes == 8
     assert first.episode["supervision_steps"] == 3.0
     assert {"answer_loss", "halting_loss", "gradient_norm"} < set(first.learning)
-    rows = [first.as_dict(), last.as_dict()]
+    rows = [first.as_dict(), second.as_dict()]
     assert ["eval/puzzles_right" in row for row in rows] == [False, True]
-    found = answers(made.policy, fresh, steps=3)
-    assert rows[1]["eval/cells_right"] == pytest.approx(found.cells_right.mean)
-    assert rows[1]["eval/puzzles"] == 6
+    assert rows[1]["eval/cells_right"] == pytest.approx(course.found.cells_right.mean)
+    assert rows[1]["eval/puzzles"] == 8
+
+
+def test_the_answer_of_a_few_cells_is_learned(course):
+    assert course.untrained.puzzles_right.mean < 1
+    assert answers(course.made.policy, copying(), steps=3).puzzles_right.mean == 1.0
+    assert course.learned[-1].episode["supervision_steps"] < 3, "it knows that it is right"
 
 
 @pytest.mark.nightly
@@ -153,16 +182,6 @@ def test_a_4_x_4_sudoku_is_learned_by_heart(optimized):
     found = answers(made.policy, still, steps=4)
     assert found.puzzles_right.mean == 1.0
     assert last.learning["answer_loss"] < 0.1
-    assert last.episode["supervision_steps"] < 3, "it knows that it is right"
-
-
-def test_the_answer_of_a_few_cells_is_learned():
-    falls = Linear(1e-2, 1e-3, over=200)
-    made = trainer(sizes={"width": 16}, optimizer=adam_atan2(0.0), learning_rate=falls)
-    made.start(KEY)
-    assert answers(made.policy, copying(), steps=3).puzzles_right.mean < 1
-    last = made.fit(250)
-    assert answers(made.policy, copying(), steps=3).puzzles_right.mean == 1.0
     assert last.episode["supervision_steps"] < 3, "it knows that it is right"
 
 
