@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import env_keys
+from hackmatrix_rl.errors import ConfigError
 
 gymnasium = pytest.importorskip("gymnasium")
 SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
@@ -106,3 +108,9 @@ def test_what_it_cannot_play_is_refused_by_name():
         hm.from_gymnasium(lambda count: gymnasium.make_vec("CartPole-v1", num_envs=count))
     with pytest.raises(TypeError, match="make returned CartPoleEnv"):
         hm.from_gymnasium(lambda count: gymnasium.make("CartPole-v1").unwrapped)
+
+
+def test_python_plays_one_training_at_a_time():
+    given = {"algorithm": "ppo", "env": "gymnasium:CartPole-v1", "seeds": 2}
+    with pytest.raises(ConfigError, match="--seeds 2: Python plays --env gymnasium:CartPole-v1"):
+        make_config("debug", given)

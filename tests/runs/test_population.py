@@ -130,7 +130,6 @@ def test_an_agent_of_a_wandb_sweep_can_start_it_as_it_is(tmp_path, cache):
         (("--vary", "gamma=0.9,linear:0.9:0.99"), ("--vary gamma=", "estimate.gamma")),
         (("--seeds", 2, "--debug", "nojit"), ("--seeds 2", "--debug")),
         (("--seeds", 2, "--env", "hackmatrix"), ("in stages", "--algorithm")),
-        (("--seeds", 2, "--env", "gymnasium:CartPole-v1"), ("Python plays --env gymnasium",)),
         (("--seeds", 2, "--offload-optimizer"), ("--offload-optimizer",)),
         (("--seeds", 3, "--mesh", "population=2"), ("--seeds 3", "use 4 members")),
         (("--mesh", "population=2"), ("Add --seeds 2",)),
