@@ -4,7 +4,7 @@
 
 Sudokus of 4 x 4, the CPU preset with 2 cycles of z_H and 4 of z_L, and a seed's own puzzles. Times
 are seconds of the processor in updates alone, without compiling and evaluating; at equal time, a
-variant has the score of its last evaluation within the time of the fastest variant of its seed. The
+variant has its score when the fastest one of its seed ends, linear between two evaluations. The
 average of the weights takes no part in training, so one training gives the scores with and without.
 Results are written after each training, and a measurement that is stopped goes on where it was.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.supervised import AnswerNetwork, SupervisedConfig, answers
@@ -72,10 +73,11 @@ def trained(variant: str, seed: int, updates: int) -> list[dict[str, Any]]:
 def scores(curves: dict[str, list[dict[str, Any]]], within: float) -> Iterator[tuple[str, float]]:
     """Percent of puzzles right of each variant of a seed, by so many seconds."""
     for variant, curve in curves.items():
-        last = [row for row in curve if row["seconds"] <= within][-1]
-        yield variant, 100 * last["averaged"]["puzzles_right"]["mean"]
-        if variant == DEFAULT:
-            yield RAW, 100 * last["raw"]["puzzles_right"]["mean"]
+        seconds = [row["seconds"] for row in curve]
+        for name, which in ((variant, "averaged"), (RAW, "raw")):
+            if name != RAW or variant == DEFAULT:
+                rates = [100 * row[which]["puzzles_right"]["mean"] for row in curve]
+                yield name, float(np.interp(within, seconds, rates))
 
 
 def table(found: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
