@@ -105,6 +105,7 @@ COMMANDS = {
     "compare": [("a.toml", "b.toml"), ("a.toml", "--precision")],
     "play": [("--agent", "sent"), ("--agent", "sent", "--search", "2")],
     "serve": [],
+    "sweep": [("space.toml",), ("space.toml", "--dry-run")],
     "play-app": [("sent", "--app", "app"), ("sent", "--app", "app", "--search", "2")],
     "doctor": [],
     "verify-resume": [],
@@ -133,6 +134,8 @@ def given(run):
     forge(of_self_play, lambda metadata: metadata.update(config=config, game=game))
     for name in ("a.toml", "b.toml"):
         (run.parent / name).write_text('init = "sent"\npreset = "debug"\n')
+    searched = "[space]\nlearning_rate = {low = 1e-4, high = 1e-3}\n"
+    (run.parent / "space.toml").write_text(f'init = "sent"\npreset = "debug"\n{searched}')
     Replay(seed=(0, 0), actions=(), max_steps=9).save(run.parent / "game.json")
 
 
