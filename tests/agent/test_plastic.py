@@ -19,8 +19,8 @@ FIRST, SECOND = np.float32([1.0, -0.5, 2.0]), np.float32([0.5, 1.0, 0.0])
 
 def cell_of(rate=0.1, decay=0.5, *, plastic=True):
     cell = PlasticCell(3, 2, plastic=plastic, key=KEY)
-    where = lambda c: (c.inwards.weight, c.inwards.bias, c.rate, c.decay)
-    return eqx.tree_at(where, cell, tuple(map(jnp.float32, (W, B, rate, decay))))
+    given = tuple(map(jnp.float32, (W, B, rate, decay)))
+    return eqx.tree_at(lambda c: (c.inwards.weight, c.inwards.bias, c.rate, c.decay), cell, given)
 
 
 def step(cell, x, modulations):
