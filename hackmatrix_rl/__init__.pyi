@@ -15,6 +15,7 @@ from .agent.networks import ConvActorCritic as ConvActorCritic
 from .agent.networks import GRUActorCritic as GRUActorCritic
 from .agent.networks import LSTMActorCritic as LSTMActorCritic
 from .agent.networks import MLPActorCritic as MLPActorCritic
+from .agent.networks import MPNActorCritic as MPNActorCritic
 from .agent.networks import RecursiveNetwork as RecursiveNetwork
 from .agent.networks import ResidualActorCritic as ResidualActorCritic
 from .agent.networks import build_network as build_network

@@ -157,7 +157,7 @@ class RunConfig(Members, ABC):
     # The network
     network: str = in_network(
         "cells",
-        "mlp, cells, conv, gru, lstm, residual, resnet, transformer, recursive, or "
+        "mlp, cells, conv, gru, lstm, mpn, residual, resnet, transformer, recursive, or "
         "my_module:factory.",
         **WEIGHTS,
     )

@@ -31,6 +31,7 @@ from ._layers import Dense as Dense
 from ._layers import Heads as Heads
 from ._mlp import MLPActorCritic as MLPActorCritic
 from ._mlp import ResidualActorCritic as ResidualActorCritic
+from ._plastic import MPNActorCritic as MPNActorCritic
 from ._recurrent import GRUActorCritic as GRUActorCritic
 from ._recurrent import LSTMActorCritic as LSTMActorCritic
 from ._recursive import Cycles as Cycles

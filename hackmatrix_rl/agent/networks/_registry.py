@@ -12,6 +12,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
 from hackmatrix_rl.agent.networks._conv import ConvActorCritic, ResNetActorCritic
 from hackmatrix_rl.agent.networks._mlp import MLPActorCritic, ResidualActorCritic
+from hackmatrix_rl.agent.networks._plastic import MPNActorCritic
 from hackmatrix_rl.agent.networks._recurrent import GRUActorCritic, LSTMActorCritic
 from hackmatrix_rl.agent.networks._recursive import RecursiveNetwork
 from hackmatrix_rl.agent.networks._transformer import TransformerActorCritic
@@ -27,6 +28,8 @@ NETWORKS: dict[str, Callable[..., ActorCritic]] = {
     "resnet": ResNetActorCritic,
     "transformer": TransformerActorCritic,
     "recursive": RecursiveNetwork,
+    "mpn": MPNActorCritic,
+    "mpn-frozen": partial(MPNActorCritic, plastic=False),
 }
 """Each is called as `factory(spec, width=..., depth=..., key=...)`; `width` and `depth` may be
 missing."""
