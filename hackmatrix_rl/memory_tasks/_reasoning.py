@@ -1,7 +1,7 @@
 """NeuroGym's probabilistic reasoning: evidence that adds up, shape by shape."""
 
 import math
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -147,13 +147,13 @@ class ProbabilisticReasoning(ChoiceTask):
         weights = self.config.weights
         sums = {0.0: 1.0}
         for _ in range(self.config.shapes):
-            more: Counter[float] = Counter()
+            more: defaultdict[float, float] = defaultdict(float)
             for total, share in sums.items():
                 for weight in weights:
                     # Sums that differ by rounding alone are one.
                     more[round(total + weight, 9)] += share / len(weights)
             sums = dict(more)
-        found: Counter[float] = Counter()
+        found: defaultdict[float, float] = defaultdict(float)
         for total, share in sums.items():
             found[0.5 * (1 + math.tanh(total * math.log(10) / 2))] += share
         return dict(found)

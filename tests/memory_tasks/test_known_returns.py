@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -191,11 +192,16 @@ def test_an_interval_pays_less_around_the_right_one(error, pays):
     assert float(found) == pytest.approx(pays, abs=1e-6)
 
 
+@eqx.filter_jit
+def play(task, state, action):
+    return task.play(state, action, key=jax.random.key(0))
+
+
 def rewards_of(task, trial, actions):
     """The reward of each step, and whether the trial ends there."""
     state = TrialState(trial, jnp.int32(0), jnp.zeros(task.seen, jnp.float32))
     for action in actions:
-        played = task.play(state, jnp.int32(action), key=jax.random.key(0))
+        played = play(task, state, jnp.int32(action))
         yield round(float(played.reward), 3), bool(played.terminated)
         state = played.state
 

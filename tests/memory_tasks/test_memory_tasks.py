@@ -398,7 +398,21 @@ def test_choices_during_fixation_and_walls_of_the_maze_cost_and_hold():
     assert bool(played.terminated)
 
 
-@pytest.mark.parametrize("task", TASKS[1::2], ids=named)
+SELDOM = (
+    *(MultiSensoryIntegration, GoNoGo, DelayedComparison),
+    *(ProbabilisticReasoning, IntervalDiscrimination, ReadySetGo),
+)
+"""To an environment, these are like `IntervalTiming`, and the check takes seconds."""
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(task, marks=[pytest.mark.nightly] if isinstance(task, SELDOM) else ())
+        for task in TASKS[1::2]
+    ],
+    ids=named,
+)
 def test_each_is_an_environment(task):
     hm.check_environment(hm.Batched(task, max_steps=25), steps=30)
 
