@@ -1,4 +1,4 @@
-"""The tasks with choices, step by step beside NeuroGym's: given trials, no noise."""
+"""The tasks in trials, step by step beside NeuroGym's: given trials, no noise."""
 
 import itertools
 
