@@ -187,8 +187,8 @@ def test_shapes_have_places_of_their_own_and_answers_by_their_weights():
 )
 def test_an_interval_pays_less_around_the_right_one(error, pays):
     """The margin of 10 steps is 2, and 0.3125 more are allowed; (1 - 2 / 2.3125) ** 1.5 is 0.05."""
-    task = IntervalTiming()
-    found = task.pay(IntervalTimingTrial(jnp.int32(0), jnp.int32(12)), 1, 10 + error)
+    task, trial = IntervalTiming(), IntervalTimingTrial(jnp.int32(0), jnp.int32(12))
+    found = task.pay(trial, jnp.int32(1), jnp.int32(10 + error))
     assert float(found) == pytest.approx(pays, abs=1e-6)
 
 
