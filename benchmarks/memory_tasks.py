@@ -29,6 +29,13 @@ TASKS: dict[str, MemoryTask[Any]] = {
     "nback": hm.NBack(),
     "perceptual": hm.PerceptualDecision(),
     "context": hm.ContextDecision(),
+    "senses": hm.MultiSensoryIntegration(),
+    "gonogo": hm.GoNoGo(),
+    "comparison": hm.DelayedComparison(),
+    "reasoning": hm.ProbabilisticReasoning(),
+    "longer": hm.IntervalDiscrimination(),
+    "timing": hm.IntervalTiming(),
+    "readysetgo": hm.ReadySetGo(),
 }
 NETWORKS = ("gru", "lstm", "forgetful")
 LIMITS = {"maze": 40}

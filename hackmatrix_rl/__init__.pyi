@@ -57,9 +57,16 @@ from .game import legal_actions as legal_actions
 from .game import new_game as new_game
 from .game import play as play
 from .memory_tasks import ContextDecision as ContextDecision
+from .memory_tasks import DelayedComparison as DelayedComparison
 from .memory_tasks import DelayedMatch as DelayedMatch
+from .memory_tasks import GoNoGo as GoNoGo
+from .memory_tasks import IntervalDiscrimination as IntervalDiscrimination
+from .memory_tasks import IntervalTiming as IntervalTiming
+from .memory_tasks import MultiSensoryIntegration as MultiSensoryIntegration
 from .memory_tasks import NBack as NBack
 from .memory_tasks import PerceptualDecision as PerceptualDecision
+from .memory_tasks import ProbabilisticReasoning as ProbabilisticReasoning
+from .memory_tasks import ReadySetGo as ReadySetGo
 from .memory_tasks import TMaze as TMaze
 from .runs import SaveRun as SaveRun
 from .runs import plan as plan

@@ -37,6 +37,17 @@ _MADE: Mapping[str, Callable[..., Any]] = {
     "delayed_match": _Task(tasks.DelayedMatch, tasks.DelayedMatchConfig),
     "context_decision": _Task(tasks.ContextDecision, tasks.ContextConfig),
     "perceptual_decision": _Task(tasks.PerceptualDecision, tasks.PerceptualConfig),
+    "multi_sensory": _Task(tasks.MultiSensoryIntegration, tasks.MultiSensoryConfig),
+    "go_no_go": _Task(tasks.GoNoGo, tasks.GoNoGoConfig),
+    "delayed_comparison": _Task(tasks.DelayedComparison, tasks.DelayedComparisonConfig),
+    "probabilistic_reasoning": _Task(
+        tasks.ProbabilisticReasoning, tasks.ProbabilisticReasoningConfig
+    ),
+    "interval_discrimination": _Task(
+        tasks.IntervalDiscrimination, tasks.IntervalDiscriminationConfig
+    ),
+    "interval_timing": _Task(tasks.IntervalTiming, tasks.IntervalTimingConfig),
+    "ready_set_go": _Task(tasks.ReadySetGo, tasks.ReadySetGoConfig),
 }
 _ADAPTERS: Mapping[str, Callable[..., Any]] = {
     "gymnax": from_gymnax,

@@ -1,14 +1,16 @@
-"""NeuroGym's tasks: two decisions about noisy stimuli, and a delayed match to sample."""
+"""NeuroGym's tasks: three decisions about noisy stimuli, and a delayed match to sample."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
-from hackmatrix_rl.memory_tasks._choice_task import (
+from hackmatrix_rl.memory_tasks._trial_task import (
     ChoiceTask,
     chance_to_see,
     check_coherences,
@@ -17,29 +19,10 @@ from hackmatrix_rl.memory_tasks._choice_task import (
 )
 
 
-class _PeriodsTask(ChoiceTask):
-    """A task whose periods and noise are fields of its config."""
-
-    PERIODS: ClassVar[tuple[str, ...]] = ("fixation", "stimulus", "delay", "decision")
-
-    config: eqx.AbstractVar[Any]
-
-    @final
-    @property
-    def periods(self) -> tuple[int, ...]:
-        return tuple(getattr(self.config, name) for name in self.PERIODS)
-
-    @final
-    @property
-    def noise(self) -> float:
-        return float(self.config.noise)
-
-    @property
-    def best_return(self) -> float:
-        """The probability of seeing the stronger stimulus, a mean over the coherences."""
-        coherences, steps = self.config.coherences, self.config.stimulus
-        chances = [chance_to_see(each / 100, steps, self.noise) for each in coherences]
-        return sum(chances) / len(chances)
+def _mean_chance(coherences: Iterable[float], steps: int, noise: float) -> float:
+    """The probability of seeing the stronger stimulus, a mean over the coherences."""
+    chances = [chance_to_see(each / 100, steps, noise) for each in coherences]
+    return sum(chances) / len(chances)
 
 
 @dataclass(frozen=True)
@@ -75,7 +58,7 @@ class PerceptualTrial(eqx.Module):
 
 
 @final
-class PerceptualDecision(_PeriodsTask):
+class PerceptualDecision(ChoiceTask):
     """Two stimuli with noise: choice 1 says that the first is stronger, 2 the second.
 
     Seen are whether to fixate, which ends with the decision, and the stimuli, which are 0.5 plus
@@ -91,6 +74,11 @@ class PerceptualDecision(_PeriodsTask):
     config: PerceptualConfig = eqx.field(static=True, default=PerceptualConfig())
     seen = 3  #: Fixation, and two stimuli.
 
+    @property
+    def best_return(self) -> float:
+        """The probability of seeing the stronger stimulus, a mean over the coherences."""
+        return _mean_chance(self.config.coherences, self.config.stimulus, self.noise)
+
     def draw(self, *, key: Key[Array, ""]) -> PerceptualTrial:
         """A trial with a uniform stronger stimulus and a uniform coherence."""
         stronger_key, coherence_key = jax.random.split(key)
@@ -99,14 +87,13 @@ class PerceptualDecision(_PeriodsTask):
             jax.random.choice(coherence_key, jnp.asarray(self.config.coherences, jnp.float32)),
         )
 
-    def show(
-        self, trial: PerceptualTrial, period: Int32[Array, ""]
-    ) -> tuple[Float32[Array, " seen"], Bool[Array, " seen"]]:
-        """The stimuli in their period, with noise on them."""
-        shows = period == 1
-        stimuli = jnp.where(shows, two_stimuli(trial.stronger, trial.coherence), 0.0)
-        fixate = (period < 3).astype(jnp.float32)
-        return jnp.concatenate([fixate[None], stimuli]), shows & jnp.asarray([False, True, True])
+    def show(self, trial: PerceptualTrial, period: Int32[Array, ""]) -> Float32[Array, " stimuli"]:
+        """The stimuli in their period."""
+        return jnp.where(period == 1, two_stimuli(trial.stronger, trial.coherence), 0.0)
+
+    def noisy(self, period: Int32[Array, ""]) -> Bool[Array, "*stimuli"]:
+        """Both stimuli in their period."""
+        return period == 1
 
     def answer(self, trial: PerceptualTrial) -> Int32[Array, ""]:
         """The number of the stronger stimulus, from 1."""
@@ -145,7 +132,7 @@ class ContextTrial(eqx.Module):
 
 
 @final
-class ContextDecision(_PeriodsTask):
+class ContextDecision(ChoiceTask):
     """Two pairs of stimuli, and a cue: which stimulus of the pair that counts is stronger?
 
     Choice 1 says the first of them, 2 the second.
@@ -163,6 +150,11 @@ class ContextDecision(_PeriodsTask):
     config: ContextConfig = eqx.field(static=True, default=ContextConfig())
     seen = 7  #: Fixation, two pairs, and the cue.
 
+    @property
+    def best_return(self) -> float:
+        """The probability of seeing the stronger stimulus, a mean over the coherences."""
+        return _mean_chance(self.config.coherences, self.config.stimulus, self.noise)
+
     def draw(self, *, key: Key[Array, ""]) -> ContextTrial:
         """A trial with independent, uniform variables."""
         context_key, stronger_key, coherence_key = jax.random.split(key, 3)
@@ -173,24 +165,107 @@ class ContextDecision(_PeriodsTask):
             jax.random.choice(coherence_key, choices, (2,)),
         )
 
-    def show(
-        self, trial: ContextTrial, period: Int32[Array, ""]
-    ) -> tuple[Float32[Array, " seen"], Bool[Array, " seen"]]:
-        """The cue always, the stimuli in their period, with noise on them."""
-        shows = period == 1
+    def show(self, trial: ContextTrial, period: Int32[Array, ""]) -> Float32[Array, " stimuli"]:
+        """The cue always, the stimuli in their period."""
         pairs = jax.vmap(two_stimuli)(trial.stronger, trial.coherence).ravel()
-        shown = jnp.concatenate(
-            [
-                (period < 3).astype(jnp.float32)[None],
-                jnp.where(shows, pairs, 0.0),
-                (jnp.arange(2) == trial.context).astype(jnp.float32),
-            ]
-        )
-        return shown, shows & (jnp.arange(7) > 0) & (jnp.arange(7) < 5)
+        cue = (jnp.arange(2) == trial.context).astype(jnp.float32)
+        return jnp.concatenate([jnp.where(period == 1, pairs, 0.0), cue])
+
+    def noisy(self, period: Int32[Array, ""]) -> Bool[Array, "*stimuli"]:
+        """The pairs in their period."""
+        return (period == 1) & (jnp.arange(6) < 4)
 
     def answer(self, trial: ContextTrial) -> Int32[Array, ""]:
         """The number of the stronger stimulus of the pair that counts, from 1."""
         return trial.stronger[trial.context] + 1
+
+
+@dataclass(frozen=True)
+class MultiSensoryConfig:
+    """The periods of multi-sensory integration, in steps, and how hard it is.
+
+    The defaults are NeuroGym's at 100 ms a step, without its noise of 0.1.
+
+    Raises:
+        TypeError: a field has the wrong type.
+        ValueError: a field is out of range.
+    """
+
+    fixation: int = 3  #: Nothing is shown, 1 or more.
+    stimulus: int = 7  #: The stimuli are shown, 1 or more.
+    decision: int = 1  #: The player chooses, 1 or more.
+    #: How far the stimuli of both pairs together are apart, in percent; each trial draws one.
+    coherences: tuple[float, ...] = (5.0, 15.0, 50.0)
+    noise: float = 0.0  #: Standard deviation on each stimulus, in each step; 0 or more.
+
+    def __post_init__(self) -> None:
+        check_steps(self, {"fixation": 1, "stimulus": 1, "decision": 1})
+        object.__setattr__(self, "coherences", check_coherences(self.coherences))
+        object.__setattr__(self, "noise", check_number("noise", self.noise))
+
+
+class MultiSensoryTrial(eqx.Module):
+    """The random variables of a trial."""
+
+    stronger: Int32[Array, "*batch"]  #: Number of the stronger stimulus of each pair, 0 or 1.
+    coherence: Float32[Array, "*batch"]  #: How far both pairs together are apart, in percent.
+    share: Float32[Array, "*batch"]  #: The part of the coherence that the first pair has, 0 to 1.
+
+
+@final
+class MultiSensoryIntegration(ChoiceTask):
+    """Two senses with a pair of stimuli each, which point the same way, seldom equally clearly.
+
+    Choice 1 says that the first stimulus of each pair is stronger, 2 the second.
+
+    Seen are whether to fixate, which ends with the decision, the first pair, and the second pair.
+    NeuroGym's noise also lies on whether to fixate.
+
+    Source: NeuroGym's `MultiSensoryIntegration-v0`.
+
+    Attributes:
+        config: periods, coherences and noise.
+    """
+
+    PERIODS = ("fixation", "stimulus", "decision")
+
+    config: MultiSensoryConfig = eqx.field(static=True, default=MultiSensoryConfig())
+    seen = 5  #: Fixation, and two pairs.
+
+    @property
+    def best_return(self) -> float:
+        """The probability that the sum of both differences has the right sign.
+
+        The shares of the coherence are as likely the other way round, so the sum is all that a
+        choice needs. It has the noise of four stimuli, and so twice the variance of one difference.
+        """
+        config = self.config
+        return _mean_chance(config.coherences, config.stimulus, self.noise * math.sqrt(2))
+
+    def draw(self, *, key: Key[Array, ""]) -> MultiSensoryTrial:
+        """A trial with independent, uniform variables."""
+        stronger_key, coherence_key, share_key = jax.random.split(key, 3)
+        return MultiSensoryTrial(
+            jax.random.randint(stronger_key, (), 0, 2),
+            jax.random.choice(coherence_key, jnp.asarray(self.config.coherences, jnp.float32)),
+            jax.random.uniform(share_key, (), jnp.float32),
+        )
+
+    def show(
+        self, trial: MultiSensoryTrial, period: Int32[Array, ""]
+    ) -> Float32[Array, " stimuli"]:
+        """The stimuli in their period."""
+        shares = jnp.stack([trial.share, 1 - trial.share])
+        pairs = jax.vmap(two_stimuli, (None, 0))(trial.stronger, trial.coherence * shares)
+        return jnp.where(period == 1, pairs.ravel(), 0.0)
+
+    def noisy(self, period: Int32[Array, ""]) -> Bool[Array, "*stimuli"]:
+        """All stimuli in their period."""
+        return period == 1
+
+    def answer(self, trial: MultiSensoryTrial) -> Int32[Array, ""]:
+        """The number of the stronger stimulus, from 1."""
+        return trial.stronger + 1
 
 
 @dataclass(frozen=True)
@@ -225,7 +300,7 @@ class MatchTrial(eqx.Module):
 
 
 @final
-class DelayedMatch(_PeriodsTask):
+class DelayedMatch(ChoiceTask):
     """A sample, a delay, a test: choice 1 says that they are the same, 2 that they are not.
 
     Seen are whether to fixate, and two stimuli, one of which is 1.
@@ -258,17 +333,15 @@ class DelayedMatch(_PeriodsTask):
             jax.random.randint(sample_key, (), 0, 2), jax.random.bernoulli(match_key, 0.5)
         )
 
-    def show(
-        self, trial: MatchTrial, period: Int32[Array, ""]
-    ) -> tuple[Float32[Array, " seen"], Bool[Array, " seen"]]:
-        """The stimuli in the periods of sample and test, with noise on them."""
+    def show(self, trial: MatchTrial, period: Int32[Array, ""]) -> Float32[Array, " stimuli"]:
+        """The stimuli in the periods of sample and test."""
         tested = jnp.where(trial.matches, trial.sample, 1 - trial.sample)
-        shows = (period == 1) | (period == 3)
         which = jnp.where(period == 1, trial.sample, tested)
-        stimuli = shows & (jnp.arange(2) == which)
-        fixate = period < 4
-        shown = jnp.concatenate([fixate[None], stimuli]).astype(jnp.float32)
-        return shown, shows & jnp.asarray([False, True, True])
+        return (self.noisy(period) & (jnp.arange(2) == which)).astype(jnp.float32)
+
+    def noisy(self, period: Int32[Array, ""]) -> Bool[Array, "*stimuli"]:
+        """Both stimuli in the periods of sample and test."""
+        return (period == 1) | (period == 3)
 
     def answer(self, trial: MatchTrial) -> Int32[Array, ""]:
         """1 for a match, 2 for none."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32, Key
 
 from hackmatrix_rl.env import Played
-from hackmatrix_rl.memory_tasks._choice_task import MemoryTask, check_steps
+from hackmatrix_rl.memory_tasks._trial_task import MemoryTask, check_steps
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
 from hackmatrix_rl.env import Played
-from hackmatrix_rl.memory_tasks._choice_task import ABORTED, MemoryTask, check_steps
+from hackmatrix_rl.memory_tasks._trial_task import ABORTED, MemoryTask, check_steps
 
 FORWARD, LEFT, RIGHT = 0, 1, 2
 """The actions."""

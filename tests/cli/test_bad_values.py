@@ -183,6 +183,7 @@ OF_ENVIRONMENTS = {
     "--env t_maze --env-args corridr=3": "corridor=20 ... Did you mean corridor?",
     "--env t_maze --env-args corridor=long": "corridor=long: must be a whole",
     "--env t_maze --env-args corridor=0": "--env-args corridor=0 ... corridor",
+    "--env ready_set_go --env-args shortest=9,longest=8": "longest=8: longest is 8; expected shor",
     "--env t_maze --env-args corridor": "corridor is no new name=value",
     "--env-args corridor=3": "--env-args corridor=3 ... --league",
     "--env cartpole --league original": "--league original ... --env cartpole",

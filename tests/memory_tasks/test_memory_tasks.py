@@ -1,6 +1,7 @@
 """A player that remembers gets the best return, and one that does not cannot."""
 
 import itertools
+import math
 
 import equinox as eqx
 import jax
@@ -10,16 +11,34 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.memory_tasks import (
+    ComparisonTrial,
     ContextConfig,
     ContextDecision,
     ContextTrial,
+    DelayedComparison,
+    DelayedComparisonConfig,
     DelayedMatch,
     DelayedMatchConfig,
+    GoNoGo,
+    GoNoGoConfig,
+    GoNoGoTrial,
+    IntervalDiscrimination,
+    IntervalDiscriminationConfig,
+    IntervalTiming,
+    IntervalTimingConfig,
+    IntervalTrial,
     MatchTrial,
+    MultiSensoryConfig,
+    MultiSensoryIntegration,
     NBack,
     NBackConfig,
     PerceptualConfig,
     PerceptualDecision,
+    ProbabilisticReasoning,
+    ProbabilisticReasoningConfig,
+    ReadySetGo,
+    ReadySetGoConfig,
+    ReasoningTrial,
     TMaze,
     TMazeConfig,
     TMazeState,
@@ -33,6 +52,20 @@ TASKS = [
     PerceptualDecision(PerceptualConfig(noise=0.3, delay=2)),
     ContextDecision(),
     ContextDecision(ContextConfig(noise=0.3)),
+    MultiSensoryIntegration(),
+    MultiSensoryIntegration(MultiSensoryConfig(noise=0.3)),
+    GoNoGo(),
+    GoNoGo(GoNoGoConfig(fixation=2, delay=0)),
+    DelayedComparison(),
+    DelayedComparison(DelayedComparisonConfig(second=2, noise=0.4)),
+    ProbabilisticReasoning(),
+    ProbabilisticReasoning(ProbabilisticReasoningConfig(shapes=3, weights=(-0.2, 0.1, 0.9))),
+    IntervalDiscrimination(),
+    IntervalDiscrimination(IntervalDiscriminationConfig(shortest_delay=0, longest_delay=2)),
+    IntervalTiming(),
+    IntervalTiming(IntervalTimingConfig(set=0, short=3, long=5, margin=0)),
+    ReadySetGo(),
+    ReadySetGo(ReadySetGoConfig(ready=2, shortest=2, longest=5, set=3, gain=2)),
     NBack(),
     NBack(NBackConfig(back=1, symbols=2, scored=5)),
     TMaze(),
@@ -82,6 +115,94 @@ def clock(config, task):
     return lambda step: jnp.sum(step >= jnp.asarray(ends))
 
 
+def waits(task):
+    """Goes after the sign to go, once the decision has come."""
+
+    def player(seen, go):
+        go = go | (seen[2] > 0)
+        return (go & (seen[0] == 0)).astype(jnp.int32), go
+
+    return player, jnp.bool_(False)
+
+
+def compares_strengths(task):
+    """Weighs both orders of each pair by the means of what it saw."""
+    config, period_of = task.config, clock(task.config, task)
+    spread = jnp.asarray([config.first, config.second], jnp.float32) ** -0.5
+    spread = spread * max(config.noise, 1e-3)
+    larger, smaller = jnp.asarray(config.shown, jnp.float32).T
+
+    def player(seen, memory):
+        step, first, second = memory
+        first += jnp.where(period_of(step) == 1, seen[1] / config.first, 0.0)
+        second += jnp.where(period_of(step) == 3, seen[1] / config.second, 0.0)
+
+        def evidence(a, b):
+            errors = ((first - a) / spread[0]) ** 2 + ((second - b) / spread[1]) ** 2
+            return jax.nn.logsumexp(-errors / 2)
+
+        ordered = evidence(larger, smaller) > evidence(smaller, larger)
+        choice = jnp.where(ordered, 1, 2)
+        return jnp.where(seen[0] == 0, choice, 0), (step + 1, first, second)
+
+    return player, (jnp.int32(0), jnp.float32(0), jnp.float32(0))
+
+
+def adds_weights(task):
+    """Keeps the evidence of the last look at any shapes."""
+    weights = jnp.tile(jnp.asarray(task.config.weights, jnp.float32), task.config.shapes)
+
+    def player(seen, evidence):
+        evidence = jnp.where(jnp.any(seen[1:] > 0), jnp.dot(seen[1:], weights), evidence)
+        return jnp.where(seen[0] == 0, jnp.where(evidence > 0, 2, 1), 0), evidence
+
+    return player, jnp.float32(0)
+
+
+def counts(task):
+    """Counts the steps of the first stimulus up and those of the second down."""
+
+    def player(seen, difference):
+        difference += seen[1] - seen[2]
+        return jnp.where(seen[0] == 0, jnp.where(difference > 0, 1, 2), 0), difference
+
+    return player, jnp.float32(0)
+
+
+def waits_for_the_cued_interval(task):
+    def player(seen, memory):
+        interval, waited = memory
+        interval = jnp.where(jnp.any(seen[1:3] > 0), jnp.argmax(seen[1:3]), interval)
+        go = (seen[0] == 0) & (waited == jnp.asarray(task.intervals)[interval])
+        waited = jnp.where(seen[0] == 0, waited + 1, waited)
+        return go.astype(jnp.int32), (interval.astype(jnp.int32), waited)
+
+    return player, (jnp.int32(0), jnp.int32(0))
+
+
+def repeats_the_measured_interval(task):
+    def player(seen, memory):
+        measure, waited = memory
+        ready, produces = (seen[1] > 0) | (measure > 0), (seen[2] > 0) | (seen[0] == 0)
+        measure = jnp.where(ready & ~produces, measure + 1, measure)
+        # With a short interval, the second signal ends too late: the next best is to go at once.
+        due = jnp.maximum(measure * task.config.gain, task.config.set)
+        go = (seen[0] == 0) & (waited == due)
+        return go.astype(jnp.int32), (measure, jnp.where(produces, waited + 1, waited))
+
+    return player, (jnp.int32(0), jnp.int32(0))
+
+
+PLAYERS = {
+    GoNoGo: waits,
+    DelayedComparison: compares_strengths,
+    ProbabilisticReasoning: adds_weights,
+    IntervalDiscrimination: counts,
+    IntervalTiming: waits_for_the_cued_interval,
+    ReadySetGo: repeats_the_measured_interval,
+}
+
+
 def remembers(task):
     """The best player, and its memory before the first step."""
     if isinstance(task, TMaze):
@@ -98,6 +219,8 @@ def remembers(task):
             return (past[0] == now[-1]).astype(jnp.int32), now
 
         return compares, jnp.full(task.config.back, -1, jnp.int32)
+    if type(task) in PLAYERS:
+        return PLAYERS[type(task)](task)
     period_of, last = clock(task.config, task), len(task.periods) - 1
     if isinstance(task, DelayedMatch):
 
@@ -117,6 +240,8 @@ def remembers(task):
         pair = seen[1:3]
         if isinstance(task, ContextDecision):
             pair = jnp.where(seen[5] > 0, pair, seen[3:5])
+        if isinstance(task, MultiSensoryIntegration):
+            pair = pair + seen[3:5]
         total = total + jnp.where(period == 1, pair[0] - pair[1], 0.0)
         return jnp.where(period == last, jnp.where(total > 0, 1, 2), 0), (step + 1, total)
 
@@ -133,11 +258,44 @@ def test_a_player_that_remembers_gets_the_best_return(task):
     assert task.best_return > task.memoryless_return
 
 
+TWO_STIMULI = jnp.asarray([[1, 0, 0], [1, 1, 0], [1, 0, 1], [0, 0, 0]], jnp.float32)
+"""Nothing, either of two stimuli, and the last period."""
+
+
+def begun(task, trials):
+    """The first position of each trial, without noise."""
+    return [TrialState(each, jnp.int32(0), jnp.zeros(task.seen, jnp.float32)) for each in trials]
+
+
 def every_delayed_match(task):
     trials = [MatchTrial(jnp.int32(s), jnp.bool_(m)) for s in (0, 1) for m in (0, 1)]
-    states = [TrialState(each, jnp.int32(0), jnp.zeros(3, jnp.float32)) for each in trials]
-    shown = jnp.asarray([[1, 0, 0], [1, 1, 0], [1, 0, 1], [0, 0, 0]], jnp.float32)
-    return states, shown
+    return begun(task, trials), TWO_STIMULI
+
+
+def every_go(task):
+    return begun(task, [GoNoGoTrial(jnp.bool_(go)) for go in (0, 1)]), TWO_STIMULI
+
+
+def every_comparison(task):
+    trials = [ComparisonTrial(jnp.int32(0), jnp.bool_(first)) for first in (0, 1)]
+    return begun(task, trials), jnp.asarray([[1, 0], [1, 0.5], [1, 1], [0, 0]], jnp.float32)
+
+
+def every_interval(task):
+    pairs = itertools.product((1, 2, 3), repeat=2)
+    trials = [IntervalTrial(jnp.int32(a), jnp.int32(1), jnp.int32(b)) for a, b in pairs]
+    return begun(task, trials), TWO_STIMULI
+
+
+def every_shape(task):
+    """Each of the two shapes four times: the answer is 2 three times, or twice."""
+    place, delay = jnp.zeros(1, jnp.int32), jnp.int32(1)
+    trials = [
+        ReasoningTrial(jnp.full(1, kind, jnp.int32), place, jnp.bool_(case < often), delay)
+        for kind, often in ((0, 3), (1, 2))
+        for case in range(4)
+    ]
+    return begun(task, trials), TWO_STIMULI
 
 
 def every_context(task):
@@ -146,7 +304,7 @@ def every_context(task):
         strengths = jnp.full(2, 50.0, jnp.float32)
         stronger = jnp.asarray([first, second], jnp.int32)
         trial = ContextTrial(jnp.int32(context), stronger, strengths)
-        states.append(TrialState(trial, jnp.int32(0), jnp.zeros(7, jnp.float32)))
+        states += begun(task, [trial])
     return states, jnp.asarray([[0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1]], jnp.float32)
 
 
@@ -160,8 +318,17 @@ def every_t_maze(task):
         (DelayedMatch(DelayedMatchConfig(1, 1, 1, 1, 2)), every_delayed_match),
         (ContextDecision(ContextConfig(1, 1, 1, 2, (50.0,))), every_context),
         (TMaze(TMazeConfig(3)), every_t_maze),
+        (GoNoGo(GoNoGoConfig(1, 1, 1, 2)), every_go),
+        (DelayedComparison(DelayedComparisonConfig(1, 1, 1, 1, 2, ((2, 1),))), every_comparison),
+        (IntervalDiscrimination(IntervalDiscriminationConfig(1, 1, 3, 1, 1, 1)), every_interval),
+        (
+            ProbabilisticReasoning(
+                ProbabilisticReasoningConfig(1, 1, 1, 1, 2, 1, weights=(math.log10(3), 0.0))
+            ),
+            every_shape,
+        ),
     ],
-    ids=["match", "context", "maze"],
+    ids=["match", "context", "maze", "go", "comparison", "interval", "shape"],
 )
 def test_no_player_without_memory_gets_more_than_the_known_number(task, every):
     """Every player that chooses by what it sees, in every trial: the best mean is exact."""
@@ -176,7 +343,7 @@ def test_no_player_without_memory_gets_more_than_the_known_number(task, every):
 
         return jnp.mean(returns(task, states, player, (), jax.random.key(0))[0])
 
-    players = itertools.product(range(3), repeat=len(shown))
+    players = itertools.product(range(task.num_actions), repeat=len(shown))
     found = [float(mean(jnp.asarray(each, jnp.int32))) for each in players]
     assert max(found) == pytest.approx(task.memoryless_return, abs=1e-6)
 
@@ -231,7 +398,21 @@ def test_choices_during_fixation_and_walls_of_the_maze_cost_and_hold():
     assert bool(played.terminated)
 
 
-@pytest.mark.parametrize("task", TASKS[1::2], ids=named)
+SELDOM = (
+    *(MultiSensoryIntegration, GoNoGo, DelayedComparison),
+    *(ProbabilisticReasoning, IntervalDiscrimination, ReadySetGo),
+)
+"""To an environment, these are like `IntervalTiming`, and the check takes seconds."""
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(task, marks=[pytest.mark.nightly] if isinstance(task, SELDOM) else ())
+        for task in TASKS[1::2]
+    ],
+    ids=named,
+)
 def test_each_is_an_environment(task):
     hm.check_environment(hm.Batched(task, max_steps=25), steps=30)
 
@@ -246,6 +427,16 @@ def test_each_is_an_environment(task):
         (lambda: PerceptualConfig(coherences=()), "coherences is empty"),
         (lambda: PerceptualConfig(coherences=(120,)), "coherences is 120; expected a"),
         (lambda: ContextConfig(decision=0), "decision must be at least 1"),
+        (lambda: MultiSensoryConfig(coherences=(-1,)), "coherences is -1; expected a number from"),
+        (lambda: GoNoGoConfig(decision=0), "decision must be at least 1"),
+        (lambda: DelayedComparisonConfig(pairs=()), "pairs is empty"),
+        (lambda: DelayedComparisonConfig(pairs=((1, 2),)), "expected the larger number first"),
+        (lambda: ProbabilisticReasoningConfig(weights=()), "weights is empty"),
+        (lambda: ProbabilisticReasoningConfig(longest_delay=3), "longest_delay is 3; expected sho"),
+        (lambda: IntervalDiscriminationConfig(longest=2), "longest is 2; expected shortest, which"),
+        (lambda: IntervalTimingConfig(long=9), "long is 9; expected short, which is 10, or more"),
+        (lambda: IntervalTimingConfig(margin=-1), "margin is -1; expected 0 or more"),
+        (lambda: ReadySetGoConfig(ready=11), "shortest is 10; expected ready, which is 11, or"),
         (lambda: NBackConfig(back=0), "back must be at least 1"),
         (lambda: NBackConfig(symbols=1), "symbols must be at least 2"),
         (lambda: TMazeConfig(corridor=0), "corridor must be at least 1"),

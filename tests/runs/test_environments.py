@@ -1,12 +1,14 @@
 """Trainings in other environments than HackMatrix, with all that a run has."""
 
 import json
+import sys
 
 import jax
 import pytest
 from cli.commands import assert_refused, done, invoke
 from env.test_single_game import Countdown
 from PIL import Image
+from processes import finish, start
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
@@ -147,7 +149,38 @@ def test_a_memory_task_is_learned_by_a_network_with_memory(env, algorithm, tmp_p
     assert hm.load(folder).config.env == env
 
 
-@pytest.mark.parametrize("task", [hm.TMaze(), hm.NBack(), hm.DelayedMatch(), hm.ContextDecision()])
+@pytest.mark.parametrize(
+    ("env", "task"),
+    [
+        ("multi_sensory", hm.MultiSensoryIntegration()),
+        ("go_no_go", hm.GoNoGo()),
+        ("delayed_comparison", hm.DelayedComparison()),
+        ("probabilistic_reasoning", hm.ProbabilisticReasoning()),
+        ("interval_discrimination", hm.IntervalDiscrimination()),
+        ("interval_timing", hm.IntervalTiming()),
+        ("ready_set_go", hm.ReadySetGo()),
+    ],
+)
+def test_a_memory_task_has_a_name_and_arguments(env, task):
+    assert make_environment(env, None).game == task
+    changed = make_environment(env, "fixation=4,max_steps=9")
+    assert (changed.game.config.fixation, changed.max_steps) == (4, 9)
+
+
+def test_a_task_of_time_is_trained_in_a_process(tmp_path, cache):
+    folder, sizes = tmp_path / "run", "short=2,long=3,shortest_cue=1,longest_cue=2"
+    given = ("--env", "interval_timing", "--env-args", sizes, "--algorithm", "pqn")
+    more = ("--network", "gru", *TINY, *SHORT, "--eval-episodes", 0, "--mesh", "data=1")
+    command = (sys.executable, "-m", "hackmatrix_rl", "train", *given, *more, "--run-dir", folder)
+    status, told = finish(start(*command, JAX_COMPILATION_CACHE_DIR=cache))
+    assert status == 0, told
+    assert hm.load(folder).environment.game.intervals == (2, 3)
+
+
+DRAWN = [hm.TMaze(), hm.NBack(), hm.DelayedMatch(), hm.ContextDecision(), hm.ReadySetGo()]
+
+
+@pytest.mark.parametrize("task", DRAWN)
 def test_a_memory_task_draws_itself(task):
     environment = hm.Batched(task)
     state, _ = environment.reset(jax.random.split(jax.random.key(0), 1))
