@@ -204,7 +204,7 @@ class IntervalTimingConfig:
 class IntervalTimingTrial(eqx.Module):
     """The random variables of a trial."""
 
-    interval: Int32[Array, "*batch"]  #: Number of the interval: 0 is short, 1 is long.
+    interval: Int32[Array, "*batch"]  #: Number of the interval, 0 for short and 1 for long.
     cue: Int32[Array, "*batch"]  #: Steps of the cue.
 
 

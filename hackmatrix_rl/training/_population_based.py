@@ -66,10 +66,9 @@ class TournamentReport(eqx.Module):
 class PopulationBasedTraining(Population[State]):
     """A population whose worst members go on from the best ones, with settings near theirs.
 
-        population = hm.PopulationBasedTraining(
-            [hm.PPO(environment, policy, learning_rate=rate) for rate in (1e-4, 3e-4, 1e-3, 3e-3)],
-            interval=20,
-        )
+        rates = 1e-4, 3e-4, 1e-3, 3e-3
+        members = [hm.PPO(environment, policy, learning_rate=rate) for rate in rates]
+        population = hm.PopulationBasedTraining(members, interval=20)
 
     The settings are the numbers in which the members differ, see `Population`. At the end of every
     `interval` updates the members are ranked by the mean of a metric over these updates. Each of
