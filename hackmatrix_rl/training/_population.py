@@ -1,7 +1,7 @@
 """Many trainings of one algorithm in one program."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -16,20 +16,12 @@ from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ArgumentError, described, instance, same_structure, whole
-from hackmatrix_rl.evaluation import interquartile_mean
 from hackmatrix_rl.system import is_single_process
 from hackmatrix_rl.training._algorithm import Algorithm, State
+from hackmatrix_rl.training._member_metrics import MEMBER, interquartile, over_members
 from hackmatrix_rl.training._program import without_policy
 from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training.sharding import POPULATION, describe_mesh, divisors
-
-MEMBER = "member/"
-"""Where the names of a member's own metrics begin: `member/3/return`."""
-LEFT_OUT = MEMBER + "{}/left_out"
-"""The metric of a member that no longer counts in the means (`without_members`)."""
-
-
-_IQM = "return_iqm"
 
 
 class Population(Algorithm[State]):
@@ -204,12 +196,12 @@ class Population(Algorithm[State]):
             each[0],
             steps_per_second=sum(one.steps_per_second for one in each),
             episodes=sum(one.episodes for one in each),
-            episode=_over_members([one.episode for one in each]),
-            reward=_over_members([one.reward for one in each]),
-            learning=_over_members([one.learning for one in each]),
+            episode=over_members([one.episode for one in each]),
+            reward=over_members([one.reward for one in each]),
+            learning=over_members([one.learning for one in each]),
             extra={
-                **_over_members([one.extra for one in each]),
-                **_interquartile(returns),
+                **over_members([one.extra for one in each]),
+                **interquartile(returns),
                 **{
                     f"{MEMBER}{k}/{name}": value
                     for k, one in enumerate(each)
@@ -265,34 +257,6 @@ class Population(Algorithm[State]):
     def _axis(self) -> str | None:
         """The axis of the mesh over which the members are cut; `None` if they are not."""
         return POPULATION if POPULATION in self.mesh.axis_names else None
-
-
-def of_member(metrics: Metrics, number: int) -> dict[str, float]:
-    """A member's own numbers, by name."""
-    begins = f"{MEMBER}{number}/"
-    found = metrics.extra.items()
-    return {name.removeprefix(begins): each for name, each in found if name.startswith(begins)}
-
-
-def without_members(metrics: Metrics, left_out: Collection[int]) -> Metrics:
-    """The metrics of a population, with means over the other members; it names those left out."""
-    if not left_out:
-        return metrics
-    numbers = {int(name.split("/")[1]) for name in metrics.extra if name.startswith(MEMBER)}
-    going = [of_member(metrics, number) for number in sorted(numbers - {*left_out})]
-    means = _over_members(going)
-    # The interquartile mean of all would stay where the others have no games.
-    others = {name: x for name, x in metrics.extra.items() if not name.startswith(_IQM)}
-    return replace(
-        metrics,
-        episode={name: means[name] for name in metrics.episode if name in means},
-        learning={name: means[name] for name in metrics.learning if name in means},
-        extra={
-            **others,
-            **_interquartile([own["return"] for own in going if "return" in own]),
-            **{LEFT_OUT.format(number): 1.0 for number in left_out},
-        },
-    )
 
 
 def check_members(size: int, lengths: Mapping[str, int]) -> None:
@@ -435,22 +399,3 @@ def _one_shape(state: Any) -> Any:
 
     own, shared = _apart(state)
     return _together(jax.tree.map(shape, own), shared)
-
-
-def _over_members(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """By name, the mean over the members that have it; of whole numbers the sum."""
-    names = dict.fromkeys(name for one in each for name in one)
-    found = {name: [one[name] for one in each if name in one] for name in names}
-    return {
-        name: sum(values) if isinstance(values[0], int) else float(np.mean(values))
-        for name, values in found.items()
-    }
-
-
-def _interquartile(returns: Sequence[float]) -> dict[str, float]:
-    """The interquartile mean of the members' returns, with its interval if there is one."""
-    if not returns:
-        return {}
-    found = interquartile_mean(np.reshape(returns, (-1, 1)))
-    named = {_IQM: found.mean, f"{_IQM}_low": found.low, f"{_IQM}_high": found.high}
-    return {name: value for name, value in named.items() if math.isfinite(value)}

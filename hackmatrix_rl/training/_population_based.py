@@ -17,7 +17,8 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.errors import ArgumentError, finite, is_key, whole
 from hackmatrix_rl.training._algorithm import Algorithm, State
-from hackmatrix_rl.training._population import MEMBER, Population
+from hackmatrix_rl.training._member_metrics import MEMBER
+from hackmatrix_rl.training._population import Population
 from hackmatrix_rl.training._program import first_state
 from hackmatrix_rl.training._report import Dispatch, Metrics, UpdateReport
 from hackmatrix_rl.training.sharding import replicated_shardings
