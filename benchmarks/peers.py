@@ -104,25 +104,36 @@ def shared(spec: Any, *, key: jax.Array) -> hm.ActorCritic:
     return hm.MLPActorCritic(spec, width=WIDTHS[0], depth=len(WIDTHS), key=key)
 
 
+def our_ppo(
+    environment: hm.Environment,
+    policy: hm.ActorCritic,
+    *,
+    num_envs: int = NUM_ENVS,
+    num_steps: int = NUM_STEPS,
+    mesh: str | None = None,
+) -> hm.PPO:
+    """This package's PPO with the settings above."""
+    return hm.PPO(
+        environment,
+        policy,
+        loss=hm.PPOLoss(clip_coef=CLIP, ent_coef=ENT_COEF, vf_coef=VF_COEF),
+        gae=hm.GAE(gamma=GAMMA, gae_lambda=GAE_LAMBDA),
+        learning_rate=LEARNING_RATE,
+        num_envs=num_envs,
+        num_steps=num_steps,
+        num_minibatches=MINIBATCHES,
+        update_epochs=EPOCHS,
+        mesh=mesh,
+    )
+
+
 def ours(
     steps: int, devices: int = 1, *, network: Callable[..., hm.ActorCritic] = TwoTowers
 ) -> Player:
     """This package."""
     environment = hm.from_gymnax(GAME)
-    trainer = hm.Trainer(
-        hm.PPO(
-            environment,
-            network(environment.spec, key=jax.random.key(0)),
-            loss=hm.PPOLoss(clip_coef=CLIP, ent_coef=ENT_COEF, vf_coef=VF_COEF),
-            gae=hm.GAE(gamma=GAMMA, gae_lambda=GAE_LAMBDA),
-            learning_rate=LEARNING_RATE,
-            num_envs=NUM_ENVS,
-            num_steps=NUM_STEPS,
-            num_minibatches=MINIBATCHES,
-            update_epochs=EPOCHS,
-            mesh=f"data={devices}",
-        )
-    )
+    policy = network(environment.spec, key=jax.random.key(0))
+    trainer = hm.Trainer(our_ppo(environment, policy, mesh=f"data={devices}"))
     trainer.start(jax.random.key(0))
     trainer.compile()
 

@@ -20,19 +20,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from peers import (
-    CLIP,
-    ENT_COEF,
-    EPOCHS,
-    GAE_LAMBDA,
-    GAME,
-    GAMMA,
-    LEARNING_RATE,
-    MINIBATCHES,
-    VF_COEF,
-    TwoTowers,
-    rejax_ppo,
-)
+from peers import GAME, TwoTowers, our_ppo, rejax_ppo
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.system import describe_device
@@ -43,17 +31,8 @@ Train = Callable[[], Any]
 
 def algorithm(environment: hm.Environment, seed: int) -> hm.PPO:
     """PPO with a network of its own."""
-    return hm.PPO(
-        environment,
-        TwoTowers(environment.spec, key=jax.random.key(seed)),
-        loss=hm.PPOLoss(clip_coef=CLIP, ent_coef=ENT_COEF, vf_coef=VF_COEF),
-        gae=hm.GAE(gamma=GAMMA, gae_lambda=GAE_LAMBDA),
-        learning_rate=LEARNING_RATE,
-        num_envs=NUM_ENVS,
-        num_steps=NUM_STEPS,
-        num_minibatches=MINIBATCHES,
-        update_epochs=EPOCHS,
-    )
+    policy = TwoTowers(environment.spec, key=jax.random.key(seed))
+    return our_ppo(environment, policy, num_envs=NUM_ENVS, num_steps=NUM_STEPS)
 
 
 def ways(members: int, updates: int, *, with_rejax: bool) -> dict[str, tuple[Train, float]]:
