@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from training.narrow import narrow_arithmetic, narrow_products
 from training.states import assert_close
 
 import hackmatrix_rl as hm
@@ -197,6 +198,19 @@ def test_each_product_is_computed_in_the_dtype_of_the_weights(name, dtype):
     near_logits, near_value = evaluate(precision(name).cast_to_compute(network), seen)
     np.testing.assert_allclose(near_logits, logits, atol=0.1 * float(np.abs(logits).max()))
     np.testing.assert_allclose(near_value, value, atol=0.1 * float(np.abs(value).max()))
+
+
+@pytest.mark.parametrize("name", ["bf16", "f16"])
+def test_all_but_its_layers_is_float32(name):
+    seen = jax.tree.map(lambda leaf: leaf[None], positions(4, 2))
+
+    def loss(network):
+        logits, value = evaluator_of(network).unroll(seen, (), jnp.zeros((1, 2), bool))
+        return jnp.mean(logits**2) + jnp.mean(value**2), ()
+
+    program, _, _ = eqx.filter_make_jaxpr(precision(name).grad(loss))(network_of(4))
+    assert narrow_arithmetic(program) == set()
+    assert narrow_products(program) >= 10  # the layers, one block and the heads
 
 
 def test_the_first_policy_is_nearly_uniform():
