@@ -7,7 +7,7 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Float32, Key, PyTree
+from jaxtyping import Array, Float, Float32, Key, PyTree
 
 from hackmatrix_rl import clique
 from hackmatrix_rl.agent.networks._actor_critic import BlockActorCritic, TrunkOutput
@@ -184,7 +184,7 @@ class GraphActorCritic(BlockActorCritic):
         return jnp.concatenate([pooled, states[one, other].ravel()]), carry
 
 
-def state_features(observation: CliqueObservation) -> Bool[Array, "vertices vertices features"]:
+def state_features(observation: CliqueObservation) -> Float32[Array, "vertices vertices features"]:
     """What is known of each vertex (on the diagonal) and of each edge at the start."""
     count = observation.own.shape[-1]
     vertices = (1 + math.isqrt(1 + 8 * count)) // 2
@@ -193,4 +193,4 @@ def state_features(observation: CliqueObservation) -> Bool[Array, "vertices vert
     own, other = (each[numbers] & ~is_vertex for each in (observation.own, observation.other))
     free = ~(own | other | is_vertex)
     first = jnp.broadcast_to(observation.first, is_vertex.shape)
-    return jnp.stack([own, other, free, is_vertex, first], axis=-1)
+    return jnp.stack([own, other, free, is_vertex, first], axis=-1).astype(jnp.float32)
