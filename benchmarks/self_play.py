@@ -9,6 +9,9 @@ python benchmarks/self_play.py games --games 64 --simulations 8 # one part, smal
   32 simulations, as in the examples of mctx, whose 82 actions are those of 9x9 Go.
 - `perfect`: plays the networks of `--runs`, as `hackmatrix-rl selfplay` trained them, against the
   perfect player, and counts won positions that they gave away.
+- `boards`: plays the networks of `--runs` on boards of `--vertices`, which they did not train on,
+  against a random player and an untrained network with the same search and with 4 times as many
+  simulations; only where it is asked for, as it needs `--network graph`.
 """
 
 import argparse
@@ -27,9 +30,11 @@ from hackmatrix_rl.algorithms.self_play import (
     PerfectPlayer,
     RandomPlayer,
     Search,
+    SearchPlayer,
     SelfPlay,
     VertexPermutations,
     judged_match,
+    match,
 )
 from hackmatrix_rl.algorithms.self_play._games import Games, play_moves
 from hackmatrix_rl.clique import CliqueConfig, solve
@@ -198,9 +203,37 @@ def judge(given: Any, run: Path) -> list[dict]:
     return rows
 
 
+def on_boards(given: Any, run: Path) -> list[dict]:
+    """Matches of a run's network on boards of other sizes, with two random moves first."""
+    loaded, rows = hm.load_self_play(run), []
+    for vertices in given.vertices:
+        there = loaded.on(CliqueConfig(vertices, loaded.config.k))
+        fresh = there.config.policy(key=jax.random.key(given.seed + 1))
+        others = {
+            "random": RandomPlayer(),
+            "untrained": SearchPlayer(fresh, Search(given.simulations)),
+            "untrained, 4 times the simulations": SearchPlayer(
+                fresh, Search(4 * given.simulations)
+            ),
+        }
+        for name, other in others.items():
+            found = match(
+                there.player(given.simulations),
+                other,
+                there.game,
+                games=given.games,
+                key=jax.random.key(given.seed + 1),
+                opening=2,
+            )
+            row = {"run": run.name, "vertices": vertices, "against": name, "result": str(found)}
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help="games, large, pgx, perfect; by default all")
+    parser.add_argument("parts", nargs="*", help="games, large, pgx, perfect, boards")
     parser.add_argument("--games", type=int, default=1000, help="to play, and in each match")
     parser.add_argument("--at-once", type=int, nargs="+", default=[64, 128, 256])
     parser.add_argument("--moves", type=int, default=8, help="in one call of the program")
@@ -210,6 +243,7 @@ def main() -> None:
     parser.add_argument("--large-games", type=int, default=64, help="at once, n=14")
     parser.add_argument("--large-moves", type=int, default=16, help="in an update, n=14")
     parser.add_argument("--runs", type=Path, nargs="*", default=[], help="to judge by `perfect`")
+    parser.add_argument("--vertices", type=int, nargs="+", default=[6, 8, 10], help="of `boards`")
     parser.add_argument("--openings", type=int, nargs="+", default=[0, 2, 4])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="also write the figures here")
@@ -234,6 +268,8 @@ def main() -> None:
     print(json.dumps(found, indent=1), flush=True)
     if "perfect" in parts:
         found["matches"] = [row for run in given.runs for row in judge(given, run)]
+    if "boards" in parts:
+        found["boards"] = [row for run in given.runs for row in on_boards(given, run)]
     if given.json:
         given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -12,6 +12,7 @@ from .agent import RolloutCollector as RolloutCollector
 from .agent import check_policy as check_policy
 from .agent.networks import ActorCritic as ActorCritic
 from .agent.networks import ConvActorCritic as ConvActorCritic
+from .agent.networks import GraphActorCritic as GraphActorCritic
 from .agent.networks import GRUActorCritic as GRUActorCritic
 from .agent.networks import LSTMActorCritic as LSTMActorCritic
 from .agent.networks import MLPActorCritic as MLPActorCritic

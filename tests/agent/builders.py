@@ -8,7 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix_rl.agent import AuxiliaryTargets, Batch, EpisodeSums, PPOLoss, Rollout
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic
+
+ON_ANY_BOARD = [name for name in NETWORKS if name != "graph"]
+"""The networks that take any environment with a board; `graph` takes the clique game only."""
 
 
 class Closed(ActorCritic):

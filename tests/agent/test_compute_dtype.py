@@ -10,8 +10,9 @@ import pytest
 
 import hackmatrix_rl as hm
 from agent import probes
+from agent.builders import ON_ANY_BOARD
 from hackmatrix_rl.agent import check_policy_shapes
-from hackmatrix_rl.agent.networks import NETWORKS, build_network
+from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import products
 from hackmatrix_rl.env import CartPole
 
@@ -81,7 +82,7 @@ def test_a_network_as_shown_computes_each_product_in_the_dtype_asked_for(place, 
         assert {dtype for each in found for dtype in each} == {jnp.dtype(DTYPES[precision])}
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ON_ANY_BOARD)
 def test_a_network_of_the_package_computes_each_product_in_bfloat16(name):
     found = operands(build_network(name, BOARD, width=8, key=KEY), BOARD, "bf16")
     assert {dtype for each in found for dtype in each} == {jnp.dtype(jnp.bfloat16)}

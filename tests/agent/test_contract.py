@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent.networks import NETWORKS, build_network
+from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import NonTrainable
 from hackmatrix_rl.env import EnvSpec
 
 from . import probes
+from .builders import ON_ANY_BOARD
 
 SPEC = probes.Probe({}, board=True).spec
 
@@ -73,7 +74,7 @@ class WithTable(Small):
         self.table = table
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ON_ANY_BOARD)
 def test_every_network_passes(name):
     hm.check_policy(build_network(name, SPEC, width=8, key=jax.random.key(0)), SPEC)
 

@@ -11,12 +11,13 @@ import pytest
 from training.states import assert_close
 
 from agent import probes
+from agent.builders import ON_ANY_BOARD
 from hackmatrix_rl.agent import MaskedCategorical, RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import (
-    NETWORKS,
     ActorCritic,
     ConvActorCritic,
     DenseInputActorCritic,
+    GraphActorCritic,
     GRUActorCritic,
     LSTMActorCritic,
     MLPActorCritic,
@@ -55,6 +56,7 @@ FINAL = (
     ResNetActorCritic,
     TransformerActorCritic,
     RecursiveNetwork,
+    GraphActorCritic,
 )
 
 
@@ -63,7 +65,7 @@ def network_of(name):
     return build_network(name, BOARD, width=8, key=KEY)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ON_ANY_BOARD)
 def test_the_first_policy_is_nearly_uniform(name):
     network = network_of(name)
     logits, _, _ = eqx.filter_jit(network)(jnp.ones(4, jnp.float32), network.initial_carry())
@@ -71,7 +73,7 @@ def test_the_first_policy_is_nearly_uniform(name):
     assert chances.entropy() > 0.999 * np.log(3)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ON_ANY_BOARD)
 @pytest.mark.parametrize("precise", ["f32", "bf16"])
 def test_unrolling_is_calling_step_by_step(name, precise):
     network = precision(precise).cast_to_compute(network_of(name))
@@ -95,7 +97,7 @@ def test_unrolling_is_calling_step_by_step(name, precise):
 
 
 # Attention multiplies tokens of one observation by each other.
-@pytest.mark.parametrize("name", sorted({*NETWORKS} - {"transformer", "recursive"}))
+@pytest.mark.parametrize("name", sorted({*ON_ANY_BOARD} - {"transformer", "recursive"}))
 def test_under_vmap_each_layer_is_one_plain_matrix_product(name):
     network = network_of(name)
     carry = jax.tree.map(lambda x: jnp.broadcast_to(x, (16, *x.shape)), network.initial_carry())

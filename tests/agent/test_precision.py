@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from agent import probes
-from hackmatrix_rl.agent.networks import NETWORKS, build_network, evaluator_of
+from agent.builders import ON_ANY_BOARD
+from hackmatrix_rl.agent.networks import build_network, evaluator_of
 from hackmatrix_rl.agent.precision import (
     LossScale,
     NonTrainable,
@@ -126,7 +127,7 @@ def test_a_part_is_computed_in_a_dtype_of_its_own_and_of_several_patterns_the_la
         assert cast.heads.value.weight.dtype == expected
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ON_ANY_BOARD)
 def test_where_dtypes_change_between_layers_activations_are_cast(name):
     network = build_network(name, BOARD, width=8, key=jax.random.key(0))
     # Every layer in turn in another dtype than its neighbours.

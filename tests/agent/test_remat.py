@@ -7,10 +7,9 @@ import pytest
 from training.states import assert_close
 
 from agent import probes
-from agent.builders import Closed, random_batch
+from agent.builders import ON_ANY_BOARD, Closed, random_batch
 from hackmatrix_rl.agent import AuxiliaryLoss, PPOLoss
 from hackmatrix_rl.agent.networks import (
-    NETWORKS,
     GRUActorCritic,
     ResidualActorCritic,
     add_auxiliary_head,
@@ -38,7 +37,7 @@ def gradient(policy, batch, remat="none", loss=LOSS):
 @pytest.mark.parametrize(
     ("name", "remat"),
     [
-        *((name, "full") for name in NETWORKS if name not in BLOCKS[1:]),
+        *((name, "full") for name in ON_ANY_BOARD if name not in BLOCKS[1:]),
         *((name, "blocks") for name in BLOCKS),
     ],
 )
@@ -84,7 +83,7 @@ def test_a_deep_network_needs_less_memory():
     assert full < none / 8
 
 
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in BLOCKS])
+@pytest.mark.parametrize("name", [name for name in ON_ANY_BOARD if name not in BLOCKS])
 def test_a_network_without_blocks_is_refused_by_name(name):
     policy = build_network(name, SPEC, width=8, key=KEY)
     with pytest.raises(ValueError, match=f"{type(policy).__name__} has no blocks"):

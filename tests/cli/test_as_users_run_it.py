@@ -35,8 +35,9 @@ def test_q_learning_trains_on_a_cpu_of_two_devices(tmp_path, cache):
 
 
 @pytest.mark.nightly
-def test_self_play_trains_on_a_cpu_of_two_devices(tmp_path, cache):
-    flags = ("--cpu-devices", 2, "--num-games", 100, "--num-simulations", 8)
+@pytest.mark.parametrize("network", ["mlp", "graph"])
+def test_self_play_trains_on_a_cpu_of_two_devices(network, tmp_path, cache):
+    flags = ("--cpu-devices", 2, "--num-games", 100, "--num-simulations", 8, "--network", network)
     told = output_of(tmp_path, cache, "selfplay", *flags, "--league-size", 1, "--league-games", 2)
     assert "(2 x cpu)" in told
     assert "Against the perfect player: " in told

@@ -3,18 +3,23 @@
 import json
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import pytest
 from processes import assert_same_end, copy_stopped_after
 
-from hackmatrix_rl.algorithms.self_play import load_self_play
+from hackmatrix_rl.algorithms.self_play import Search, SelfPlay, VertexPermutations, load_self_play
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.clique import CliqueConfig
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs.sinks import read_json_lines
+from hackmatrix_rl.training import Trainer
 
 from .commands import assert_refused, done, invoke
+
+KEY = jax.random.key(0)
 
 SMALL = (
     *("--vertices", 4, "--num-simulations", 4, "--width", 8, "--game-batch-size", 8),
@@ -22,6 +27,15 @@ SMALL = (
     *("--buffer-size", 96, "--opening", 1, "--save-interval", 1, "--league-games", 2),
     *("--league-size", 2, "--keep", 100),
 )
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory):
+    """A run of a network whose weights fit every board."""
+    run = tmp_path_factory.mktemp("graph") / "run"
+    flags = ("--network", "graph", "--depth", 1, "--num-games", 20, "--league-games", 0)
+    done("selfplay", *SMALL, *flags, "--run-dir", run)
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +146,79 @@ def test_a_report_and_the_other_commands_know_such_a_run(trained):
     )
 
 
-@pytest.mark.parametrize("how", ["resume", "dry run", "show a game"])
+@pytest.mark.nightly
+def test_a_graph_network_resumes_in_the_same_bits(graph, tmp_path):
+    run = copy_stopped_after(graph, 1, tmp_path / "run")
+    done("selfplay", "--resume-run", run)
+    assert_same_end(graph, run)
+
+
+def test_a_graph_network_plays_boards_of_other_sizes(graph):
+    loaded = load_self_play(graph)
+    assert (loaded.config.vertices, loaded.config.network) == (4, "graph")
+    for vertices in (3, 8, 6):
+        there = loaded.on(CliqueConfig(vertices, 3))
+        assert there.game.config == there.config.game() == CliqueConfig(vertices, 3)
+        same = [eqx.filter(each.policy, eqx.is_array) for each in (there, loaded)]
+        assert eqx.tree_equal(*same)
+        seen = there.game.observe(there.game.start(key=KEY))
+        logits, _, _ = eqx.filter_eval_shape(there.policy, seen, ())
+        assert logits.shape == (there.game.num_actions,)
+    flags = ("--vertices", 3, "--num-simulations", 1)
+    shown = done("selfplay", "--resume-run", graph, "--show-game", *flags).stdout
+    assert shown.startswith("n=3, k=3; ")
+    assert "after 3 moves" in shown
+    # Everything else is as in its training, and so is the board of a training that goes on.
+    refused = invoke(
+        "selfplay", "--resume-run", graph, "--show-game", "--full-board", "second-wins"
+    )
+    assert_refused(refused, "what it learned is of that board")
+    refused = invoke("selfplay", "--resume-run", graph, "--vertices", 5)
+    assert_refused(refused, "what it learned is of that board")
+
+
+@pytest.mark.nightly
+def test_a_training_goes_on_upon_a_larger_board_in_python(graph):
+    larger = load_self_play(graph).on(CliqueConfig(5, 3))
+    play = SelfPlay(
+        *(larger.game, larger.policy),
+        **{"search": Search(2), "symmetry": VertexPermutations(5), "buffer_size": 64},
+        **{"game_batch_size": 8, "moves_per_update": 2, "training_batch_size": 8},
+    )
+    metrics = next(iter(Trainer(play).train(1, key=KEY)))
+    assert metrics.env_steps == 16
+
+
+def test_a_network_for_one_board_is_refused_on_others(trained):
+    run, _ = trained
+    loaded = load_self_play(run)
+    with pytest.raises(
+        ConfigError, match=r"--vertices 5: --network mlp .*--network graph"
+    ) as error:
+        loaded.on(CliqueConfig(5, 3))
+    assert "\n" not in str(error.value)
+    refused = invoke("selfplay", "--resume-run", run, "--show-game", "--vertices", 5)
+    assert_refused(refused, "--vertices 5: --network mlp", "4 vertices", "--network graph")
+    assert loaded.on(CliqueConfig(4, 3, "second-wins")).config.full_board == "second-wins"
+    with pytest.raises(TypeError, match="CliqueConfig"):
+        loaded.on(5)
+
+
+def test_a_graph_network_is_refused_on_other_games(here):
+    refused = invoke("train", "--network", "graph", "--preset", "debug", "--run-dir", "run")
+    assert_refused(refused, "--network graph: ", "the clique game only")
+    assert not (here / "run").exists()
+
+
+BOARD_CHANGES = [("--k", 4), ("--full-board", "second-wins"), ("--vertices", 5)]
+
+
 @pytest.mark.parametrize(
-    "change", [("--k", 4), ("--full-board", "second-wins"), ("--vertices", 5)], ids=lambda c: c[0]
+    ("change", "how"),
+    [
+        *((change, how) for change in BOARD_CHANGES for how in ("resume", "dry run")),
+        *((change, "show a game") for change in BOARD_CHANGES[:2]),
+    ],
 )
 def test_a_run_keeps_its_board(trained, monkeypatch, change, how):
     run, _ = trained

@@ -10,12 +10,11 @@ import numpy as np
 import optax
 import pytest
 from agent import probes
-from agent.builders import Closed, OwnLoss
+from agent.builders import ON_ANY_BOARD, Closed, OwnLoss
 from agent.probes import make_trainer
 
 from hackmatrix_rl.agent import GAE, AuxiliaryLoss, PPOLoss, RunningScale
 from hackmatrix_rl.agent.networks import (
-    NETWORKS,
     GRUActorCritic,
     MLPActorCritic,
     TrunkActorCritic,
@@ -42,7 +41,7 @@ def traced(policy="mlp", name="bf16", **changes):
 
 
 @pytest.mark.parametrize("name", ["bf16", "f16"])
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", ON_ANY_BOARD)
 def test_all_but_the_layers_is_float32(network, name):
     program = traced(network, name, loss=PPOLoss(value_clip=0.2), target_kl=0.1)
     assert narrow_arithmetic(program) == set()

@@ -27,6 +27,7 @@ from ._conv import ResNetActorCritic as ResNetActorCritic
 from ._evaluator import Evaluator as Evaluator
 from ._evaluator import TrunkEvaluator as TrunkEvaluator
 from ._evaluator import unroll_steps as unroll_steps
+from ._graph import GraphActorCritic as GraphActorCritic
 from ._layers import Dense as Dense
 from ._layers import Heads as Heads
 from ._mlp import MLPActorCritic as MLPActorCritic
@@ -44,6 +45,7 @@ from ._recursive_blocks import Linear as Linear
 from ._recursive_blocks import check_recursion as check_recursion
 from ._recursive_blocks import recursive_blocks as recursive_blocks
 from ._registry import NETWORKS as NETWORKS
+from ._registry import ON_EVERY_BOARD as ON_EVERY_BOARD
 from ._registry import build_network as build_network
 from ._registry import import_factory as import_factory
 from ._registry import module_of as module_of

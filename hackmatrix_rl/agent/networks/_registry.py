@@ -11,6 +11,7 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks._actor_critic import ActorCritic
 from hackmatrix_rl.agent.networks._conv import ConvActorCritic, ResNetActorCritic
+from hackmatrix_rl.agent.networks._graph import GraphActorCritic
 from hackmatrix_rl.agent.networks._mlp import MLPActorCritic, ResidualActorCritic
 from hackmatrix_rl.agent.networks._plastic import MPNActorCritic
 from hackmatrix_rl.agent.networks._recurrent import GRUActorCritic, LSTMActorCritic
@@ -30,9 +31,12 @@ NETWORKS: dict[str, Callable[..., ActorCritic]] = {
     "recursive": RecursiveNetwork,
     "mpn": MPNActorCritic,
     "mpn-frozen": partial(MPNActorCritic, plastic=False),
+    "graph": GraphActorCritic,
 }
 """Each is called as `factory(spec, width=..., depth=..., key=...)`; `width` and `depth` may be
 missing."""
+ON_EVERY_BOARD = "graph"
+"""The name of the network whose weights fit boards of every size."""
 
 
 def build_network(

@@ -169,8 +169,10 @@ def _show_game(
     else:
         loaded = load_self_play(resume_run, trust_code=trust_code)
         changes = cli.given_settings(context, config, SelfPlayConfig.command)
-        runs.check_unchanged(resume_run, loaded.config, changes)
-        chosen, policy = replace(loaded.config, **changes), loaded.policy
+        kept = {name: value for name, value in changes.items() if name != "vertices"}
+        runs.check_unchanged(resume_run, loaded.config, kept)
+        chosen = replace(loaded.config, **changes)
+        policy = loaded.on(chosen.game()).policy
     click.echo(f"{chosen.board}; {chosen.num_simulations} simulations before each move")
     game = CliqueGame(chosen.game())
     show_game(chosen.search(), game, policy, key=jax.random.key(chosen.seed), show=click.echo)

@@ -131,7 +131,10 @@ class SelfPlayConfig(config.RunConfig):
 
     # The network
     network: str = in_network(
-        "mlp", "mlp, residual, or my_module:factory; without memory.", alike=True, arrays=True
+        "mlp",
+        "mlp, residual, graph, or my_module:factory; without memory.",
+        alike=True,
+        arrays=True,
     )
     width: int | None = in_network(
         64,

@@ -8,16 +8,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import equinox as eqx
 import jax
 from etils import epath
 
 from hackmatrix_rl import checkpoints
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
+from hackmatrix_rl.agent.networks import ON_EVERY_BOARD, ActorCritic
+from hackmatrix_rl.algorithms.self_play._config import SETTINGS, SelfPlayConfig
 from hackmatrix_rl.algorithms.self_play._match import SearchPlayer
+from hackmatrix_rl.clique import CliqueConfig
 from hackmatrix_rl.config import check_trusted, config_from_dict
 from hackmatrix_rl.env import CliqueGame
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, difference, instance
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,33 @@ class LoadedSelfPlay:
         if num_simulations is not None:
             config = dataclasses.replace(config, num_simulations=num_simulations)
         return SearchPlayer(self.policy, config.search())
+
+    def on(self, board: CliqueConfig) -> "LoadedSelfPlay":
+        """The same network and search on another board.
+
+        Args:
+            board: its sizes and variant. With another number of vertices, it needs a network whose
+                weights fit every board, as those of `--network graph` do.
+
+        Raises:
+            TypeError: `board` is no `CliqueConfig`.
+            ConfigError: the weights are for boards of one size.
+        """
+        instance("board", board, CliqueConfig, "CliqueConfig(8, 3)")
+        settings: dict[str, Any] = {
+            SETTINGS.get(name, name): value for name, value in dataclasses.asdict(board).items()
+        }
+        opening = min(self.config.opening, board.num_edges - 1)
+        config = dataclasses.replace(self.config, **settings, opening=opening)
+        there = eqx.filter_eval_shape(config.policy, key=jax.random.key(0))
+        here = eqx.filter_eval_shape(lambda: self.policy)
+        if difference("policy", here, there) is not None:
+            raise ConfigError(
+                f"--vertices {board.vertices}: --network {config.network} was trained on "
+                f"{self.config.vertices} vertices, and its weights fit no other number. Train with "
+                f"--network {ON_EVERY_BOARD}, whose weights fit every board."
+            )
+        return dataclasses.replace(self, game=CliqueGame(board), config=config)
 
 
 def load_self_play(
