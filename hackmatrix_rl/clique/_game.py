@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, UInt32
 
 from hackmatrix_rl.batching import at_place, has_any, select
-from hackmatrix_rl.errors import ArgumentError
+from hackmatrix_rl.errors import ArgumentError, shortened
 
 FullBoard = Literal["draw", "second-wins"]
 """What a full board without a clique means."""
@@ -83,7 +83,8 @@ class CliqueConfig:
             is_whole = isinstance(size, int) and not isinstance(size, bool)
             if not is_whole or not self.SMALLEST <= size <= most:
                 raise ValueError(
-                    f"{name} must be a whole number from {self.SMALLEST} to {most}, not {size!r}"
+                    f"{name} must be a whole number from {self.SMALLEST} to {most}, not "
+                    f"{shortened(repr(size))}"
                 )
         if self.clique_size > self.vertices:
             raise ArgumentError(
