@@ -11,7 +11,7 @@ from hackmatrix_rl.clique._game import CliqueConfig, edge_numbers
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.system import read_json, write_json
 
-MOST_COLOURINGS = 100_000
+MOST_COLOURINGS = 10_000
 """Colourings in a file, at most."""
 _MOST_BYTES = 2**24
 _NAMES = ("vertices", "clique_size", "graph6")

@@ -128,7 +128,7 @@ def full_boards(
     else:
         no_clique = moves.reward == 0
     last = moves.ended & (jnp.sum(moves.mask, axis=-1, dtype=jnp.int32) == 1)
-    found = last & no_clique & (age < newest)
+    found = last & no_clique & (age < newest)[None, :]
     game, place = jnp.nonzero(found, size=_AT_ONCE, fill_value=0)
     own = seen.own[game, place] | moves.mask[game, place]  # the last edge is the mover's
     first = jnp.where(seen.first[game, place][:, None], own, seen.other[game, place])
