@@ -159,6 +159,9 @@ def _checked(stored: dict[str, Any]) -> tuple[Colouring, ...]:
     if sorted(stored) != sorted(_NAMES):
         raise ValueError(f"it must have {', '.join(_NAMES)}, and nothing else")
     vertices, clique_size, texts = (stored[name] for name in _NAMES)
+    for name, size in zip(_NAMES, (vertices, clique_size), strict=False):
+        if type(size) is not int:
+            raise ValueError(f"{name} must be a whole number, not {shortened(repr(size))}")
     CliqueConfig(vertices, clique_size)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise ValueError("graph6 must be a list of texts")
