@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -122,7 +123,7 @@ def test_only_the_newest_moves_are_looked_at_and_only_some_boards_fetched(monkey
     trains, _ = trainer(FOUR.config, None)
     trains.fit(60, key=jax.random.key(0))
     buffer = trains.state.actors.buffer
-    counts = [int(full_boards(FOUR.config, buffer, np.int32(n))[1].sum()) for n in (0, 1, 4, 12)]
+    counts = [int(full_boards(FOUR.config, buffer, jnp.int32(n))[1].sum()) for n in (0, 1, 4, 12)]
     assert counts[0] == 0
     assert counts[0] <= counts[1] < counts[2] < counts[3]
     newest = (int(buffer.slot) - 1 - np.arange(4)) % 12
@@ -130,7 +131,7 @@ def test_only_the_newest_moves_are_looked_at_and_only_some_boards_fetched(monkey
     assert counts[2] == drawn[:, newest].sum()
     monkeypatch.setattr(_counterexamples, "_AT_ONCE", 3)
     anew = _counterexamples.full_boards.__wrapped__
-    first, valid = jax.jit(lambda: anew(FOUR.config, buffer, np.int32(12)))()
+    first, valid = jax.jit(lambda: anew(FOUR.config, buffer, jnp.int32(12)))()
     assert first.shape == (3, 6)
     assert valid.all()
 
