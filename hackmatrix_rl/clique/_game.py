@@ -11,21 +11,29 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, UInt32
 
 from hackmatrix_rl.batching import at_place, has_any, select
-from hackmatrix_rl.errors import ArgumentError
+from hackmatrix_rl.errors import ArgumentError, shortened
 
 FullBoard = Literal["draw", "second-wins"]
 """What a full board without a clique means."""
 
 FULL_BOARDS: tuple[FullBoard, ...] = get_args(FullBoard)
 
+Objective = Literal["form", "avoid"]
+"""What a player wants with a clique in their own colour."""
+
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+
 
 @dataclass(frozen=True)
 class CliqueConfig:
     """The sizes of a clique game, and its variant.
 
-    Two players colour the edges of the complete graph in turn. Who first has a clique of
-    `clique_size` vertices with all its edges in their own colour wins. The variants differ in what
-    a full board without such a clique means:
+    Two players colour the edges of the complete graph in turn. The game ends with the first clique
+    of `clique_size` vertices whose edges all have one colour. With the objective `form`, its owner
+    wins. With `avoid`, its owner loses: the *Ramsey avoidance game*. On 6 vertices with triangles
+    it is Sim, which the second player wins under perfect play.
+
+    The variants of `form` differ in what a full board without such a clique means:
 
     - `draw`: nobody wins. This is the *strong game* (also Maker-Maker, or strong Ramsey game).
       By strategy stealing, the second player cannot win it under perfect play. The literature
@@ -36,27 +44,38 @@ class CliqueConfig:
       The literature uses this kind for thresholds: how large a board must be, or how unequal the
       players, for Maker to win.
 
-    A board of at least R(k, k) vertices has no draw: R(3, 3) = 6, R(4, 4) = 18.
+    With `avoid`, such a board is a draw.
+
+    A full board without a clique shows that the Ramsey number R(k, k) is more than `vertices` (see
+    `Colouring`). A board of R(k, k) vertices or more has none: R(3, 3) = 6, R(4, 4) = 18,
+    43 <= R(5, 5) <= 46.
 
     Source: Erdős and Selfridge 1973, "On a combinatorial game"; Beck 2008, "Combinatorial games:
     tic-tac-toe theory"; Hefetz, Krivelevich, Stojaković and Szabó 2014, "Positional games".
+    Avoidance: Simmons 1969, "The game of SIM"; Mead, Rosa and Huang 1974, "The game of Sim: a
+    winning strategy for the second player". Ramsey numbers: Greenwood and Gleason 1955,
+    "Combinatorial relations and chromatic graphs"; Exoo 1989, "A lower bound for R(5, 5)";
+    Angeltveit and McKay 2024, "R(5,5) <= 46".
 
     Attributes:
-        vertices: number of vertices of the complete graph, 3 to 14.
-        clique_size: number of vertices of the clique that wins, 3 to 5; at most `vertices`.
-        full_board: `draw` or `second-wins`.
+        vertices: number of vertices of the complete graph, 3 to 18.
+        clique_size: number of vertices of the clique that ends the game, 3 to 6; at most
+            `vertices`.
+        full_board: `draw` or `second-wins`; with `avoid` only `draw`.
+        objective: `form` or `avoid`.
 
     Raises:
         ValueError: a size is out of range or no integer, or there is no such variant.
     """
 
     SMALLEST: ClassVar[int] = 3
-    MAX_VERTICES: ClassVar[int] = 14
-    MAX_CLIQUE: ClassVar[int] = 5
+    MAX_VERTICES: ClassVar[int] = 18
+    MAX_CLIQUE: ClassVar[int] = 6
 
     vertices: int
     clique_size: int
     full_board: FullBoard = "draw"
+    objective: Objective = "form"
 
     def __post_init__(self) -> None:
         for name, most in (("vertices", self.MAX_VERTICES), ("clique_size", self.MAX_CLIQUE)):
@@ -64,7 +83,8 @@ class CliqueConfig:
             is_whole = isinstance(size, int) and not isinstance(size, bool)
             if not is_whole or not self.SMALLEST <= size <= most:
                 raise ValueError(
-                    f"{name} must be a whole number from {self.SMALLEST} to {most}, not {size!r}"
+                    f"{name} must be a whole number from {self.SMALLEST} to {most}, not "
+                    f"{shortened(repr(size))}"
                 )
         if self.clique_size > self.vertices:
             raise ArgumentError(
@@ -75,6 +95,17 @@ class CliqueConfig:
         if self.full_board not in FULL_BOARDS:
             raise ValueError(
                 f"full_board must be one of {', '.join(FULL_BOARDS)}, not {self.full_board!r}"
+            )
+        if self.objective not in OBJECTIVES:
+            raise ValueError(
+                f"objective must be one of {', '.join(OBJECTIVES)}, not {self.objective!r}"
+            )
+        if self.objective == "avoid" and self.full_board != "draw":
+            raise ArgumentError(
+                "{full_board} does not go with {objective}, in which a full board without a clique "
+                "is a draw; use {full_board:=draw}",
+                full_board=self.full_board,
+                objective=self.objective,
             )
 
     @property
@@ -153,7 +184,7 @@ def from_edges(config: CliqueConfig, first: Iterable[int], second: Iterable[int]
 class Outcome(eqx.Module):
     """The results of a move, besides the new state."""
 
-    #: Of the player who moved: 1 if they have won with this move, -1 if the other has, else 0.
+    #: Of the player who moved: 1 if they have won with this move, -1 if they have lost, else 0.
     reward: Int32[Array, "*batch"]
     legal: Bool[Array, "*batch"]  #: Whether the move was legal. If not, nothing changed.
     over: Bool[Array, "*batch"]  #: Whether the game is over after the move.
@@ -183,7 +214,8 @@ def play(config: CliqueConfig, state: State, action: Int[Array, ""] | int) -> tu
     moves = state.moves + 1
     full = moves == config.num_edges
     unbeaten = SECOND if config.full_board == "second-wins" else NOBODY
-    winner = jnp.where(completed, player, jnp.where(full, jnp.int32(unbeaten), NOBODY))
+    by_clique = player if config.objective == "form" else 1 - player
+    winner = jnp.where(completed, by_clique, jnp.where(full, jnp.int32(unbeaten), NOBODY))
     after = select(legal, State(coloured, moves, completed | full, winner), state)
     won = jnp.where(winner == player, 1, jnp.where(winner == NOBODY, 0, -1))
     return after, Outcome(

@@ -21,7 +21,7 @@ from hackmatrix_rl.clique._game import (
 MAX_EDGES = 15
 """The table of 6 vertices has 3^15 positions: 14 MB. One vertex more has 729 times as many."""
 
-_LOST, _NONE = -1, -2
+_WON, _LOST, _NONE = 1, -1, -2
 
 
 class Solution(eqx.Module):
@@ -71,14 +71,15 @@ def solve(config: CliqueConfig) -> Solution:
     colour = _edge_sets(config.num_edges)
     has_clique = _cliques(config)
     values = np.zeros(colour.shape[1], np.int8)
+    after_clique = _LOST if config.objective == "form" else _WON
     for moves, codes in reversed(list(enumerate(_by_moves(config.num_edges, colour)))):
         player = moves % 2
         if moves == config.num_edges:
             best = np.full(codes.shape, _full_board(config, player), np.int8)
         else:
             best = _best_move(config, values, codes, colour[:, codes], player)
-        has_lost = has_clique[colour[1 - player, codes]]
-        values[codes] = np.where(has_lost, np.int8(_LOST), best)
+        ended = has_clique[colour[1 - player, codes]]  # by the move of the other player
+        values[codes] = np.where(ended, np.int8(after_clique), best)
     return Solution(config, jnp.asarray(values))
 
 

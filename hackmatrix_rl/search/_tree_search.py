@@ -1,5 +1,6 @@
 """Tree search: the true game as the model, a network as prior and value, by mctx."""
 
+from functools import partial
 from typing import Any, final
 
 import equinox as eqx
@@ -108,6 +109,38 @@ class Grown(eqx.Module):
     trees: Any  #: Those of mctx, to look into; their states are `Node`.
 
 
+class _AtRoots(eqx.Module):
+    """The values, visits and value of `Grown`."""
+
+    values: Float32[Array, "*trees num_actions"]
+    visits: Int32[Array, "*trees num_actions"]
+    value: Float32[Array, "*trees"]
+
+    @classmethod
+    def of(cls, trees: Any) -> "_AtRoots":
+        """The statistics of trees of mctx."""
+        return cls(
+            values=trees.summary().qvalues,
+            visits=trees.children_visits[:, trees.ROOT_INDEX],
+            value=trees.node_values[:, trees.ROOT_INDEX],
+        )
+
+    def grown(self, action: Int32[Array, " trees"], trees: Any) -> Grown:
+        """The result of a search that ends with these statistics."""
+        return Grown(action, self.values, self.visits, self.value, trees)
+
+
+class _Budgeted(eqx.Module):
+    """What trees with a budget carry: mctx's own noise, which is 0, and the results at the budget.
+
+    `few` says which trees have the smaller budget.
+    """
+
+    root_gumbel: Float32[Array, "*trees num_actions"]
+    few: Bool[Array, "*trees"]
+    kept: _AtRoots
+
+
 @final
 class Trees(eqx.Module):
     """Gumbel MuZero search in many trees at once, each with a root of its own.
@@ -131,6 +164,8 @@ class Trees(eqx.Module):
     simulations: int = eqx.field(static=True)  #: Actions tried out in each tree.
     #: How many actions a tree tries at the root, at most.
     considered: int = eqx.field(static=True)
+    #: Simulations that count in the trees that `__call__` names; at most `simulations`.
+    few_simulations: int | None = eqx.field(static=True, default=None)
 
     def judge(self, state: PyTree[Array]) -> Prior:
         """The network's output for one imagined state, with illegal actions masked."""
@@ -140,8 +175,12 @@ class Trees(eqx.Module):
             value=self.improvement.scale.denormalize(value.astype(jnp.float32)),
         )
 
-    def __call__(self, roots: Roots) -> Grown:
-        """Grows a tree from each root."""
+    def __call__(self, roots: Roots, few: Bool[Array, " trees"] | None = None) -> Grown:
+        """Grows a tree from each root.
+
+        With `few_simulations`, `few` says which trees have that budget. All grow alike in one loop,
+        but these follow the schedule of their own budget, and what comes after it does not count.
+        """
         # mctx would draw other noise for each tree. Added to the prior, it ranks the same.
         root = mctx.RootFnOutput(
             prior_logits=roots.prior.logits + roots.noise,
@@ -150,6 +189,8 @@ class Trees(eqx.Module):
         )
         # mctx relies on implicit promotion.
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            if few is not None and self.few_simulations is not None:
+                return self._with_budgets(roots, root, few, self.few_simulations)
             output = mctx.gumbel_muzero_policy(
                 roots.key,
                 jax.random.key(_ANY),
@@ -161,15 +202,64 @@ class Trees(eqx.Module):
                 max_num_considered_actions=self.considered,
                 gumbel_scale=0.0,
             )
-            found = output.search_tree
-            values = found.summary().qvalues
-        return Grown(
-            action=output.action.astype(jnp.int32),
-            values=values,
-            visits=found.children_visits[:, found.ROOT_INDEX],
-            value=found.node_values[:, found.ROOT_INDEX],
-            trees=found,
+            found = _AtRoots.of(output.search_tree)
+        return found.grown(output.action.astype(jnp.int32), output.search_tree)
+
+    def _with_budgets(
+        self, roots: Roots, root: Any, few: Bool[Array, " trees"], fewest: int
+    ) -> Grown:
+        """Gumbel MuZero search in trees of two budgets, from the parts of mctx."""
+        noise = jnp.zeros_like(roots.prior.logits)
+        nothing = _AtRoots(noise, noise.astype(jnp.int32), roots.prior.value)
+        budget = jnp.where(few, fewest, self.simulations)
+
+        def at_root(key: Any, tree: Any, node: Any) -> Array:
+            by_few, by_all = (
+                mctx.gumbel_muzero_root_action_selection(
+                    *(key, tree, node),
+                    num_simulations=simulations,
+                    max_num_considered_actions=self.considered,
+                    qtransform=self._worth,
+                )
+                for simulations in (fewest, self.simulations)
+            )
+            return jnp.where(tree.extra_data.few, by_few, by_all)
+
+        def loop(first: Any, end: Any, body: Any, start: Any) -> Any:
+            def simulate(number: Array, carry: Any) -> Any:
+                key, trees = body(number, carry)
+                extra, here = trees.extra_data, _AtRoots.of(trees)
+                kept = jax.vmap(select)(number + 1 == budget, here, extra.kept)
+                return key, trees.replace(extra_data=_Budgeted(noise, few, kept))
+
+            return jax.lax.fori_loop(first, end, simulate, start)
+
+        trees = mctx.search(
+            roots.key,
+            # As `mctx.gumbel_muzero_policy` does, so that equal budgets find the same.
+            jax.random.split(jax.random.key(_ANY))[0],
+            root=root,
+            recurrent_fn=self._expand,
+            root_action_selection_fn=at_root,
+            interior_action_selection_fn=partial(
+                mctx.gumbel_muzero_interior_action_selection, qtransform=self._worth
+            ),
+            num_simulations=self.simulations,
+            invalid_actions=~roots.legal,
+            extra_data=_Budgeted(noise, few, nothing),
+            loop_fn=loop,
         )
+        kept = trees.extra_data.kept
+
+        def best(found: _AtRoots, root: Roots) -> Array:
+            worth = self.improvement(
+                found.values, found.visits, root.prior.logits + root.noise, root.prior.value
+            )
+            most = root.legal & (found.visits == jnp.max(found.visits))
+            ranking = jnp.where(most, root.prior.logits + root.noise + worth, -jnp.inf)
+            return jnp.argmax(ranking).astype(jnp.int32)
+
+        return kept.grown(jax.vmap(best)(kept, roots), trees)
 
     def _worth(self, tree: Any, node: Any) -> PerAction:
         """The values below a node, converted to logits."""

@@ -10,7 +10,7 @@ from processes import assert_same_end, copy_stopped_after
 
 from hackmatrix_rl.algorithms.self_play import Search, SelfPlay, VertexPermutations, load_self_play
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
-from hackmatrix_rl.clique import CliqueConfig
+from hackmatrix_rl.clique import CliqueConfig, read_colourings
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.runs._resume import restore_training
@@ -210,14 +210,38 @@ def test_a_graph_network_is_refused_on_other_games(here):
     assert not (here / "run").exists()
 
 
-BOARD_CHANGES = [("--k", 4), ("--full-board", "second-wins"), ("--vertices", 5)]
+def test_counterexamples_are_kept_and_a_handicap_is_played(tmp_path):
+    run = tmp_path / "run"
+    flags = ("--objective", "avoid", "--simulations-second", 2, "--run-dir", run)
+    told = done("selfplay", *SMALL, *flags, "--num-games", 24).stdout
+    found = read_colourings(run / "colourings.json")
+    assert {(each.vertices, each.clique_size) for each in found} == {(4, 3)}
+    assert f"{len(found)} colourings of K_4 without a clique of 3: R(3, 3) > 4; kept in " in told
+    assert "k=3; who completes a clique loses; a full board is a draw" in told
+    assert "4 simulations before each move of the first player, 2 of the second" in told
+    loaded = load_self_play(run)
+    assert loaded.game.config.objective == "avoid"
+    assert loaded.player().moving_second().search.num_simulations == 2
+    assert loaded.player(9).moving_second().search.num_simulations == 9
+    again = done("selfplay", "--resume-run", run, "--num-games", 60).stdout
+    more = read_colourings(run / "colourings.json")
+    assert set(found) <= set(more)
+    assert f"{len(more)} colourings of K_4" in again
+
+
+BOARD_CHANGES = [
+    ("--k", 4),
+    ("--full-board", "second-wins"),
+    ("--objective", "avoid"),
+    ("--vertices", 5),
+]
 
 
 @pytest.mark.parametrize(
     ("change", "how"),
     [
         *((change, how) for change in BOARD_CHANGES for how in ("resume", "dry run")),
-        *((change, "show a game") for change in BOARD_CHANGES[:2]),
+        *((change, "show a game") for change in BOARD_CHANGES[:3]),
     ],
 )
 def test_a_run_keeps_its_board(trained, monkeypatch, change, how):
@@ -233,14 +257,14 @@ def test_a_run_keeps_its_board(trained, monkeypatch, change, how):
 
 def test_the_board_of_a_run_may_be_named_again(trained):
     run, _ = trained
-    same = ("--vertices", 4, "--k", 3, "--full-board", "draw")
+    same = ("--vertices", 4, "--k", 3, "--full-board", "draw", "--objective", "form")
     done("selfplay", "--resume-run", run, *same, "--num-games", 80, "--dry-run")
 
 
 def test_a_checkpoint_is_not_taken_up_under_other_rules_in_python(trained):
     run, _ = trained
     key, checkpoint = jax.random.key(0), find_checkpoint(run)
-    for change in ({"k": 4}, {"full_board": "second-wins"}):
+    for change in ({"k": 4}, {"full_board": "second-wins"}, {"objective": "avoid"}):
         other = compose(replace(load_self_play(run).config, **change), key=key)
         with pytest.raises(ConfigError, match="what it learned is of that board"):
             restore_training(other, checkpoint, key=key)
@@ -250,9 +274,15 @@ def test_a_checkpoint_is_not_taken_up_under_other_rules_in_python(trained):
 
 REFUSED = {
     "--k 5": "--k 5 ... 4 vertices ... --k 4",
-    "--k 6": "--k 6 ... 5 or less",
-    "--vertices 15": "--vertices 15 ... 14 or less",
+    "--k 6": "--k 6 ... 4 vertices ... --k 4",
+    "--k 7": "--k 7 ... 6 or less",
+    "--vertices 19": "--vertices 19 ... 18 or less",
+    "--objective avoid --full-board second-wins": (
+        "--full-board second-wins does not go with --objective avoid ... use --full-board draw"
+    ),
+    "--objective lose": "--objective lose ... avoid",
     "--num-simulations 0": "--num-simulations 0 ... 1 or more",
+    "--simulations-second 0": "--simulations-second 0 ... 1 or more",
     "--opening 6": "--opening 6 ... 6 edges",
     "--training-batch-size 12": "--training-batch-size 12 ... --game-batch-size 8",
     "--mesh data=3": "--game-batch-size 8 ... 3 devices",

@@ -25,7 +25,7 @@ def result_of(config, numbers):
         sets[turn % 2].add(board.edges[number])
     for player in range(2):
         if board.has_clique(sets[player]):
-            return player, True
+            return (player if config.objective == "form" else 1 - player), True
     full = len(numbers) == len(board.edges)
     return (1 if full and config.full_board == "second-wins" else -1), full
 
@@ -37,7 +37,7 @@ def minimax(config, remember):
 
     def value(mine, others):
         if board.has_clique(others):
-            return -1
+            return -1 if config.objective == "form" else 1
         free = [edge for edge in board.edges if edge not in mine and edge not in others]
         if not free:
             return full_board[(len(mine) + len(others)) % 2]

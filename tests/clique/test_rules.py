@@ -17,6 +17,7 @@ from hackmatrix_rl.clique import (
     completes_clique,
     edge_numbers,
     edges,
+    find_clique,
     from_edges,
     legal_actions,
     mover,
@@ -28,6 +29,7 @@ from hackmatrix_rl.env import CliqueGame
 from .brute_force import Board, result_of
 
 SIZES = [(3, 3), (5, 4), (6, 3), (7, 4), (8, 5)]
+VARIANTS = [("draw", "form"), ("second-wins", "form"), ("draw", "avoid")]
 
 
 @eqx.filter_jit
@@ -47,10 +49,10 @@ def playout(config, key, games):
     return orders, jax.vmap(one)(orders)
 
 
-@pytest.mark.parametrize("full_board", ["draw", "second-wins"])
+@pytest.mark.parametrize("variant", VARIANTS, ids=" ".join)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_random_games_end_as_brute_force_says(size, full_board):
-    config = CliqueConfig(*size, full_board=full_board)
+def test_random_games_end_as_brute_force_says(size, variant):
+    config = CliqueConfig(*size, *variant)
     orders, (outcomes, legal) = jax.device_get(playout(config, jax.random.key(1), 24))
     assert size != (6, 3) or len(set(outcomes.over.sum(axis=1).tolist())) > 3
     for game, order in enumerate(orders):
@@ -69,8 +71,8 @@ def test_random_games_end_as_brute_force_says(size, full_board):
         assert over
 
 
-@pytest.mark.parametrize("clique_size", [3, 4, 5])
-@pytest.mark.parametrize("vertices", [8, 14])
+@pytest.mark.parametrize("clique_size", [3, 4, 5, 6])
+@pytest.mark.parametrize("vertices", [8, 14, 18])
 def test_a_clique_is_found_through_any_edge_of_it_and_nowhere_else(vertices, clique_size):
     """One planted clique among random edges, and the same with one edge of it missing."""
     config = CliqueConfig(vertices, clique_size)
@@ -79,7 +81,7 @@ def test_a_clique_is_found_through_any_edge_of_it_and_nowhere_else(vertices, cli
     find = jax.jit(lambda *given: completes_clique(config, *given))
     found = []
     for trial in range(30):
-        density = (0.2, 0.4, 0.6)[trial % 3]
+        density = (0.2, 0.4, 0.6)[trial % 3] + (0.1 if clique_size == 6 else 0.0)
         mine = set(np.flatnonzero(random.random(config.num_edges) < density).tolist())
         planted = random.permutation(vertices)[:clique_size]
         numbers = edge_numbers(vertices)[np.ix_(planted, planted)]
@@ -95,6 +97,21 @@ def test_a_clique_is_found_through_any_edge_of_it_and_nowhere_else(vertices, cli
         found.append(bool(find(words, *map(jnp.int32, board.edges[through]))))
         assert found[-1] == expected
     assert len(set(found)) == 2 or clique_size == 3
+
+
+def test_the_largest_board_is_played_to_its_end():
+    """153 edges are more than a 64-bit word holds; on 18 vertices nobody avoids a clique of 4."""
+    config = CliqueConfig(18, 4, objective="avoid")
+    orders, (outcomes, _) = jax.device_get(playout(config, jax.random.key(2), 4))
+    for order, over, winner in zip(orders, outcomes.over, outcomes.winner, strict=True):
+        moves = int(np.argmax(over)) + 1
+        sides = [order[player:moves:2].tolist() for player in range(2)]
+        loser = (moves - 1) % 2
+        assert winner[moves - 1] == 1 - loser
+        assert find_clique(18, sides[loser], 4) is not None
+        assert find_clique(18, sides[loser][:-1], 4) is None
+        assert find_clique(18, sides[1 - loser], 4) is None
+        assert max(order[:moves]) > 64
 
 
 def test_edges_are_numbered_in_order_and_both_ways():
@@ -129,12 +146,16 @@ def test_an_illegal_move_changes_nothing(action):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ((2, 3), "vertices must be a whole number from 3 to 14, not 2"),
-        ((15, 3), "vertices must be a whole number from 3 to 14, not 15"),
-        ((6, 2), "clique_size must be a whole number from 3 to 5, not 2"),
-        ((6, 6), "clique_size must be a whole number from 3 to 5, not 6"),
-        ((6, True), "clique_size must be a whole number from 3 to 5, not True"),
+        ((2, 3), "vertices must be a whole number from 3 to 18, not 2"),
+        ((19, 3), "vertices must be a whole number from 3 to 18, not 19"),
+        ((6, 2), "clique_size must be a whole number from 3 to 6, not 2"),
+        ((7, 7), "clique_size must be a whole number from 3 to 6, not 7"),
+        ((6, True), "clique_size must be a whole number from 3 to 6, not True"),
         ((4, 5), "clique_size 5 is more than the 4 vertices"),
+        (
+            (6, 3, "second-wins", "avoid"),
+            "full_board second-wins does not go with objective avoid.*use full_board=draw",
+        ),
     ],
 )
 def test_a_game_that_does_not_fit_is_refused(given, says):
@@ -142,7 +163,10 @@ def test_a_game_that_does_not_fit_is_refused(given, says):
         CliqueConfig(*given)
 
 
-@pytest.mark.parametrize(("given", "name"), [((6.0, 3), "vertices"), ((6, 3, "win"), "full_board")])
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [((6.0, 3), "vertices"), ((6, 3, "win"), "full_board"), ((6, 3, "draw", "lose"), "objective")],
+)
 def test_a_game_of_other_types_is_refused(given, name):
     with pytest.raises((ValueError, jaxtyping.TypeCheckError), match=name):
         CliqueConfig(*given)

@@ -9,10 +9,11 @@ from hackmatrix_rl.clique import CliqueConfig, from_edges, new_game, play, solve
 
 from .brute_force import Board, minimax
 
-VARIANTS = ["draw", "second-wins"]
+FULL_BOARDS = ["draw", "second-wins"]
+VARIANTS = [*((full_board, "form") for full_board in FULL_BOARDS), ("draw", "avoid")]
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(scope="module", params=FULL_BOARDS)
 def six(request):
     return solve(CliqueConfig(6, 3, request.param))
 
@@ -25,10 +26,10 @@ def random_positions(config, count):
         yield order[::2].tolist(), order[1::2].tolist()
 
 
-@pytest.mark.parametrize("full_board", VARIANTS)
+@pytest.mark.parametrize("variant", VARIANTS, ids=" ".join)
 @pytest.mark.parametrize(("vertices", "size", "remember"), [(4, 3, False), (5, 3, True)])
-def test_every_value_is_that_of_minimax_without_pruning(vertices, size, remember, full_board):
-    config = CliqueConfig(vertices, size, full_board)
+def test_every_value_is_that_of_minimax_without_pruning(vertices, size, remember, variant):
+    config = CliqueConfig(vertices, size, *variant)
     solution, value = solve(config), minimax(config, remember)
     board = Board(vertices, size)
     look = eqx.filter_jit(solution.value)
@@ -42,7 +43,7 @@ def test_every_value_is_that_of_minimax_without_pruning(vertices, size, remember
         expected = value(*sets)
         assert int(look(from_edges(config, first, second))) == expected
         seen.add(expected)
-    assert seen == ({-1, 0, 1} if full_board == "draw" else {-1, 1})
+    assert seen == ({-1, 0, 1} if config.full_board == "draw" else {-1, 1})
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,14 @@ def test_every_value_is_that_of_minimax_without_pruning(vertices, size, remember
 def test_who_wins_an_empty_board(vertices, size, full_board, value):
     config = CliqueConfig(vertices, size, full_board)
     assert int(solve(config).value(new_game(config))) == value
+
+
+def test_the_second_player_wins_sim():
+    """Mead, Rosa and Huang 1974, "The game of Sim: a winning strategy for the second player"."""
+    sim = CliqueConfig(6, 3, objective="avoid")
+    solution = solve(sim)
+    assert int(solution.value(new_game(sim))) == -1
+    assert set(solution.action_values(new_game(sim)).tolist()) == {-1}
 
 
 def test_of_six_vertices_the_first_player_wins_and_no_board_is_drawn(six):

@@ -3,6 +3,7 @@
 from hackmatrix_rl.env import VertexPermutations as VertexPermutations
 
 from ._config import SelfPlayConfig as SelfPlayConfig
+from ._counterexamples import colourings_of as colourings_of
 from ._league import JudgedMatch as JudgedMatch
 from ._league import Mistakes as Mistakes
 from ._league import Standings as Standings

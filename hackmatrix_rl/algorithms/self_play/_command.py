@@ -15,6 +15,7 @@ from rich.table import Table
 from hackmatrix_rl import cli, runs
 from hackmatrix_rl.agent.networks import ActorCritic, module_of
 from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
+from hackmatrix_rl.algorithms.self_play._counterexamples import Counterexamples, colourings_of
 from hackmatrix_rl.algorithms.self_play._league import (
     JudgedMatch,
     LeagueFolder,
@@ -27,6 +28,7 @@ from hackmatrix_rl.algorithms.self_play._match import (
     BoardPlayer,
     PerfectPlayer,
     RandomPlayer,
+    Record,
     SearchPlayer,
 )
 from hackmatrix_rl.algorithms.self_play._search import Search
@@ -50,6 +52,7 @@ def play_league(
     policy: ActorCritic,
     *,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_games: Callable[[Record], object] = lambda record: None,
 ) -> Standings:
     """Lets the networks that a run has kept play against each other and a random player.
 
@@ -70,6 +73,7 @@ def play_league(
         key=_key(config, _LEAGUE_KEY),
         opening=_opening(game),
         on_progress=on_progress,
+        on_games=on_games,
     )
 
 
@@ -120,9 +124,10 @@ def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
     """Learn the clique game by playing against itself (AlphaZero with Gumbel search).
 
     Two players colour the edges of a complete graph in turn; who first has a clique of k vertices
-    wins. A network guides a search, and learns what the search finds and who wins. At the end the
-    networks of the run meet in a league. The run is one like those of `hackmatrix-rl train`: it
-    is watched, stopped and resumed in the same ways, with the same exit status.
+    wins, or loses with --objective avoid. A network guides a search, and learns what the search
+    finds and who wins. At the end the networks of the run meet in a league. The run is one like
+    those of `hackmatrix-rl train`: it is watched, stopped and resumed in the same ways, with the
+    same exit status.
     """
     if show_game:
         _show_game(context, **given)
@@ -173,7 +178,7 @@ def _show_game(
         runs.check_unchanged(resume_run, loaded.config, kept)
         chosen = replace(loaded.config, **changes)
         policy = loaded.on(chosen.game()).policy
-    click.echo(f"{chosen.board}; {chosen.num_simulations} simulations before each move")
+    click.echo(f"{chosen.board}; {chosen.simulations}")
     game = CliqueGame(chosen.game())
     show_game(chosen.search(), game, policy, key=jax.random.key(chosen.seed), show=click.echo)
 
@@ -199,7 +204,8 @@ def show_game(
             begins = number % 2 == 0
             # mctx works on batches.
             batch = jax.tree.map(lambda leaf: leaf[None], state)
-            found = search(game, policy, batch, jax.random.fold_in(key, number)[None])
+            seat = search if begins else search.for_second
+            found = seat(game, policy, batch, jax.random.fold_in(key, number)[None])
             action = int(found.action[0])
             a, b = (int(each) for each in edges(game.config.vertices)[action])
             board[a][b] = board[b][a] = "1" if begins else "2"
@@ -239,7 +245,7 @@ def describe(config: SelfPlayConfig, folder: runs.RunFolder) -> list[str]:
     return [
         *cli.machine(config),
         f"Self-play on {describe_device()}: {config.board}; {config.num_games:,} games, "
-        f"{config.game_batch_size:,} at once, {config.num_simulations} simulations a move",
+        f"{config.game_batch_size:,} at once, {config.simulations}",
         f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
         f"learning rate {rate}, seed {config.seed}",
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
@@ -261,9 +267,35 @@ def advice(config: SelfPlayConfig, folder: runs.RunFolder, result: runs.RunResul
 def summarize(
     config: SelfPlayConfig, folder: runs.RunFolder, result: runs.RunResult, console: Console
 ) -> ExitCode:
+    """Plays the league of the run, shows it and writes it down; `UNSAVED` if that fails.
+
+    The last line says what the full boards without a clique show.
+    """
+
+    def tell(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    board = config.game()
+    found = Counterexamples(folder.path, board, note=tell)
+    code = result.exit_code
+    if config.league_games:
+        code = _summarize_league(
+            config, folder, result, console, lambda record: found.add(colourings_of(board, record))
+        )
+    line = found.line()
+    if line is not None:
+        tell(line)
+    return code
+
+
+def _summarize_league(
+    config: SelfPlayConfig,
+    folder: runs.RunFolder,
+    result: runs.RunResult,
+    console: Console,
+    on_games: Callable[[Record], object],
+) -> ExitCode:
     """Plays the league of the run, shows it and writes it down; `UNSAVED` if that fails."""
-    if not config.league_games:
-        return result.exit_code
     with cli.Working("playing the league") as work:
         standings = play_league(
             config,
@@ -272,6 +304,7 @@ def summarize(
             on_progress=lambda done, total: work.doing(
                 f"playing the league: match {done + 1} of {total}"
             ),
+            on_games=on_games,
         )
         work.doing("playing against the perfect player")
         perfect = play_perfect(config, result.policy)

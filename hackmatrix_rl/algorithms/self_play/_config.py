@@ -9,11 +9,12 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl import config, env
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.algorithms.self_play._counterexamples import Counterexamples, KeepColourings
 from hackmatrix_rl.algorithms.self_play._league import KeepForLeague, LeagueFolder
 from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
-from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig, FullBoard
+from hackmatrix_rl.clique import FULL_BOARDS, OBJECTIVES, CliqueConfig, FullBoard, Objective
 from hackmatrix_rl.errors import ConfigError, in_flags
 from hackmatrix_rl.training import Algorithm, Hook, adam
 from hackmatrix_rl.training.sharding import Blocks, devices_of_one, parse_mesh
@@ -99,13 +100,19 @@ class SelfPlayConfig(config.RunConfig):
     )
     k: int = in_game(
         3,
-        "Vertices of the clique that wins.",
+        "Vertices of the clique that ends the game.",
         minimum=CliqueConfig.SMALLEST,
         maximum=CliqueConfig.MAX_CLIQUE,
         resume=_BOARD,
     )
     full_board: str = in_game(
         "draw", "Result of a full board without a clique.", choices=FULL_BOARDS, resume=_BOARD
+    )
+    objective: str = in_game(
+        "form",
+        "What completing a clique means: form, its owner wins; avoid, its owner loses.",
+        choices=OBJECTIVES,
+        resume=_BOARD,
     )
     opening: int = in_game(
         4, "Maximum number of random opening moves in training games.", minimum=0
@@ -125,6 +132,11 @@ class SelfPlayConfig(config.RunConfig):
 
     # Search
     num_simulations: int = in_search(64, "Simulations of the search before each move.", minimum=1)
+    simulations_second: int | None = in_search(
+        None,
+        "Simulations for the player who moves second, a handicap; none: --num-simulations.",
+        minimum=1,
+    )
     max_considered_actions: int = in_search(
         16, "Maximum number of moves that the search considers at the root.", minimum=1
     )
@@ -213,11 +225,17 @@ class SelfPlayConfig(config.RunConfig):
 
     def game(self) -> CliqueConfig:
         """The board and its variant."""
-        return CliqueConfig(self.vertices, self.k, cast(FullBoard, self.full_board))
+        return CliqueConfig(
+            self.vertices, self.k, cast(FullBoard, self.full_board), cast(Objective, self.objective)
+        )
 
     def search(self) -> Search:
         """The search of the training."""
-        return Search(self.num_simulations, max_considered_actions=self.max_considered_actions)
+        return Search(
+            self.num_simulations,
+            max_considered_actions=self.max_considered_actions,
+            simulations_second=self.simulations_second,
+        )
 
     def sizes(self) -> Sizes:
         """The sizes of an update."""
@@ -269,15 +287,25 @@ class SelfPlayConfig(config.RunConfig):
             self.check_changes(run, {SETTINGS.get(name, name): board[name] for name in board})
 
     def hooks(self, folder: Any, sink: Any) -> list[Hook]:
-        """Keeps earlier networks for the league."""
+        """Keeps earlier networks for the league, and full boards without a clique."""
         league = LeagueFolder.of(folder.path, size=self.league_size, goal=self.num_games)
-        return [KeepForLeague(league, writes=folder.process == 0, note=sink.note)]
+        board, first = self.game(), folder.process == 0
+        kept = Counterexamples(folder.path, board, note=sink.note) if first else None
+        return [KeepForLeague(league, writes=first, note=sink.note), KeepColourings(board, kept)]
 
     @property
     def board(self) -> str:
         """The board and the result of a full one, in words."""
         full = "a draw" if self.full_board == "draw" else "the second player's"
-        return f"n={self.vertices}, k={self.k}; a full board is {full}"
+        avoid = "" if self.objective == "form" else "; who completes a clique loses"
+        return f"n={self.vertices}, k={self.k}{avoid}; a full board is {full}"
+
+    @property
+    def simulations(self) -> str:
+        """The simulations of both players, in words."""
+        second = self.simulations_second
+        other = "" if second is None else f" of the first player, {second} of the second"
+        return f"{self.num_simulations} simulations before each move{other}"
 
     @property
     def learning(self) -> str:
@@ -294,7 +322,7 @@ class SelfPlayConfig(config.RunConfig):
             "board": self.board,
             "games": f"{self.num_games:,}; {games:,} at once, {games // devices:,} on each "
             f"device; {self.moves_per_update} moves each between updates",
-            "search": f"{self.num_simulations} simulations before each move",
+            "search": self.simulations,
             "learning": f"{self.train_steps} gradient steps of {self.training_batch_size:,} "
             f"positions an update, of the newest {self.buffer_size:,}",
             "schedule": f"learning rate {rate} over {self.num_games:,} games"

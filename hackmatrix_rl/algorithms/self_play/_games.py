@@ -122,7 +122,7 @@ def play_moves(
     def move(games: Games, number: Int32[Array, ""]) -> tuple[Games, tuple[Moves, Array]]:
         drawn = jax.vmap(lambda key: draw(key, number))(games.keys)
         search_keys, play_keys, start_keys = drawn[:, 0], drawn[:, 1], drawn[:, 2]
-        found = search(game, policy, games.states, search_keys)
+        found = search(game, policy, games.states, search_keys, games.length % 2 == 1)
         moves, after = jax.vmap(one)(games.states, found.action, found.weights, play_keys)
         length = games.length + 1
         fresh = Games.start(game, start_keys, opening=opening)

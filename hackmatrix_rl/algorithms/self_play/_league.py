@@ -19,7 +19,6 @@ from hackmatrix_rl.algorithms.self_play._match import (
     MatchResult,
     Record,
     both_sides,
-    match,
 )
 from hackmatrix_rl.checkpoints import load, save
 from hackmatrix_rl.clique import FIRST, SECOND, Solution, State, new_game, play
@@ -203,8 +202,9 @@ def league(
     key: Key[Array, ""],
     opening: int = 0,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_games: Callable[[Record], object] = lambda record: None,
 ) -> Standings:
-    """Plays a round robin of the players, and rates them.
+    """Plays a round robin of the players, and rates them. `on_games` gets the games.
 
     Earlier policies of a training are players such as
     `{"update 100": SearchPlayer(policy, Search(64))}`. Players of the same structure share a
@@ -220,14 +220,11 @@ def league(
     results = {}
     for number, (one, other) in enumerate(pairs):
         on_progress(number, len(pairs))
-        results[one, other] = match(
-            players[one],
-            players[other],
-            game,
-            games=games,
-            key=jax.random.fold_in(key, number),
-            opening=opening,
-        )
+        here = jax.random.fold_in(key, number)
+        begun, answered = both_sides(players[one], players[other], game, games, here, opening)
+        results[one, other] = MatchResult.of(begun.result, -answered.result)
+        on_games(begun)
+        on_games(answered)
     found = ratings(results)
     return Standings(results, dict(sorted(found.items(), key=lambda each: -each[1].mean)))
 

@@ -37,11 +37,16 @@ class LoadedSelfPlay:
     metadata: Mapping[str, Any]
 
     def player(self, num_simulations: int | None = None) -> SearchPlayer:
-        """The network with the search of its training, or with another number of simulations."""
-        config = self.config
+        """The network with the search of its training, or with another number of simulations.
+
+        That number is for both sides; by default, the training's handicap holds.
+        """
+        search = self.config.search()
         if num_simulations is not None:
-            config = dataclasses.replace(config, num_simulations=num_simulations)
-        return SearchPlayer(self.policy, config.search())
+            search = dataclasses.replace(
+                search, num_simulations=num_simulations, simulations_second=None
+            )
+        return SearchPlayer(self.policy, search)
 
     def on(self, board: CliqueConfig) -> "LoadedSelfPlay":
         """The same network and search on another board.

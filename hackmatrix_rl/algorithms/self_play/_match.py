@@ -32,6 +32,10 @@ class BoardPlayer(eqx.Module):
         Each position `[games, ...]` has its own key: a move depends on nothing of the others.
         """
 
+    def moving_second(self) -> "BoardPlayer":
+        """The player in the games that the other one begins; by default it plays the same."""
+        return self
+
 
 @final
 class RandomPlayer(BoardPlayer):
@@ -59,6 +63,10 @@ class SearchPlayer(BoardPlayer):
         self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
     ) -> Int32[Array, " games"]:
         return self.search(game, self.policy, states, keys).action
+
+    def moving_second(self) -> "SearchPlayer":
+        """The player with its handicap (`Search.simulations_second`)."""
+        return SearchPlayer(self.policy, self.search.for_second)
 
 
 @final
@@ -158,6 +166,7 @@ def play_games(
 
     A game has at most as many moves as there are actions: each is played once.
     """
+    second = second.moving_second()
 
     def move(player: BoardPlayer, board: _Board) -> _Board:
         here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, board.number)

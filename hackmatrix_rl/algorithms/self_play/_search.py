@@ -1,12 +1,13 @@
 """The tree search of self-play."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -37,6 +38,8 @@ class Search(eqx.Module):
 
     Attributes:
         num_simulations: positions that one search looks at.
+        simulations_second: the same for the player who moved second, as a handicap; `None`: as many
+            as for the first.
         max_considered_actions: the most moves that it compares at the root.
         value_scale: weight of values beside the logits of the priors. With v visits of the most
             visited move, a difference of 1 in value counts as much as `(50 + v) * value_scale` in
@@ -48,28 +51,46 @@ class Search(eqx.Module):
     max_considered_actions: int = eqx.field(static=True, default=16)
     value_scale: float = eqx.field(static=True, default=0.1)
     gumbel_scale: float = eqx.field(static=True, default=1.0)
+    simulations_second: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
         whole("num_simulations", self.num_simulations)
+        if self.simulations_second is not None:
+            whole("simulations_second", self.simulations_second)
         whole("max_considered_actions", self.max_considered_actions)
         for name in ("value_scale", "gumbel_scale"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but is {getattr(self, name)}")
 
+    @property
+    def most_simulations(self) -> int:
+        """The simulations of the player who has more."""
+        return max(self.num_simulations, self.simulations_second or 0)
+
+    @property
+    def for_second(self) -> "Search":
+        """The search of the player who moved second, without another player."""
+        second = self.simulations_second
+        if second is None:
+            return self
+        return replace(self, num_simulations=second, simulations_second=None)
+
     def tree_bytes(self, position: int, num_actions: int) -> int:
         """Bytes of the tree of one search, at least, for a position of so many bytes."""
         # mctx keeps six numbers for each edge of the tree, and five for each position.
-        return (self.num_simulations + 1) * (position + 4 * (6 * num_actions + 5))
+        return (self.most_simulations + 1) * (position + 4 * (6 * num_actions + 5))
 
     def trees(self, game: SingleGame[Any], policy: ActorCritic) -> Trees:
         """The tree search in a game without chance, by a network without memory."""
+        second = self.simulations_second
         return Trees(
             model=SingleGameModel(game, in_turn=True),
             policy=policy,
             improvement=Improvement(_Results(), weight=self.value_scale),
             gamma=1.0,
-            simulations=self.num_simulations,
+            simulations=self.most_simulations,
             considered=self.max_considered_actions,
+            few_simulations=None if second is None else min(self.num_simulations, second),
         )
 
     def __call__(
@@ -78,9 +99,14 @@ class Search(eqx.Module):
         policy: ActorCritic,
         states: PyTree[Array],
         keys: Key[Array, " games"],
+        second: Bool[Array, " games"] | None = None,
     ) -> Found:
-        """Searches each position of a batch. In a game that is over, the move is 0."""
-        return self.with_tree(game, policy, states, keys)[0]
+        """Searches each position of a batch. In a game that is over, the move is 0.
+
+        `second` says where the player to move is the one who moved second; `None`: nowhere. It
+        matters only with `simulations_second`.
+        """
+        return self.with_tree(game, policy, states, keys, second)[0]
 
     def with_tree(
         self,
@@ -88,9 +114,17 @@ class Search(eqx.Module):
         policy: ActorCritic,
         states: PyTree[Array],
         keys: Key[Array, " games"],
+        second: Bool[Array, " games"] | None = None,
     ) -> tuple[Found, Any]:
-        """The result of `__call__`, and mctx's tree of each position, for inspection."""
-        trees = self.trees(game, policy)
+        """The result of `__call__`, and mctx's tree of each position, for inspection.
+
+        With `simulations_second`, the trees of the smaller budget have grown beyond it.
+        """
+        of_second = self.simulations_second
+        if second is None or of_second is None:
+            trees, few = replace(self, simulations_second=None).trees(game, policy), None
+        else:
+            trees, few = self.trees(game, policy), second == (of_second < self.num_simulations)
 
         def root(state: PyTree[Array], key: Key[Array, ""]) -> Roots:
             noise_key, tree_key = jax.random.split(key)
@@ -99,7 +133,7 @@ class Search(eqx.Module):
             return Roots(state, legal, trees.judge(state), noise, tree_key)
 
         roots = jax.vmap(root)(states, keys)
-        grown = trees(roots)
+        grown = trees(roots, few)
         weights = jax.vmap(partial(to_learn, trees))(roots, grown.values, grown.visits)
         return Found(grown.action, weights, grown.value), grown.trees
 

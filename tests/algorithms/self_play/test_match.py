@@ -9,6 +9,7 @@ import pytest
 from clique.brute_force import minimax, result_of
 
 from hackmatrix_rl.algorithms.self_play import (
+    BoardPlayer,
     MatchResult,
     PerfectPlayer,
     RandomPlayer,
@@ -124,6 +125,29 @@ def test_a_league_rates_everyone():
 
 def test_a_search_player_has_no_noise():
     assert SearchPlayer(opinion(FOUR), Search(8)).search == Search(8, gumbel_scale=0.0)
+
+
+class Orderly(BoardPlayer):
+    """Plays the first free edge, and the last one where it moves second."""
+
+    last: bool = False
+
+    def choose(self, game, states, keys):
+        legal = jax.vmap(game.legal)(states)
+        order = jnp.arange(game.num_actions)[None, :]
+        return jnp.argmax(jnp.where(legal, order if self.last else -order, -99), axis=1)
+
+    def moving_second(self):
+        return Orderly(last=True)
+
+
+def test_a_player_may_play_otherwise_where_it_moves_second():
+    record = play_games(Orderly(), Orderly(), FOUR, KEYS[:2])
+    assert record.moves.tolist() == [[0, 5, 1, 4, 2, 3]] * 2
+    given = SearchPlayer(opinion(FOUR), Search(24, simulations_second=2))
+    assert given.moving_second().search == Search(2, gumbel_scale=0.0)
+    assert SearchPlayer(opinion(FOUR), Search(24)).moving_second().search.num_simulations == 24
+    assert RANDOM.moving_second() is RANDOM
 
 
 @pytest.mark.parametrize("games", [3, 0])

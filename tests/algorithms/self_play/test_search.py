@@ -135,6 +135,33 @@ def test_noise_explores_and_its_size_0_does_not():
     assert eqx.tree_equal(one, other)
 
 
+@pytest.mark.parametrize(("first", "second"), [(12, 3), (3, 12)])
+def test_with_a_handicap_each_player_searches_as_alone_with_that_budget(first, second):
+    """What the larger budget goes on with changes nothing of the smaller."""
+    states = batch_of(FIVE, ([], []), ([0], []), ([0], [7]), ([0, 5], [2]), ([3, 4], [1, 2]))
+    keys, policy = keys_for(states), network(FIVE)
+    moves_second = states.moves % 2 == 1
+    search = Search(first, max_considered_actions=6, simulations_second=second)
+    both = eqx.filter_jit(search)(FIVE, policy, states, keys, moves_second)
+    alone = [
+        searched(Search(budget, max_considered_actions=6), FIVE, policy, states, keys)
+        for budget in (first, second)
+    ]
+    for game, side in enumerate(np.asarray(moves_second).astype(int)):
+        assert both.action[game] == alone[side].action[game]
+        for name in ("weights", "value"):
+            expected, found = (getattr(each, name)[game] for each in (alone[side], both))
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert abs(np.asarray(alone[0].value - alone[1].value)).min() > 1e-3
+
+
+def test_the_memory_is_that_of_the_larger_budget():
+    sizes = {search.tree_bytes(48, 10) for search in (Search(4, simulations_second=9), Search(9))}
+    assert len(sizes) == 1
+    assert Search(9, simulations_second=4).tree_bytes(48, 10) in sizes
+    assert Search(4).tree_bytes(48, 10) not in sizes
+
+
 def test_a_value_beyond_what_a_game_can_give_is_cut():
     (state,) = [jax.tree.map(lambda leaf: leaf[0], batch_of(FIVE, ([0], [])))]
     prior = Search(1).trees(FIVE, opinion(FIVE, value=7.0, favourite=3)).judge(state)
@@ -150,6 +177,7 @@ def test_a_value_beyond_what_a_game_can_give_is_cut():
         ({"num_simulations": 8, "max_considered_actions": 0}, "max_considered_actions must be"),
         ({"num_simulations": 8, "value_scale": -1.0}, "value_scale must not be negative"),
         ({"num_simulations": 8, "gumbel_scale": float("nan")}, "gumbel_scale must not be"),
+        ({"num_simulations": 8, "simulations_second": 0}, "simulations_second must be at least 1"),
     ],
 )
 def test_a_search_that_cannot_be_is_refused(given, says):

@@ -15,6 +15,7 @@ from hackmatrix_rl.agent import Linear
 from hackmatrix_rl.algorithms.self_play import Search, SearchLoss, SelfPlay, VertexPermutations
 from hackmatrix_rl.algorithms.self_play._buffer import Sample
 from hackmatrix_rl.algorithms.self_play._games import Games, begin, play_moves
+from hackmatrix_rl.algorithms.self_play._search import Found
 from hackmatrix_rl.training.sharding import Blocks
 
 from .building import FIVE, MAKER_BREAKER, network, opinion
@@ -182,6 +183,24 @@ def test_a_game_begins_with_up_to_so_many_random_moves():
     states, length = begun(0, KEYS)
     assert not length.any()
     assert not states.adjacency.any()
+
+
+class Sides(Search):
+    """Plays the first free edge, and tells in its weights who moved second."""
+
+    def __call__(self, game, policy, states, keys, second=None):
+        legal = jax.vmap(game.legal)(states)
+        side = jnp.broadcast_to(second[:, None], legal.shape).astype(jnp.float32)
+        return Found(jnp.argmax(legal, axis=1).astype(jnp.int32), side, jnp.zeros(len(second)))
+
+
+def test_in_training_a_search_is_told_who_moved_second():
+    games = Games.start(FIVE, KEYS[:16], opening=3)
+    play = eqx.filter_jit(lambda: play_moves(Sides(1), FIVE, opinion(FIVE), games, jnp.int32(0), 9))
+    moves = play()[1]
+    second = np.asarray(moves.mask).sum(axis=2) % 2  # so many of 10 edges are free
+    np.testing.assert_array_equal(moves.weights[..., 0], second)
+    assert 0 < second.sum() < second.size
 
 
 def test_games_that_end_begin_anew_and_the_others_go_on():

@@ -1,0 +1,146 @@
+"""Full boards without a clique that games of self-play find, kept in the folder of the run."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+
+from hackmatrix_rl.algorithms.self_play._buffer import Buffer
+from hackmatrix_rl.algorithms.self_play._match import NO_MOVE, Record
+from hackmatrix_rl.clique import (
+    FIRST,
+    CliqueConfig,
+    Colouring,
+    find_clique,
+    read_colourings,
+    write_colourings,
+)
+from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system import set_aside
+from hackmatrix_rl.training import Hook, Metrics, Trainer
+from hackmatrix_rl.training.sharding import gather
+
+MOST_KEPT = 1000
+"""Colourings that a run keeps."""
+_AT_ONCE = 32
+"""Full boards that are fetched after a dispatch, at most."""
+
+
+def colourings_of(config: CliqueConfig, record: Record) -> list[Colouring]:
+    """The full boards without a clique at the end of some games, each once, and checked."""
+    moves = np.asarray(record.moves)
+    full = (moves != NO_MOVE).sum(axis=1) == config.num_edges
+    return _without_clique(config, moves[full, FIRST : config.num_edges : 2].tolist())
+
+
+class Counterexamples:
+    """The colourings that a run has found, in its folder; it keeps the first `MOST_KEPT`."""
+
+    def __init__(self, run: Path, config: CliqueConfig, *, note: Callable[[str], Any]) -> None:
+        """Takes up the file of the run; a damaged one is set aside."""
+        self.file = run / "colourings.json"
+        self._config = config
+        self._note = note
+        self._kept: set[Colouring] = set()
+        try:
+            self._kept.update(self._stored())
+        except ConfigError as error:
+            note(f"{error} It is now {set_aside(self.file).name}.")
+
+    def _stored(self) -> tuple[Colouring, ...]:
+        """The colourings in the file; a ConfigError if it is damaged, or of another board."""
+        if not self.file.exists():
+            return ()
+        found = read_colourings(self.file)
+        board = self._config.vertices, self._config.clique_size
+        if any((each.vertices, each.clique_size) != board for each in found):
+            raise ConfigError(f"{self.file}: its colourings are of another board.")
+        return found
+
+    def add(self, colourings: Iterable[Colouring]) -> None:
+        """Keeps those that are new, and writes the file."""
+        new = [each for each in dict.fromkeys(colourings) if each not in self._kept]
+        new = new[: max(0, MOST_KEPT - len(self._kept))]
+        if not new:
+            return
+        self._kept.update(new)
+        try:
+            write_colourings(self.file, self._kept)
+        except OSError as error:  # the training goes on without the file
+            self._note(f"could not keep a colouring without a clique: {error}")
+
+    def line(self) -> str | None:
+        """What the colourings show, in a line; `None` without one."""
+        if not self._kept:
+            return None
+        count, n, k = len(self._kept), self._config.vertices, self._config.clique_size
+        return (
+            f"{count:,} colouring{'s' * (count > 1)} of K_{n} without a clique of {k}: "
+            f"R({k}, {k}) > {n}; kept in {self.file}"
+        )
+
+
+@final
+class KeepColourings(Hook):
+    """Keeps full boards without a clique from training games; only process 0 has `kept`."""
+
+    def __init__(self, config: CliqueConfig, kept: Counterexamples | None) -> None:
+        self._config = config
+        self._kept = kept
+
+    def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
+        """Fetches the newest full boards, if games of the dispatch had one."""
+        draws = metrics.episode.get("draws", 0.0) > 0
+        if not draws and not (metrics.episodes and self._config.full_board == "second-wins"):
+            return
+        # Every process computes this, as all of them hold a part of the games.
+        algorithm = trainer.algorithm
+        sizes = algorithm.sizes
+        newest = min(metrics.dispatched * sizes.moves_per_update, sizes.length)
+        buffer = trainer.state.actors.buffer
+        found = full_boards(self._config, buffer, jnp.int32(newest))
+        first, valid = gather(found, algorithm.mesh)
+        if self._kept is not None:
+            boards = np.asarray(first)[np.asarray(valid)]
+            edges = [np.flatnonzero(board).tolist() for board in boards]
+            self._kept.add(_without_clique(self._config, edges))
+
+
+@eqx.filter_jit
+def full_boards(
+    config: CliqueConfig, buffer: Buffer, newest: Int32[Array, ""]
+) -> tuple[Bool[Array, "boards num_edges"], Bool[Array, " boards"]]:
+    """The first player's edges of full boards without a winner by a clique, and which are valid.
+
+    They are of games that ended in the `newest` moves. With `second-wins` the second player may
+    have completed a clique with the last edge.
+    """
+    moves = buffer.moves
+    length = moves.reward.shape[1]
+    age = (buffer.slot - 1 - np.arange(length, dtype=np.int32)) % length
+    seen = moves.observation
+    if config.full_board == "second-wins":
+        no_clique = jnp.where(seen.first, moves.reward < 0, moves.reward > 0)
+    else:
+        no_clique = moves.reward == 0
+    last = moves.ended & (jnp.sum(moves.mask, axis=-1, dtype=jnp.int32) == 1)
+    found = last & no_clique & (age < newest)[None, :]
+    game, place = jnp.nonzero(found, size=_AT_ONCE, fill_value=0)
+    own = seen.own[game, place] | moves.mask[game, place]  # the last edge is the mover's
+    first = jnp.where(seen.first[game, place][:, None], own, seen.other[game, place])
+    return first, jnp.arange(_AT_ONCE) < jnp.sum(found, dtype=jnp.int32)
+
+
+def _without_clique(config: CliqueConfig, boards: Iterable[list[int]]) -> list[Colouring]:
+    """The colourings among full boards, by the first player's edges, each once."""
+    every, size = set(range(config.num_edges)), config.clique_size
+    found = []
+    for board in boards:
+        sides = board, every - set(board)
+        if not any(find_clique(config.vertices, side, size) for side in sides):
+            found.append(Colouring(config.vertices, size, tuple(board)))
+    return list(dict.fromkeys(found))
