@@ -68,7 +68,7 @@ def test_no_command_line_has_the_token(monkeypatch, tmp_path):
     """A browser is given a file that only this user can read, in a folder that goes."""
     opened = []
 
-    def serve_nothing(table, worker, listening, token, watch):
+    def serve_nothing(table, worker, listening, token):
         while not opened:
             time.sleep(0.01)
         (address,) = opened
@@ -81,7 +81,6 @@ def test_no_command_line_has_the_token(monkeypatch, tmp_path):
 
     monkeypatch.setattr(_serve, "check_installed", lambda: None)
     monkeypatch.setattr(_serve, "_has_browser", lambda: True)
-    monkeypatch.setattr(_serve, "Table", mock.Mock())
     monkeypatch.setattr(_serve, "_run", serve_nothing)
     monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
     _serve.serve(mock.Mock(), port=0, report=lambda line: None)
