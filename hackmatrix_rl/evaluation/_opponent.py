@@ -16,7 +16,7 @@ class Opponent:
         game: the game; the reward of a move is that of the player who makes it.
         player: the player with a number of simulations before each move. With 0, the network
             plays its likeliest move.
-        num_simulations: that number in its training.
+        num_simulations: that number by default: for a trained network, that of its training.
     """
 
     game: SingleGame[Any]

@@ -149,7 +149,7 @@ def test_policy_and_value_come_on_the_edges_and_go(open_page, address):
     widths = page.eval_on_selector_all(
         ".edge.thought", "lines => lines.map((line) => Number(line.style.strokeWidth))"
     )
-    assert max(widths) == 9.5
+    assert 1.5 < min(widths) < max(widths) < 9.5
     _, x, y = free_edges(page)[0]
     page.mouse.move(x, y)
     assert re.fullmatch(r"Edge \d.\d: <?\d+%", page.inner_text("#hovered"))
@@ -165,7 +165,7 @@ def test_policy_and_value_come_on_the_edges_and_go(open_page, address):
 def test_the_strength_is_changed_and_told(open_page, address):
     page = open_page(address)
     begin(page)
-    assert "4 simulations, as in its training" in page.inner_text("#strength")
+    assert "4 simulations (its default)" in page.inner_text("#strength")
     page.click("#thinking")
     page.locator("#worth").wait_for()
     assert "visits" in page.inner_text("#thoughts")
@@ -182,7 +182,7 @@ def test_two_people_play_to_the_end(open_page, address):
         assert page.inner_text("#words") == f"{('Blue', 'Orange')[moves % 2]} to move."
         click_edge(page, edge)
         settled(page, moves + 1)
-    assert page.inner_text("#words") == "Blue wins after 5 moves: blue has the clique 0-1-2."
+    assert page.inner_text("#words") == "Blue wins after 5 moves: blue has the clique 0, 1, 2."
     assert page.locator(".edge.clique").count() == 3
     assert page.locator(".vertex.clique").count() == 3
     assert page.locator("#hint").is_disabled()

@@ -18,7 +18,7 @@ SEATS = ("first", "second", "both")
 COLOURS = ("Blue", "Orange")
 """The players by number, as the page calls them."""
 BUDGETS = (0, 16, 64, 256)
-"""Simulations to choose from, besides those of the training; each is a program of its own."""
+"""Simulations to choose from, besides the opponent's own; each is a program of its own."""
 
 
 class CliqueTable(Served):
@@ -61,7 +61,7 @@ class CliqueTable(Served):
             "edges": clique.edges(config.vertices).tolist(),
             "rules": rules(config),
             "budgets": self._budgets,
-            "trained": self._opponent.num_simulations,
+            "budget": self._opponent.num_simulations,
         }
         scripts = ("words.js", "panels.js", "server.js", "clique.js")
         styles = ("page.css", "toast.css", "clique.css")
@@ -201,7 +201,7 @@ class CliqueTable(Served):
             who = "You win" if self._is_persons(winner) else "The network wins"
         if found:
             owner = COLOURS[(self.moves - 1) % 2].lower()
-            why = f"{owner} has the clique {'-'.join(map(str, found))}"
+            why = f"{owner} has the clique {', '.join(map(str, found))}"
         else:
             why = "the board is full"
         return f"{who} after {self.moves} moves: {why}."

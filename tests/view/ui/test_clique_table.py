@@ -54,13 +54,13 @@ def test_the_one_who_completes_a_clique_wins_and_it_is_shown():
     news = played(table(), 0, 1, 3)
     assert (news["over"], news["moves"]) == (True, [0, 5, 1, 4, 3])
     assert news["clique"] == (0, 1, 2)
-    assert news["words"] == "You win after 5 moves: blue has the clique 0-1-2."
+    assert news["words"] == "You win after 5 moves: blue has the clique 0, 1, 2."
     board = table(seat="second")
     board.reply(number=0)
     news = played(board, 0, 1)
-    assert news["words"] == "The network wins after 5 moves: blue has the clique 1-2-3."
+    assert news["words"] == "The network wins after 5 moves: blue has the clique 1, 2, 3."
     news = played(table(seat="both"), 0, 5, 1, 4, 2, 3)
-    assert news["words"] == "Orange wins after 6 moves: orange has the clique 1-2-3."
+    assert news["words"] == "Orange wins after 6 moves: orange has the clique 1, 2, 3."
 
 
 def test_a_full_board_is_nobodys_or_the_second_players():

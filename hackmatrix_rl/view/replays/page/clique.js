@@ -157,14 +157,13 @@ const worth = (value) => value >= 0.9 ? "winning" : value >= 0.25 ? "better"
 
   function paint() {
     const chances = new Map(state.thought ? state.thought.probabilities : []);
-    const most = Math.max(...chances.values(), 1e-9);
     const inside = (edge) => data.edges[edge].every((vertex) => state.clique.includes(vertex));
     const free = data.edges.map((_, edge) => edge).filter(isFree).map((edge) => {
       if (!shown.thinking || !chances.has(edge)) return line(edge, "free", { "data-edge": edge });
-      const share = chances.get(edge) / most;
+      const share = Math.sqrt(chances.get(edge));
       const made = line(edge, "free thought", { "data-edge": edge });
       made.style.strokeWidth = String(1.5 + 8 * share);
-      made.style.strokeOpacity = String(0.25 + 0.6 * share);
+      made.style.strokeOpacity = String(0.25 + 0.7 * share);
       return made;
     });
     const owner = (number) => number % 2;
@@ -279,7 +278,7 @@ const worth = (value) => value >= 0.9 ? "winning" : value >= 0.25 ? "better"
       element("option", { value }, text)));
     find("strength").append(...data.budgets.map((each) => element("option", { value: String(each) },
       (each ? `${number(each)} simulations` : "none: it moves at once")
-        + (each === data.trained ? ", as in its training" : ""))));
+        + (each === data.budget ? " (its default)" : ""))));
     find("seat").onchange = begin;
     find("new").onclick = begin;
     find("back").onclick = takeBack;
