@@ -189,7 +189,7 @@ async def _arguments(method: Callable[..., Json], request: Request) -> dict[str,
         raise _BadRequestError(f"the request is no JSON: {first_line(error)}") from error
     names = list(inspect.signature(method).parameters)
     if not isinstance(given, dict) or set(given) != set(names):
-        raise _BadRequestError(f"a request with other fields than {', '.join(names)}")
+        raise _BadRequestError(f"a request with other fields than {', '.join(names) or 'none'}")
     for name in names:
         fits, expected = _FITS[name]
         if not fits(given[name]):

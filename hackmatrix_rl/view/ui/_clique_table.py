@@ -21,6 +21,9 @@ BUDGETS = (0, 16, 64, 256)
 """Simulations to choose from, besides the opponent's own; each is a program of its own."""
 
 
+_played = jax.jit(clique.play, static_argnums=0)
+
+
 class CliqueTable(Served):
     """A clique game; the network plays the moves that are not the person's, and thinks of all."""
 
@@ -68,7 +71,7 @@ class CliqueTable(Served):
         return assembled(data, "clique.html", scripts=scripts, styles=styles, live=True)
 
     def warm_up(self) -> None:
-        clique.play(self._game.config, self._states[0], 0)
+        _played(self._game.config, self._states[0], 0)
         if self._seat != "both":
             self._thought()
 
@@ -143,11 +146,11 @@ class CliqueTable(Served):
     def _play(self, action: int) -> None:
         if self._over:
             raise ConfigError("the game is over: take moves back, or begin a new game")
-        after, outcome = clique.play(self._game.config, self._states[-1], action)
-        if not outcome.legal:
-            free = "has a colour already" if action in self._moves else "does not exist"
-            raise ConfigError(f"edge {action} {free}")
-        self._states.append(after)
+        if action in self._moves:
+            raise ConfigError(f"edge {action} has a colour already")
+        if not 0 <= action < self._game.config.num_edges:
+            raise ConfigError(f"edge {action} does not exist")
+        self._states.append(_played(self._game.config, self._states[-1], action)[0])
         self._moves.append(action)
 
     def _thought(self) -> Json:
