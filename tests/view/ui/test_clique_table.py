@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import pytest
 
 from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig
-from hackmatrix_rl.env import CartPole, CliqueGame
+from hackmatrix_rl.env import CliqueGame, HackMatrixGame
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Opponent, ThinkingAgent, Thought
 from hackmatrix_rl.view.ui import CliqueTable
@@ -188,7 +188,7 @@ def test_the_rules_name_the_variant(full_board):
 
 def test_another_game_is_refused():
     with pytest.raises(TypeError, match="expected a CliqueGame"):
-        CliqueTable(Opponent(CartPole(), Orderly, 4), name="")
+        CliqueTable(Opponent(HackMatrixGame(), Orderly, 4), name="")
 
 
 def test_the_page_has_its_board_and_its_policy():
