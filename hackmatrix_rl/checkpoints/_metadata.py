@@ -152,10 +152,11 @@ def player_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfi
     with refusing(f"{folder}: ", "", of=ConfigError):
         config = config_from_dict(metadata["config"])
     if not isinstance(config, TrainConfig):
+        page = " hackmatrix-rl ui lets you play against it." if config.two_players else ""
         raise ConfigError(
             f"{folder}: by --algorithm {config.algorithm}, and cannot play HackMatrix. In Python, "
             f"{config.loader} loads it; hackmatrix-rl {config.command} --resume-run goes on with "
-            "its run."
+            f"its run.{page}"
         )
     return config
 

@@ -2,6 +2,9 @@
 
 import os
 import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import click
 
@@ -10,38 +13,119 @@ from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._options import seed_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.evaluation import Agent
-from hackmatrix_rl.runs import find_hackmatrix_player
+from hackmatrix_rl.errors import ConfigError, NoCheckpointError, as_given
+from hackmatrix_rl.evaluation import Agent, Opponent
+from hackmatrix_rl.runs import (
+    find_hackmatrix_player,
+    find_opponent,
+    two_players_command,
+    untrained_opponent,
+)
 from hackmatrix_rl.system import enable_compilation_cache
-from hackmatrix_rl.view.ui import PORT, serve
+from hackmatrix_rl.view.ui import PORT, CliqueTable, Table, serve
 
 
 @click.command("ui", cls=Command)
 @click.argument("agent", metavar="[AGENT]", required=False)
+@click.option(
+    "--clique",
+    is_flag=True,
+    help="The clique game, on a board for two people. A run of that game needs no flag.",
+)
+@click.option(
+    "--vertices", type=int, metavar="NUMBER", help="Vertices of that board.  [default: 6]"
+)
+@click.option(
+    "--k", type=int, metavar="NUMBER", help="Vertices of the clique on that board.  [default: 3]"
+)
+@click.option(
+    "--full-board",
+    metavar="TEXT",
+    help="Result of that board if it is full: draw or second-wins.  [default: draw]",
+)
+@click.option(
+    "--objective",
+    metavar="TEXT",
+    help="What a clique on that board means: form, its owner wins; avoid, its owner loses.  "
+    "[default: form]",
+)
 @whole_number("--port", 0, 65535, "Port on 127.0.0.1; 0 takes any free one.", default=PORT)
 @click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
 @seed_option("Seed of the first game. By default it is drawn.")
 @trust_option
 def ui_command(
-    agent: str | None, port: int, no_browser: bool, seed: int | None, trust_code: bool
+    agent: str | None,
+    clique: bool,
+    port: int,
+    no_browser: bool,
+    seed: int | None,
+    trust_code: bool,
+    **board: Any,
 ) -> None:
     """Play in the browser, watch an agent, take over from it.
 
     AGENT is a run (its folder, or its name under runs/), a checkpoint, pretrained, a script
     (random, runner, expert) or "search(pretrained, 30)". It plays from the start; without one,
-    you play. The page changes it.
+    you play. The page changes it. With a run of the clique game, the page is its board, and you
+    play against its search.
 
     The server listens on 127.0.0.1 only, and answers only whoever has the token in the address.
     It needs pip install '.[ui]'.
     """
     enable_compilation_cache()
-
-    def find(name: str) -> tuple[Agent, HackMatrix]:
-        with Working(f"loading {name}", lines=False):
-            return find_hackmatrix_player(name, trust_code=trust_code, report=tell)
-
-    done = serve(find, port=port, seed=seed, agent=agent, browser=not no_browser, report=click.echo)
-    if not done:
+    given = {name: value for name, value in board.items() if value is not None}
+    opponent = _opponent(agent, clique, trust_code)
+    make: Callable[..., CliqueTable | Table]
+    if opponent is not None or clique:
+        make = _clique_table(agent, opponent, given, seed)
+    elif given:
+        said = as_given(*next(iter(given.items())))
+        raise ConfigError(f"{said}: a board of the clique game. Add --clique.")
+    else:
+        make = partial(Table, partial(_find, trust_code), seed=seed, agent=agent)
+    if not serve(make, port=port, browser=not no_browser, report=click.echo):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _find(trust_code: bool, name: str) -> tuple[Agent, HackMatrix]:
+    """A player of HackMatrix by its name."""
+    with Working(f"loading {name}", lines=False):
+        return find_hackmatrix_player(name, trust_code=trust_code, report=tell)
+
+
+def _opponent(agent: str | None, clique: bool, trust_code: bool) -> Opponent | None:
+    """Who plays the clique game, if the agent is a run of it."""
+    if agent is None:
+        return None
+    try:
+        with Working(f"loading {agent}", lines=False):
+            found = find_opponent(agent, trust_code=trust_code, report=tell)
+    except NoCheckpointError as error:
+        if not clique:
+            return None  # a script, or a search
+        raise ConfigError(
+            f"--clique: {agent} is no run of the clique game. Name a run of "
+            f"{two_players_command()}, or none: then two people play."
+        ) from error
+    if found is None and clique:
+        raise ConfigError(
+            f"--clique: {agent} plays HackMatrix. Leave --clique out: hackmatrix-rl ui {agent}"
+        )
+    return found
+
+
+def _clique_table(
+    agent: str | None, opponent: Opponent | None, given: Mapping[str, Any], seed: int | None
+) -> Callable[..., CliqueTable]:
+    """Makes the board of the clique game: that of a run, or any for two people."""
+    if seed is not None:
+        raise ConfigError(f"--seed {seed}: the clique game draws nothing. Leave --seed out.")
+    if opponent is None:
+        untrained = untrained_opponent(given)
+        return partial(CliqueTable, untrained, name="an untrained network", seat="both")
+    if given:
+        said = as_given(*next(iter(given.items())))
+        raise ConfigError(f"{said}: the run {agent} has a board of its own. Leave it out.")
+    return partial(CliqueTable, opponent, name=str(agent))

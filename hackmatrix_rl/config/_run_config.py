@@ -34,6 +34,7 @@ from hackmatrix_rl.config._options import (
 )
 from hackmatrix_rl.env import EnvSpec, GameIdentity
 from hackmatrix_rl.errors import ConfigError, as_given, flag, in_flags, refusing
+from hackmatrix_rl.evaluation import Opponent
 from hackmatrix_rl.system import check_path
 from hackmatrix_rl.training import Algorithm, Hook
 from hackmatrix_rl.training.sharding import AUTO, parse_mesh
@@ -75,6 +76,7 @@ class RunConfig(Members, ABC):
         loader: what loads an agent of its in Python.
         continues: whether it can start from the state that another algorithm has reached, as a
             later stage of a training.
+        two_players: whether it trains players of a game of two, whom a person can play against.
         copies: arrays of the size of the parameters that a training holds on each device.
         panels: what the panels of a learning curve show: names of metrics, with labels. One that a
             run does not have is left out.
@@ -91,6 +93,7 @@ class RunConfig(Members, ABC):
     greedy: ClassVar[bool] = False
     continues: ClassVar[bool] = False
     loader: ClassVar[str] = "hm.load"
+    two_players: ClassVar[bool] = False
     copies: ClassVar[int] = 3  # the optimizer holds two numbers for each parameter
     panels: ClassVar[tuple[tuple[str, str], ...]]
     synonyms: ClassVar[Mapping[str, str]] = {}
@@ -371,6 +374,10 @@ class RunConfig(Members, ABC):
             ArgumentError: an argument of the algorithm cannot work; its name is a field's.
             ConfigError: a setting cannot work.
         """
+
+    def opponent(self, policy: ActorCritic) -> Opponent:
+        """Who plays the game by a network, where two players play it (`two_players`)."""
+        raise NotImplementedError
 
     def check_mesh(self, lengths: Mapping[str, int]) -> None:
         """Raises a ConfigError if the environments do not divide over a mesh of these lengths."""

@@ -24,7 +24,10 @@ from ._plan import make_plan as make_plan
 from ._plan import plan as plan
 from ._plan import plan_for as plan_for
 from ._players import find_hackmatrix_player as find_hackmatrix_player
+from ._players import find_opponent as find_opponent
 from ._players import find_player as find_player
+from ._players import two_players_command as two_players_command
+from ._players import untrained_opponent as untrained_opponent
 from ._preflight import check_played as check_played
 from ._preflight import estimate_memory as estimate_memory
 from ._preflight import preflight as preflight

@@ -3,19 +3,37 @@
 import os
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
+import jax
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, RecursiveActorCritic, WithAuxiliaryHead
-from hackmatrix_rl.checkpoints import PRETRAINED, Loaded, Report, in_league, load
-from hackmatrix_rl.config import default_environment
+from hackmatrix_rl.checkpoints import (
+    PRETRAINED,
+    Loaded,
+    Report,
+    check_playable,
+    find_checkpoint,
+    in_league,
+    load,
+    read_metadata,
+    restore,
+    to_device,
+)
+from hackmatrix_rl.config import (
+    RunConfig,
+    algorithms,
+    check_trusted,
+    config_from_dict,
+    default_environment,
+)
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.errors import ConfigError, NoCheckpointError, refusing, shortened
-from hackmatrix_rl.evaluation import SCRIPTS, Agent, PolicyAgent
+from hackmatrix_rl.evaluation import SCRIPTS, Agent, Opponent, PolicyAgent
 from hackmatrix_rl.game import LEAGUES, GameConfig
 from hackmatrix_rl.runs._folder import run_folders
 from hackmatrix_rl.search import (
@@ -157,6 +175,52 @@ def find_player(
         return _searcher(name + asked, agent, its_own, simulations), its_own
     with refusing(f"{name}: "):
         return RolloutSearch(_guide(loaded, its_own, report), search[1]), its_own
+
+
+def find_opponent(
+    name: str, *, trust_code: bool = False, report: Report = warnings.warn
+) -> Opponent | None:
+    """Who plays a game of two players, of a run or a checkpoint; `None` if its game is for one.
+
+    Raises:
+        ConfigError: there is no such run, it cannot be used, or its code is not trusted.
+    """
+    skipped: list[str] = []
+    folder = find_checkpoint(name, report=skipped.append)
+    metadata = read_metadata(folder)
+    config = config_from_dict(metadata["config"])
+    if not config.two_players:
+        return None
+    for message in skipped:  # of another game, they are reported when that is loaded
+        report(message)
+    check_playable(folder, metadata)
+    check_trusted(config, folder, trust_code=trust_code)
+    policy = restore(folder, "policy", config.policy(key=jax.random.key(0)))
+    return config.opponent(to_device(policy))
+
+
+UNTRAINED_SIMULATIONS = 64
+"""Simulations of a search with an untrained network."""
+
+
+def untrained_opponent(settings: Mapping[str, Any]) -> Opponent:
+    """Who plays a game of two players by a small untrained network; `settings` are of the board.
+
+    Raises:
+        ConfigError: there is no such board.
+    """
+    sizes = {"num_simulations": UNTRAINED_SIMULATIONS, **settings}
+    config = _of_two_players().of_preset("debug", sizes)
+    return config.opponent(config.policy(key=jax.random.key(config.seed)))
+
+
+def two_players_command() -> str:
+    """The command that trains players of a game of two."""
+    return f"hackmatrix-rl {_of_two_players().command}"
+
+
+def _of_two_players() -> type[RunConfig]:
+    return next(kind for kind in algorithms().values() if kind.two_players)
 
 
 def _guide(loaded: Loaded, environment: HackMatrix, report: Report) -> Guide:

@@ -132,6 +132,35 @@ def test_the_network_of_a_run_can_be_loaded_and_plays(trained):
     assert shown.stdout.splitlines()[-1].endswith(f"after {len(moves)} moves.")
 
 
+def test_the_page_of_a_run_is_its_board(trained, monkeypatch):
+    """With `--clique` and without: a run knows its game."""
+    run, printed = trained
+    assert f"Play against it:  hackmatrix-rl ui {run}" in printed
+    made = []
+    monkeypatch.setattr(
+        "hackmatrix_rl.cli._ui.serve", lambda make, **_: made.append(make(say=print)) or True
+    )
+    for flags in ((), ("--clique",)):
+        done("ui", run, *flags)
+    table, _ = made
+    news = table.play(number=0, action=0)
+    assert (news["seat"], news["simulations"]) == ("first", 4)
+    assert len(table.reply(number=1)["moves"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--vertices", 6), "--vertices 6: the run {run} has a board of its own. Leave it out."),
+        (("--clique", "--k", 3), "--k 3: the run {run} has a board of its own. Leave it out."),
+        (("--seed", 3), "--seed 3: the clique game draws nothing. Leave --seed out."),
+    ],
+)
+def test_flags_that_a_runs_board_has_no_use_for_are_refused(trained, flags, said):
+    run, _ = trained
+    assert_refused(invoke("ui", run, *flags, "--no-browser"), said.format(run=run))
+
+
 def test_a_report_and_the_other_commands_know_such_a_run(trained):
     run, _ = trained
     done("report", run)
@@ -143,6 +172,7 @@ def test_a_report_and_the_other_commands_know_such_a_run(trained):
         invoke("eval", run),
         "by --algorithm self-play, and cannot play HackMatrix",
         "hm.load_self_play",
+        "hackmatrix-rl ui lets you play against it",
     )
 
 

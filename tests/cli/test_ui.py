@@ -20,7 +20,7 @@ import pytest
 
 from hackmatrix_rl.view.ui import _serve
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 needs_server = pytest.mark.skipif(
     find_spec("starlette") is None or find_spec("uvicorn") is None, reason="needs the extra ui"
@@ -37,6 +37,36 @@ def test_a_port_in_use_is_a_line_that_names_the_flag():
 @needs_server
 def test_an_unknown_agent_is_a_line_before_anything_starts():
     assert_refused(invoke("ui", "nobody", "--no-browser"), "nobody")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--clique", "pretrained"), "--clique: pretrained plays HackMatrix. Leave --clique out"),
+        (("--clique", "random"), "--clique: random is no run of the clique game. Name a run of"),
+        (("--vertices", 6), "--vertices 6: a board of the clique game. Add --clique."),
+        (("runner", "--full-board", "draw"), "--full-board draw: a board of the clique game."),
+        (("--clique", "--vertices", 99), "--vertices 99 is too large."),
+        (("--clique", "--vertices", 4, "--k", 5), "--k 5 is more than the 4 vertices"),
+        (("--clique", "--full-board", "x"), "--full-board x: unknown. Use draw or"),
+        (("--clique", "--seed", 3), "--seed 3: the clique game draws nothing."),
+    ],
+)
+def test_flags_that_do_not_go_together_are_a_line_before_anything_starts(flags, said, monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.cli._ui.serve", lambda *_, **__: pytest.fail("late"))
+    assert_refused(invoke("ui", *flags), said)
+
+
+@pytest.mark.parametrize(("vertices", "k", "full_board"), [(3, 3, "draw"), (14, 5, "second-wins")])
+def test_any_board_is_for_two_people(monkeypatch, vertices, k, full_board):
+    made = []
+    monkeypatch.setattr(
+        "hackmatrix_rl.cli._ui.serve", lambda make, **_: made.append(make(say=print)) or True
+    )
+    done("ui", "--clique", "--vertices", vertices, "--k", k, "--full-board", full_board)
+    (table,) = made
+    assert table.state()["seat"] == "both"
+    assert f'"vertices":{vertices}' in table.page()[0]
 
 
 def test_without_the_extra_it_names_the_extra_and_an_unknown_flag_has_advice(monkeypatch):
@@ -68,7 +98,7 @@ def test_no_command_line_has_the_token(monkeypatch, tmp_path):
     """A browser is given a file that only this user can read, in a folder that goes."""
     opened = []
 
-    def serve_nothing(table, worker, listening, token, watch):
+    def serve_nothing(table, worker, listening, token):
         while not opened:
             time.sleep(0.01)
         (address,) = opened
@@ -81,7 +111,6 @@ def test_no_command_line_has_the_token(monkeypatch, tmp_path):
 
     monkeypatch.setattr(_serve, "check_installed", lambda: None)
     monkeypatch.setattr(_serve, "_has_browser", lambda: True)
-    monkeypatch.setattr(_serve, "Table", mock.Mock())
     monkeypatch.setattr(_serve, "_run", serve_nothing)
     monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
     _serve.serve(mock.Mock(), port=0, report=lambda line: None)

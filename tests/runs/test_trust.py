@@ -100,7 +100,7 @@ COMMANDS = {
     "analyze": [("sent",)],
     "report": [("sent", "--output", "page.html")],
     "export": [("sent", "--format", "json", "--output", "agent.json")],
-    "ui": [("sent", "--no-browser")],
+    "ui": [("sent", "--no-browser"), ("of_self_play", "--no-browser")],
     "bench": [("--init", "sent")],
     "compare": [("a.toml", "b.toml"), ("a.toml", "--precision")],
     "play": [("--agent", "sent"), ("--agent", "sent", "--search", "2")],

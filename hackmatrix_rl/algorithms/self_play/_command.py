@@ -258,7 +258,9 @@ def advice(config: SelfPlayConfig, folder: runs.RunFolder, result: runs.RunResul
     again = f"hackmatrix-rl selfplay --resume-run {folder.path}{own}"
     if result.exit_code is not ExitCode.DONE:
         return [f"Go on:  {again}"]
+    trusted = " --trust-code" if own else ""
     return [
+        f"Play against it:  hackmatrix-rl ui {folder.path}{trusted}",
         f"See a game:  {again} --show-game",
         f"Go on:  {again} --num-games {2 * config.num_games}",
     ]

@@ -12,10 +12,12 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._counterexamples import Counterexamples, KeepColourings
 from hackmatrix_rl.algorithms.self_play._league import KeepForLeague, LeagueFolder
 from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
+from hackmatrix_rl.algorithms.self_play._opponent import opponent_of
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 from hackmatrix_rl.clique import FULL_BOARDS, OBJECTIVES, CliqueConfig, FullBoard, Objective
 from hackmatrix_rl.errors import ConfigError, in_flags
+from hackmatrix_rl.evaluation import Opponent
 from hackmatrix_rl.training import Algorithm, Hook, adam
 from hackmatrix_rl.training.sharding import Blocks, devices_of_one, parse_mesh
 
@@ -68,6 +70,7 @@ class SelfPlayConfig(config.RunConfig):
         "--total-timesteps": "--num-games",
     }
     loader: ClassVar[str] = "hm.load_self_play"
+    two_players: ClassVar[bool] = True
     memory: ClassVar[tuple[str, ...]] = ("game_batch_size", "num_simulations", "buffer_size")
 
     # The run
@@ -279,6 +282,10 @@ class SelfPlayConfig(config.RunConfig):
             mesh=given["mesh"],
             **asdict(self.sizes()),
         )
+
+    def opponent(self, policy: ActorCritic) -> Opponent:
+        """The network with the search of the training, without noise."""
+        return opponent_of(env.CliqueGame(self.game()), policy, self.search())
 
     def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
         """Refuses to continue with another board."""

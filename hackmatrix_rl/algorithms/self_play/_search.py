@@ -21,12 +21,15 @@ class Found(eqx.Module):
 
     `action` is the move to play. `weights` say how good the search thinks each move is, as
     probabilities: the policy to learn, 0 for illegal moves. `value` is that of the position for the
-    player to move, -1 to 1.
+    player to move, -1 to 1. `values` and `visits` are those of each move: its mean value for the
+    player to move, 0 without a visit, and how often it was tried.
     """
 
     action: Int32[Array, "*games"]
     weights: Float32[Array, "*games num_actions"]
     value: Float32[Array, "*games"]
+    values: Float32[Array, "*games num_actions"]
+    visits: Int32[Array, "*games num_actions"]
 
 
 class Search(eqx.Module):
@@ -86,7 +89,7 @@ class Search(eqx.Module):
         return Trees(
             model=SingleGameModel(game, in_turn=True),
             policy=policy,
-            improvement=Improvement(_Results(), weight=self.value_scale),
+            improvement=Improvement(GameResults(), weight=self.value_scale),
             gamma=1.0,
             simulations=self.most_simulations,
             considered=self.max_considered_actions,
@@ -135,7 +138,8 @@ class Search(eqx.Module):
         roots = jax.vmap(root)(states, keys)
         grown = trees(roots, few)
         weights = jax.vmap(partial(to_learn, trees))(roots, grown.values, grown.visits)
-        return Found(grown.action, weights, grown.value), grown.trees
+        found = Found(grown.action, weights, grown.value, grown.values, grown.visits)
+        return found, grown.trees
 
 
 def to_learn(
@@ -150,7 +154,7 @@ def to_learn(
 
 
 @final
-class _Results(ValueScale):
+class GameResults(ValueScale):
     """Values are results of games, and what is beyond -1 to 1 is cut."""
 
     def normalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
@@ -159,5 +163,5 @@ class _Results(ValueScale):
     def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
         return jnp.clip(value, -1.0, 1.0)
 
-    def update(self, targets: Float32[Array, "*shape"]) -> "_Results":
+    def update(self, targets: Float32[Array, "*shape"]) -> "GameResults":
         return self

@@ -12,10 +12,13 @@ from ._match import Mind as Mind
 from ._match import Moment as Moment
 from ._match import Opinion as Opinion
 from ._match import Seed as Seed
+from ._match import consider as consider
 from ._match import game_seed as game_seed
+from ._match import opinion_of as opinion_of
 from ._page import Film as Film
 from ._page import GamePage as GamePage
 from ._page import Json as Json
+from ._page import assembled as assembled
 from ._page import opinion_data as opinion_data
 from ._page import page_of as page_of
 from ._page import play_on as play_on

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import HackMatrix, env_keys, start_key, step_keys
+from hackmatrix_rl.env import HackMatrix, SingleGame, env_keys, start_key, step_keys
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent, PolicyAgent, Thought, read_by, thinking
 from hackmatrix_rl.game import (
@@ -218,16 +218,19 @@ def _advance(
     return state, legal_actions(config, state), outcome
 
 
+Choice = TypeVar("Choice", bound=int)
+
+
 @dataclass(frozen=True)
-class Opinion:
+class Opinion(Generic[Choice]):
     """An agent's action in a position, and why; what it does not report is empty or `None`."""
 
-    action: Action
-    probabilities: dict[Action, float]  #: Of the legal actions, the likeliest first.
+    action: Choice
+    probabilities: dict[Choice, float]  #: Of the legal actions, the likeliest first.
     value: float | None  #: The discounted return that it expects.
     win_probability: float | None  #: How likely it thinks a victory is.
-    search_values: dict[Action, float]  #: What its search found, by action.
-    search_visits: dict[Action, int]  #: How often its search tried each action.
+    search_values: dict[Choice, float]  #: What its search found, by action.
+    search_visits: dict[Choice, int]  #: How often its search tried each action.
 
 
 class Mind:
@@ -244,9 +247,9 @@ class Mind:
         self._match = match
         self._environment = HackMatrix(match.config) if environment is None else environment
         self._carry = self._player.initial_carry()
-        self._opinions: list[Opinion] = []
+        self._opinions: list[Opinion[Action]] = []
 
-    def opinion(self, number: int | None = None) -> Opinion:
+    def opinion(self, number: int | None = None) -> Opinion[Action]:
         """The agent's opinion after a number of moves, by default of the newest position.
 
         Earlier positions that it has not seen yet are considered first, as its memory needs them.
@@ -255,17 +258,18 @@ class Mind:
         for seen in range(len(self._opinions), number + 1):
             moment = self._match.moments[seen]
             mask, key = jnp.asarray(moment.mask), step_keys(self._match.key, seen)[0]
-            action, self._carry, thought = _think(
+            action, self._carry, thought = consider(
                 self._player, self._environment, moment.state, mask, self._carry, key
             )
-            self._opinions.append(_opinion(Action(int(action)), thought, moment.mask))
+            legal = [each for each in Action if moment.mask[each]]
+            self._opinions.append(opinion_of(Action(int(action)), thought, legal))
         return self._opinions[number]
 
 
-def _opinion(action: Action, thought: Thought, mask: np.ndarray) -> Opinion:
-    legal = [each for each in Action if mask[each]]
+def opinion_of(action: Choice, thought: Thought, legal: Sequence[Choice]) -> Opinion[Choice]:
+    """An agent's action and its thought of a position as plain numbers, for the legal actions."""
 
-    def by_action(numbers: Array | None) -> dict[Action, Any]:
+    def by_action(numbers: Array | None) -> dict[Choice, Any]:
         if numbers is None:
             return {}
         found = {each: np.asarray(numbers)[each].item() for each in legal}
@@ -283,13 +287,14 @@ def _opinion(action: Action, thought: Thought, mask: np.ndarray) -> Opinion:
 
 
 @eqx.filter_jit
-def _think(
+def consider(
     player: Agent,
-    environment: HackMatrix,
-    state: State,
+    environment: HackMatrix | SingleGame[Any],
+    state: PyTree[Array],
     mask: Bool[Array, " num_actions"],
     carry: PyTree[Array],
     key: Key[Array, ""],
 ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+    """A player's action in one game, its next carry, and its thought; it compiles."""
     observation = read_by(player, environment.observe(state), lambda: state)
     return thinking(player)(observation, mask, carry, key)

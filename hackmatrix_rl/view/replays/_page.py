@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -72,9 +73,9 @@ class Film:
         return {"shapes": shapes, "words": drawing.title}
 
 
-def opinion_data(opinion: Opinion) -> Json:
+def opinion_data(opinion: Opinion[Any]) -> Json:
     """An agent's opinion of a position, as data."""
-    lists: dict[str, Mapping[Action, float]] = {
+    lists: dict[str, Mapping[int, float]] = {
         "probabilities": opinion.probabilities,
         "values": opinion.search_values,
         "visits": opinion.search_visits,
@@ -165,32 +166,52 @@ def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str
     The policy names the page's script and style by their hashes: nothing else runs, and nothing
     is fetched. With `live` the page may speak with the server that it came from.
     """
-    script = _script(live=live)
-    style = f"{_colours()}\n{_joined(['page.css', *(['live.css'] if live else [])])}"
+    parts = {
+        f"live-{place}": _text(f"live_{place}.html").strip() if live else ""
+        for place in ("head", "tools", "stage", "side", "dialogs")
+    }
+    styles = ("page.css", *(("toast.css", "live.css") if live else ()))
+    return assembled(
+        data, "page.html", scripts=_scripts(live=live), styles=styles, live=live, parts=parts
+    )
+
+
+def assembled(
+    data: Mapping[str, Any],
+    frame: str,
+    *,
+    scripts: Sequence[str],
+    styles: Sequence[str],
+    live: bool,
+    parts: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[str, str]:
+    """A page of files of the folder `page`, and its policy; see `whole_page`.
+
+    `frame` is the HTML. It has places such as `{{script}}`, and those of further `parts`.
+    """
+    script = _joined(scripts)
+    style = f"{_colours()}\n{_joined(styles)}"
     connect = "connect-src 'self'" if live else "connect-src 'none'"
     policy = content_policy(_hash(script), _hash(style), connect)
     parts = {
+        **parts,
         "title": html.escape(str(data["title"])),
         "policy": html.escape(policy),
         "style": style,
         "data": as_script(data),
         "script": script,
-        **{
-            f"live-{place}": _text(f"live_{place}.html").strip() if live else ""
-            for place in ("head", "tools", "stage", "side", "dialogs")
-        },
     }
     # In one pass: what is put in is not searched again.
-    return re.sub(r"\{\{([a-z-]+)\}\}", lambda name: parts[name[1]], _text("page.html")), policy
+    return re.sub(r"\{\{([a-z-]+)\}\}", lambda name: parts[name[1]], _text(frame)), policy
 
 
 def script_source() -> str:
     """The script of a recorded game, as a source of a Content-Security-Policy."""
-    return _hash(_script())
+    return _hash(_joined(_scripts()))
 
 
-def _script(*, live: bool = False) -> str:
-    return _joined([*_SCRIPTS, *(_LIVE_SCRIPTS if live else ()), "start.js"])
+def _scripts(*, live: bool = False) -> tuple[str, ...]:
+    return (*_SCRIPTS, *(_LIVE_SCRIPTS if live else ()), "start.js")
 
 
 def as_script(data: Any) -> str:

@@ -48,7 +48,7 @@ def move_line(moment: Moment, signs: Signs) -> Text:
     return found + styled(f" = {', '.join(terms)}" if terms else "", STYLES["faint"])
 
 
-def opinion_line(name: str, opinion: Opinion, signs: Signs, *, most: int = 4) -> Text:
+def opinion_line(name: str, opinion: Opinion[Action], signs: Signs, *, most: int = 4) -> Text:
     """What an agent would do, and why, with the probabilities of at most `most` actions."""
     found = styled(f"{name}: {action_name(opinion.action, signs)}", STYLES["title"])
     parts = []
@@ -63,7 +63,7 @@ def opinion_line(name: str, opinion: Opinion, signs: Signs, *, most: int = 4) ->
     return found + styled("  " + ("  ".join(parts) or "(it does not tell why)"))
 
 
-def _searched(opinion: Opinion, signs: Signs) -> list[str]:
+def _searched(opinion: Opinion[Action], signs: Signs) -> list[str]:
     """What a search found for each action: how often it tried it, and its value."""
     visits, values = opinion.search_visits, opinion.search_values
     return [

@@ -179,7 +179,7 @@ class PlayApp(TerminalApp):
         self.background.do(lambda: mind.opinion(asked_at), lambda said: self._told(asked_at, said))
         self._show()
 
-    def _told(self, asked_at: int, opinion: Opinion) -> None:
+    def _told(self, asked_at: int, opinion: Opinion[Action]) -> None:
         if self.match is not None and self.match.now.number == asked_at:
             self._message = opinion_line(self.seat.agent, opinion, self.signs, most=8)
         self._show()

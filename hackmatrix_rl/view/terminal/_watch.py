@@ -4,6 +4,7 @@ import time
 
 from rich.text import Text
 
+from hackmatrix_rl.game import Action
 from hackmatrix_rl.view._names import STYLES, Signs, styled
 from hackmatrix_rl.view.replays import Match, Mind, Moment, Opinion
 from hackmatrix_rl.view.terminal._app import TerminalApp
@@ -40,7 +41,7 @@ class WatchApp(TerminalApp):
         self.paused = False
         self.seconds = min(max(seconds_per_move, _FASTEST), _SLOWEST)
         self._mind, self._agent, self._plays = mind, name, plays and mind is not None
-        self._opinions: dict[int, Opinion] = {}
+        self._opinions: dict[int, Opinion[Action]] = {}
         self._since = self._drawn = time.monotonic()
 
     def on_mount(self) -> None:
@@ -95,7 +96,7 @@ class WatchApp(TerminalApp):
             self.background.do(lambda: mind.opinion(number), lambda said: self._told(number, said))
         self._show()
 
-    def _told(self, number: int, opinion: Opinion) -> None:
+    def _told(self, number: int, opinion: Opinion[Action]) -> None:
         self._opinions[number] = opinion
         self._show()
 

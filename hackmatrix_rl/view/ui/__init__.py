@@ -1,4 +1,6 @@
-"""The game in a browser: a server on this machine, for one person."""
+"""Games in a browser: a server on this machine, for one person."""
 
+from ._clique_table import CliqueTable as CliqueTable
 from ._serve import PORT as PORT
 from ._serve import serve as serve
+from ._table import Table as Table

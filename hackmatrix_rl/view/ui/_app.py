@@ -16,8 +16,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from hackmatrix_rl.errors import ConfigError, first_line, printable
-from hackmatrix_rl.view.replays import Json, whole_page
-from hackmatrix_rl.view.ui._table import Table, Worker
+from hackmatrix_rl.view.replays import Json
+from hackmatrix_rl.view.ui._clique_table import SEATS
+from hackmatrix_rl.view.ui._served import Served
+from hackmatrix_rl.view.ui._table import Worker
 
 # Starlette's own names for these are spelled in ways that checkers of types warn of.
 Scope = MutableMapping[str, Any]
@@ -112,15 +114,13 @@ class _BadRequestError(Exception):
     """A request that the page never makes."""
 
 
-def make_app(
-    table: Table, worker: Worker, *, token: str, hosts: frozenset[str], watch: bool = False
-) -> ASGIApp:
+def make_app(table: Served, worker: Worker, *, token: str, hosts: frozenset[str]) -> ASGIApp:
     """The whole server; only the worker touches the table.
 
     What a person can put right (a move that is not legal, an unknown agent, a damaged replay) is
     an answer with a line under `error`; the page shows it. Other requests are refused by status.
     """
-    page, policy = whole_page({"live": True, "title": "HackMatrix", "watch": watch}, live=True)
+    page, policy = table.page()
     policy += "; frame-ancestors 'none'"
 
     async def index(request: Request) -> Response:
@@ -144,17 +144,7 @@ def make_app(
             return JSONResponse({"error": said}, 500)
 
     routes = [Route("/", index), Route("/status", status)]
-    for name in (
-        "state",
-        "new",
-        "play",
-        "agent_move",
-        "think",
-        "agent",
-        "branch",
-        "open",
-        "replay",
-    ):
+    for name in table.requests:
         asked = partial(answer, getattr(table, name))
         routes.append(Route(f"/{name.replace('_', '-')}", asked, methods=["POST"]))
     return Guard(Starlette(routes=routes), token=token, hosts=hosts)
@@ -184,6 +174,8 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
         ),
         "a short printable text",
     ),
+    "simulations": (_is_count, "a whole number from 0"),
+    "seat": (lambda value: value in SEATS, f"one of {', '.join(SEATS)}"),
     "replay": (lambda value: isinstance(value, dict), "a JSON object"),
 }
 """The fields of requests: what fits, in code and in words."""
@@ -197,7 +189,7 @@ async def _arguments(method: Callable[..., Json], request: Request) -> dict[str,
         raise _BadRequestError(f"the request is no JSON: {first_line(error)}") from error
     names = list(inspect.signature(method).parameters)
     if not isinstance(given, dict) or set(given) != set(names):
-        raise _BadRequestError(f"a request with other fields than {', '.join(names)}")
+        raise _BadRequestError(f"a request with other fields than {', '.join(names) or 'none'}")
     for name in names:
         fits, expected = _FITS[name]
         if not fits(given[name]):

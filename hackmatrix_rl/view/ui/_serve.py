@@ -13,7 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.view.ui._table import FindPlayer, Table, Worker
+from hackmatrix_rl.view.ui._served import Served
+from hackmatrix_rl.view.ui._table import Worker
 
 HOST = "127.0.0.1"
 PORT = 8337
@@ -48,52 +49,48 @@ def check_installed() -> None:
 
 
 def serve(
-    find_player: FindPlayer,
+    make_table: Callable[..., Served],
     *,
     port: int = PORT,
-    seed: int | None = None,
-    agent: str | None = None,
     browser: bool = True,
     report: Callable[[str], None] = print,
 ) -> bool:
-    """Serves the page on 127.0.0.1 until Ctrl-C; port 0 takes any free one.
+    """Serves a game on 127.0.0.1 until Ctrl-C; port 0 takes any free one.
 
-    `find_player` raises a ConfigError if it finds no agent of a name. The seed of the first game is
-    drawn by default; an `agent` plays from the start. `report` takes lines for the user.
+    `make_table(say=...)` makes the game, which tells `say` what it does now, in words.
+    `report` takes lines for the user.
 
     Returns:
         Whether nothing runs any more. Otherwise a thread compiles or plays, and the process has
         to end by `os._exit`.
 
     Raises:
-        ConfigError: a library is missing, the port is in use, or there is no such agent.
+        ConfigError: a library is missing, the port is in use, or the game cannot start.
     """
     check_installed()
     listening = open_socket(port)
     with listening:
         worker = Worker()
-        table = Table(find_player, seed=seed, agent=agent, say=worker.say)
+        table = make_table(say=worker.say)
         table.load()
         host = f"{HOST}:{listening.getsockname()[1]}"
         token = secrets.token_urlsafe(TOKEN_BYTES)
         url = f"http://{host}/?token={token}"
-        report(f"HackMatrix is at {url}")
+        report(f"{table.title} is at {url}")
         report("Ctrl-C ends it. Only this machine can reach it.")
         # Compiling begins before the browser asks.
-        nothing = {"game": None, "moments": 0, "shapes": 0}
-        worker.submit(lambda: table.state(nothing))
         worker.submit(table.warm_up)
         with TemporaryDirectory(prefix="hackmatrix_rl_") as folder:
             if browser:
                 page = _redirect(Path(folder), url)
                 threading.Thread(target=_open_browser, args=(page, report), daemon=True).start()
             with suppress(KeyboardInterrupt):  # uvicorn has ended, and may pass it on
-                _run(table, worker, listening, token, agent is not None)
+                _run(table, worker, listening, token)
         report("Stopped.")
         return not worker.running
 
 
-def _run(table: Table, worker: Worker, listening: socket.socket, token: str, watch: bool) -> None:
+def _run(table: Served, worker: Worker, listening: socket.socket, token: str) -> None:
     # Only this command needs them.
     import uvicorn
 
@@ -101,7 +98,7 @@ def _run(table: Table, worker: Worker, listening: socket.socket, token: str, wat
 
     port = listening.getsockname()[1]
     hosts = frozenset({f"{HOST}:{port}", f"localhost:{port}"})
-    app = make_app(table, worker, token=token, hosts=hosts, watch=watch)
+    app = make_app(table, worker, token=token, hosts=hosts)
     config = uvicorn.Config(
         app,
         access_log=False,  # it would hold the token

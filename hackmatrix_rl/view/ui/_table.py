@@ -11,7 +11,17 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent
-from hackmatrix_rl.view.replays import Film, Json, Match, Mind, Replay, opinion_data, rules_data
+from hackmatrix_rl.view.replays import (
+    Film,
+    Json,
+    Match,
+    Mind,
+    Replay,
+    opinion_data,
+    rules_data,
+    whole_page,
+)
+from hackmatrix_rl.view.ui._served import Served
 
 FindPlayer = Callable[[str], tuple[Agent | ActorCritic, HackMatrix]]
 """Finds a player by its name; a `ConfigError` says that there is none."""
@@ -57,12 +67,14 @@ class Worker:
             self.say("")
 
 
-class Table:
-    """One game, and who sits at it. Its methods must not run at the same time.
+class Table(Served):
+    """A game of HackMatrix that a person and an agent play in turn."""
 
-    They raise a ConfigError for what a person can put right: a move that is not legal, an unknown
-    agent, a damaged replay, a position that the game has left.
-    """
+    title = "HackMatrix"
+    requests = (
+        *("state", "new", "play", "agent_move", "think"),
+        *("agent", "branch", "open", "replay"),
+    )
 
     def __init__(
         self,
@@ -75,14 +87,13 @@ class Table:
         self._find = find_player
         self._say = say
         self._first_seed = seed
-        self._name = agent
+        self._name = self._first_agent = agent
         self._found: dict[str, tuple[Agent | ActorCritic, HackMatrix]] = {}
         self._game = 0
         self._match: Match | None = None
         self._mind: Mind | None = None
 
     def load(self) -> None:
-        """Finds the agent of the start."""
         if self._name is not None:
             self._player(self._name)
 
@@ -92,8 +103,13 @@ class Table:
             self._start(self._first_seed)
         return self._news(have)
 
+    def page(self) -> tuple[str, str]:
+        watch = self._first_agent is not None
+        return whole_page({"live": True, "title": self.title, "watch": watch}, live=True)
+
     def warm_up(self) -> None:
-        """Compiles what the first move needs, before anybody moves."""
+        if self._match is None:
+            self._start(self._first_seed)
         self.match.prepare(self._say)
 
     def new(self, have: Mapping[str, int | None], *, seed: int | None) -> Json:
@@ -103,14 +119,14 @@ class Table:
 
     def play(self, have: Mapping[str, int | None], *, number: int, action: int) -> Json:
         """A person's move."""
-        self._check_newest(number)
+        self.check_newest(number)
         self._say("Playing the move")
         self._played(PERSON, action)
         return self._news(have)
 
     def agent_move(self, have: Mapping[str, int | None], *, number: int) -> Json:
         """The agent's move, and its opinion of the position after it."""
-        self._check_newest(number)
+        self.check_newest(number)
         name, opinion = self._opinion(number)
         self._played(name, opinion["action"])
         opinions = [[number, name, opinion]]
@@ -121,7 +137,7 @@ class Table:
     def think(self, have: Mapping[str, int | None], *, number: int) -> Json:
         """The agent's opinion of a position."""
         if not 0 <= number < len(self.match.moments):
-            raise ConfigError(f"move {number} does not exist; the game has {self._moves} moves")
+            raise ConfigError(f"move {number} does not exist; the game has {self.moves} moves")
         name, opinion = self._opinion(number)
         return self._news(have, opinions=[[number, name, opinion]])
 
@@ -158,7 +174,7 @@ class Table:
         return self._match
 
     @property
-    def _moves(self) -> int:
+    def moves(self) -> int:
         return self.match.now.number
 
     def _start(self, seed: int | None) -> None:
@@ -198,13 +214,6 @@ class Table:
             self._say(f"{self._name} thinks")
         return self._name, opinion_data(self._mind.opinion(number))
 
-    def _check_newest(self, number: int) -> None:
-        if number != self._moves:
-            raise ConfigError(
-                f"the game has gone on: it is at move {self._moves}, not {number}. Look at the "
-                "newest position, then move"
-            )
-
     def _counted(self, words: str) -> Callable[[int, int], None]:
         return lambda done, total: self._say(f"{words}: move {done} of {total}")
 
@@ -214,7 +223,7 @@ class Table:
         for moment in self.match.moments[len(self._shown) :]:
             self._shown.append(self._film.moment(moment, reasons=True))
             if len(self.match.moments) - len(self._shown) > 1:
-                tell(moment.number, self._moves)
+                tell(moment.number, self.moves)
         same = have["game"] == self._game
         first = min(have["moments"] or 0, len(self._shown)) if same else 0
         start = min(have["shapes"] or 0, len(self._film.shapes)) if same else 0

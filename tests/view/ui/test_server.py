@@ -5,6 +5,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection
 
 import pytest
@@ -16,6 +18,7 @@ from hackmatrix_rl.view.ui._app import MOST_BYTES, make_app  # noqa: E402
 from hackmatrix_rl.view.ui._serve import open_socket  # noqa: E402
 from hackmatrix_rl.view.ui._table import Table, Worker  # noqa: E402
 
+from .test_clique_table import table as clique_table  # noqa: E402
 from .test_table import NOTHING, find_player  # noqa: E402
 
 TOKEN = "the-token"
@@ -54,26 +57,34 @@ class Served:
         return json.loads(text)
 
 
-@pytest.fixture(scope="module")
-def served():
+@contextmanager
+def serving(make):
+    """A server of the game that `make` makes."""
     with open_socket(0) as listening:
         port = listening.getsockname()[1]
         worker = Worker()
-        app = make_app(
-            Table(find_player, seed=3, say=worker.say),
-            worker,
-            token=TOKEN,
-            hosts=frozenset({f"127.0.0.1:{port}"}),
-        )
+        hosts = frozenset({f"127.0.0.1:{port}"})
+        app = make_app(make(say=worker.say), worker, token=TOKEN, hosts=hosts)
         config = uvicorn.Config(app, lifespan="off", log_level="critical", ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
-        found = Served(port, worker)
-        found.ask("/state")
-        yield found
+        yield Served(port, worker)
         server.should_exit = True
         thread.join()
+
+
+@pytest.fixture(scope="module")
+def served():
+    with serving(partial(Table, find_player, seed=3)) as found:
+        found.ask("/state")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def clique():
+    with serving(clique_table) as found:
+        yield found
 
 
 def test_the_page_comes_with_its_policy(served):
@@ -158,6 +169,34 @@ def test_a_request_that_the_page_never_makes_is_refused_in_a_line(served, path, 
     response, text = served.send("POST", path, body)
     assert response.status == 400, text
     assert "\n" not in json.loads(text)["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("/new", {"seat": "third"}, "seat is not one of first, second, both"),
+        ("/new", {"seat": []}, "seat is not one of"),
+        ("/new", {}, "other fields than seat"),
+        ("/strength", {"simulations": -1}, "simulations is not a whole number from 0"),
+        ("/play", {"number": 0, "action": "0-1"}, "action is not a whole number from 0"),
+        ("/state", {"have": NOTHING}, "a request with other fields than none"),
+    ],
+)
+def test_a_board_refuses_what_its_page_never_asks(clique, path, body, said):
+    response, text = clique.send("POST", path, body)
+    assert response.status == 400, text
+    assert said in json.loads(text)["error"]
+
+
+def test_a_board_is_as_guarded_as_the_game_and_has_no_other_requests(clique):
+    response, text = clique.send("GET", f"/?token={TOKEN}", X_HackMatrix_Token=None)
+    assert (response.status, "The clique game" in text, TOKEN in text) == (200, True, False)
+    assert clique.send("POST", "/state", {}, X_HackMatrix_Token="wrong")[0].status == 403
+    assert clique.send("POST", "/agent", {"name": "runner"})[0].status == 404
+    response, text = clique.send("POST", "/play", {"number": 0, "action": 99})
+    assert (response.status, json.loads(text)) == (200, {"error": "edge 99 does not exist"})
+    huge = {"number": 0, "action": 2**40}
+    assert "does not exist" in json.loads(clique.send("POST", "/play", huge)[1])["error"]
 
 
 def test_longer_requests_other_methods_and_other_addresses_are_refused(served):

@@ -19,17 +19,9 @@ async function readReplay(file) {
 async function startLive(page) {
   const data = { ...page, moments: [], shapes: [], game: null, agent: null };
   const state = { seat: "you", thinking: false };
-  const notice = (words) => {
-    find("busy").hidden = !words;
-    find("busy").textContent = words;
-  };
+  const notice = lineIn("busy"), message = lineIn("message");
   const server = makeServer(notice);
   let view = null;
-
-  const message = (words) => {
-    find("message").hidden = !words;
-    find("message").textContent = words;
-  };
 
   const have = () =>
     ({ game: data.game, moments: data.moments.length, shapes: data.shapes.length });

@@ -143,13 +143,6 @@ function makeViewer(data, hooks = {}) {
   return view;
 }
 
-function changeTheme() {
-  const root = document.documentElement;
-  const dark = root.dataset.theme ? root.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = dark ? "light" : "dark";
-}
-
 /** Keys that every page has; `more(event)` may take a key first. */
 function connectKeys(view, more = () => false) {
   const keys = {

@@ -3,6 +3,12 @@
 /** The server did what it could; the line says why that was nothing. */
 class Refused extends Error {}
 
+/** A function that shows words in an element, and hides it for none. */
+const lineIn = (id) => (words) => {
+  find(id).hidden = !words;
+  find(id).textContent = words;
+};
+
 function makeServer(notice) {
   const token = new URLSearchParams(location.search).get("token") || "";
   const headers = { "Content-Type": "application/json", "X-HackMatrix-Token": token };
