@@ -11,20 +11,15 @@ threads; memory is the most that the process had, its libraries included.
 
 import argparse
 import json
-import resource
-import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from turns import Side, in_turns, medians, ratio, serve
 
 SIZE, PUZZLES = 9, 256
 WIDTH, DEPTH, HIGH, LOW = 128, 2, 3, 6
 ROWS, SUPERVISION, EXPLORATION = 64, 16, 0.1
 RATE, DECAY, CLIP, BETAS = 1e-4, 0.1, 1.0, (0.9, 0.95)
-WARMUP = 2
 
 
 def ours() -> tuple[Callable[[int], object], int]:
@@ -167,23 +162,7 @@ def in_torch() -> tuple[Callable[[int], object], int]:
     return updates, sum(each.numel() for each in network.parameters())
 
 
-SIDES: dict[str, Callable[[], tuple[Callable[[int], object], int]]] = {
-    "this package": ours, "PyTorch": in_torch,
-}  # fmt: skip
-
-
-def one(name: str, updates: int) -> None:
-    """Makes updates whenever a line comes, and prints what they took."""
-    began = time.perf_counter()
-    make, parameters = SIDES[name]()
-    make(WARMUP)
-    print(json.dumps({"parameters": parameters, "first": time.perf_counter() - began}), flush=True)
-    for _ in sys.stdin:
-        began, cpu = time.perf_counter(), time.process_time()
-        make(updates)
-        took = time.perf_counter() - began, time.process_time() - cpu
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps([*(each / updates for each in took), peak]), flush=True)
+SIDES: dict[str, Side] = {"this package": ours, "PyTorch": in_torch}
 
 
 def main() -> None:
@@ -195,38 +174,20 @@ def main() -> None:
     parser.add_argument("--one", choices=SIDES, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        one(given.one, given.updates)
+        serve(SIDES[given.one], given.updates)
         return
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    command = [sys.executable, __file__, "--updates", str(given.updates), "--one"]
-    sides = {name: subprocess.Popen([*command, name], **pipes) for name in SIDES}
-
-    def line(process: Any) -> Any:
-        return json.loads(process.stdout.readline())
-
-    found = {name: line(process) | {"turns": []} for name, process in sides.items()}
-    for _ in range(given.rounds):
-        for name, process in sides.items():
-            print(file=process.stdin, flush=True)
-            found[name]["turns"].append(line(process))
-    for process in sides.values():
-        process.communicate()
+    command = [__file__, "--updates", str(given.updates), "--one"]
+    found = in_turns({name: [*command, name] for name in SIDES}, given.rounds)
     for name, row in found.items():
-        seconds, cpu, peak = (statistics.median(each) for each in zip(*row["turns"], strict=True))
+        seconds, cpu, peak = medians(row)
         print(
             f"{name}: {1 / seconds:.2f} updates/s, {cpu:.2f} s of CPU an update, "
             f"{peak / 2**20:,.0f} MiB at most, {row['parameters']:,} parameters, "
             f"first {row['first']:.0f} s"
         )
+    mine, theirs = found.values()
     for place, what in enumerate(("time on the clock", "CPU time")):
-        ratios = [
-            theirs[place] / mine[place]
-            for mine, theirs in zip(*(row["turns"] for row in found.values()), strict=True)
-        ]
-        print(
-            f"faster by {what}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to "
-            f"{max(ratios):.2f})"
-        )
+        print(f"faster by {what}: {ratio(mine, theirs, place)}")
     if given.json:
         given.json.write_text(json.dumps(found, indent=2) + "\n")
 

@@ -1,4 +1,4 @@
-"""Tunes the weights of `Expert` by the cross-entropy method.
+"""Tunes the weights of `Expert` for the game's return, by the cross-entropy method.
 
     python benchmarks/tune_expert.py --out FILE [--league no-rewind] [--seconds 1500]
 
@@ -26,8 +26,6 @@ from hackmatrix_rl.search import EvaluationWeights, Expert, WinWeights
 from hackmatrix_rl.system import enable_compilation_cache, write_whole
 
 MOST_MOVES = 400
-WON, STAGE, CUT = 10.0, 0.4, -0.3
-"""What a candidate gets for a game: for a victory, for each stage, for one that was cut."""
 ELITE, STEP = 0.25, 0.7
 """The share of candidates that the mean moves towards, and how far."""
 _MOVES_AT_ONCE, _SHARE = 8, 4
@@ -40,6 +38,7 @@ class Game(NamedTuple):
     moves: jax.Array
     over: jax.Array
     won: jax.Array
+    total: jax.Array  #: The return so far.
 
 
 def play_games(config: GameConfig, numbers: jax.Array, keys: jax.Array) -> Game:
@@ -56,7 +55,9 @@ def play_games(config: GameConfig, numbers: jax.Array, keys: jax.Array) -> Game:
 
     def begin(key: jax.Array) -> Game:
         no = jnp.bool_(False)
-        return Game(new_game(config, key=jax.random.fold_in(key, 0)), jnp.int32(0), no, no)
+        return Game(
+            new_game(config, key=jax.random.fold_in(key, 0)), jnp.int32(0), no, no, jnp.float32(0)
+        )
 
     def goes_on(game: Game, given: Any) -> jax.Array:
         return ~game.over
@@ -71,7 +72,8 @@ def play_games(config: GameConfig, numbers: jax.Array, keys: jax.Array) -> Game:
         state, outcome = play(config, game.state, action, key=act)
         moves = game.moves + 1
         over = outcome.died | outcome.won | ~outcome.legal | (moves >= MOST_MOVES)
-        return Game(state, moves, over, outcome.won)
+        total = game.total + outcome.terms.total()
+        return Game(state, moves, over, outcome.won, total)
 
     def some_moves(game: Game, given: Any) -> Game:
         def one(_: Any, game: Game) -> Game:
@@ -88,15 +90,6 @@ def play_games(config: GameConfig, numbers: jax.Array, keys: jax.Array) -> Game:
     everybody = jnp.repeat(numbers, games, axis=0)
     found = jax.vmap(whole)(everybody, jnp.tile(jax.random.key_data(keys), (candidates, 1)))
     return jax.tree.map(lambda leaf: leaf.reshape(candidates, games, *leaf.shape[1:]), found)
-
-
-def scores(found: Game) -> np.ndarray:
-    """What each candidate got, a game."""
-    won, moves = np.asarray(found.won), np.asarray(found.moves)
-    stage = np.asarray(found.state.position.stage)
-    cut = (moves >= MOST_MOVES) & ~won
-    mean: np.ndarray = (WON * won + STAGE * (stage - 1) + CUT * cut).mean(axis=1)
-    return mean
 
 
 def read(file: Path, league: str) -> dict[str, Any]:
@@ -145,9 +138,9 @@ def main() -> None:
         drawn[0] = mean  # it plays along, so that the file tells how good it is
         key = jax.random.fold_in(jax.random.key(options.seed), generation)
         found = games(jnp.asarray(drawn, jnp.float32), jax.random.split(key, options.games))
-        result = scores(found)
+        result = np.asarray(found.total).mean(axis=1)
         elite = drawn[np.argsort(-result)[: int(ELITE * options.candidates)]]
-        mean_of_all, won = result.mean(), np.asarray(found.won)
+        won = np.asarray(found.won)
         mean = (1 - STEP) * mean + STEP * elite.mean(axis=0)
         spread = (1 - STEP) * deviation + STEP * elite.std(axis=0, ddof=1)
         spread = spread + 0.01 * np.abs(mean) + 0.004
@@ -161,8 +154,8 @@ def main() -> None:
         write_whole(options.out, json.dumps(tuned, indent=1) + "\n")
         print(
             f"generation {generation + 1}, {time.monotonic() - began:.0f} s: the mean before won "
-            f"{won[0].mean():.3f}, all {won.mean():.3f}; scores: mean {result[0]:.2f}, all "
-            f"{mean_of_all:.2f}, best {result.max():.2f}",
+            f"{won[0].mean():.3f}, all {won.mean():.3f}; returns: mean {result[0]:.0f}, all "
+            f"{result.mean():.0f}, best {result.max():.0f}",
             flush=True,
         )
 

@@ -209,6 +209,9 @@ def test_ppo_from_another_training_on_a_cpu_has_settings_of_its_own():
     config = make_config("cpu", {"algorithm": "ppo", "init": "runs/some"})
     assert (config.total_timesteps, config.critic_warmup_timesteps) == (16_000_000, 200_000)
     assert config.aux_victory
+    assert config.teacher_kl == "linear:0.2:0.0@0.3"
+    other = make_config("cpu", {"algorithm": "ppo", "init": "runs/some", "network": "gru"})
+    assert other.teacher_kl == 0  # its memory would be refused
     assert (config.reward_config.score_gain, config.reward_config.kills) == (10, 0)
     begun = {"algorithm": "ppo", "init": "runs/some", "total_timesteps": 1000}
     short = make_config("cpu", {**begun, "reward": "kills=2", "aux_coefficient": 0})
