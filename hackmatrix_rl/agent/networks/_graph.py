@@ -158,15 +158,15 @@ class GraphActorCritic(BlockActorCritic):
             ValueError: the environment is no clique game, a size is less than 1, or `width` is not
                 a multiple of `heads`.
         """
-        if not isinstance(spec.observation, CliqueObservation):
-            raise ValueError(
-                "the network of graphs plays the clique game only (hm.CliqueGame), and this "
-                f"environment shows a {type(spec.observation).__name__}; use mlp"
-            )
         if min(width, depth, heads) < 1 or width % heads:
             raise ValueError(
                 "width, depth and heads must be at least 1, and width a multiple of heads, not "
                 f"{width}, {depth} and {heads}"
+            )
+        if not isinstance(spec.observation, CliqueObservation):
+            raise ValueError(
+                "the network of graphs plays the clique game only (hm.CliqueGame), and this "
+                f"environment shows a {type(spec.observation).__name__}; use mlp"
             )
         embed_key, blocks_key, pool_key, head_key = jax.random.split(key, 4)
         self.embed = Dense(STATE_FEATURES, width, gain=1.0, key=embed_key)
