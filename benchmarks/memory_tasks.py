@@ -1,15 +1,19 @@
-"""Sequence-replay Q-learning on memory tasks: what it reaches, beside the best return.
+"""Memory tasks: what networks with memory reach by three algorithms, beside the best return.
 
-python benchmarks/memory_tasks.py                           # all tasks and networks, three seeds
-python benchmarks/memory_tasks.py match --networks gru --seeds 0
+python benchmarks/memory_tasks.py                           # everything, three seeds
+python benchmarks/memory_tasks.py match --algorithms r2d2 --networks gru --seeds 0
 python benchmarks/memory_tasks.py maze --networks forgetful # a memory that is never looked at
 
-All tasks and networks have one setting. Prints the mean return of greedy games, apart from those of
-the training, as it goes on; and at the end a table of the last networks. None is chosen.
+An algorithm has one setting for all tasks and networks, but for the length of a sequence, which
+holds a whole trial. Prints the mean return of greedy games, apart from those of the training, as it
+goes on; and at the end a table of the last networks. None is chosen. With `--json`, what is in the
+file is not trained again.
 """
 
 import argparse
 import json
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +41,13 @@ TASKS: dict[str, MemoryTask[Any]] = {
     "timing": hm.IntervalTiming(),
     "readysetgo": hm.ReadySetGo(),
 }
-NETWORKS = ("gru", "lstm", "forgetful")
+NETWORKS = ("gru", "lstm", "mpn", "mpn-frozen", "forgetful")
+LONG = {"reasoning": 48, "longer": 48, "timing": 96, "readysetgo": 64}
+"""Steps of a sequence, where a trial has more than `SEQUENCE` steps."""
+SEQUENCE = 32
 LIMITS = {"maze": 40}
 """Steps of an episode, where the rules have no limit: a bad player of the maze never leaves it."""
-LEARNING_RATE = 3e-3
-SETTING: dict[str, Any] = {
-    "gamma": 0.97,
-    "n_step": 3,
-    "sampling": Prioritized(),
-    "num_envs": 32,
-    "train_freq": 4,
-    "buffer_size": 32 * 1024,
-    "sequence_length": 32,
-    "sequence_batch_size": 32,
-    "target_update": 50,
-}
+LEARNING_RATE, GAMMA = 3e-3, 0.97
 ENOUGH = 0.95
 """Of the best return: a task is learned."""
 
@@ -83,16 +79,65 @@ def environment_of(name: str) -> hm.Batched[Any]:
     return hm.Batched(TASKS[name], max_steps=LIMITS.get(name))
 
 
-def learn(name: str, kind: str, given: Any) -> list[dict[str, Any]]:
+def r2d2(environment: Any, policy: ActorCritic, rate: Linear, length: int) -> Any:
+    return hm.R2D2(
+        environment,
+        policy,
+        gamma=GAMMA,
+        n_step=3,
+        sampling=Prioritized(),
+        num_envs=32,
+        train_freq=4,
+        buffer_size=32 * 1024,
+        sequence_length=length,
+        sequence_batch_size=32,
+        target_update=50,
+        learning_rate=rate,
+    )
+
+
+def ppo(environment: Any, policy: ActorCritic, rate: Linear, length: int) -> Any:
+    return hm.PPO(
+        environment,
+        policy,
+        loss=hm.PPOLoss(ent_coef=0.01),
+        gae=hm.GAE(GAMMA, 0.95),
+        num_envs=32,
+        num_steps=length,
+        num_minibatches=4,
+        update_epochs=4,
+        learning_rate=rate,
+    )
+
+
+def pqn(environment: Any, policy: ActorCritic, rate: Linear, length: int) -> Any:
+    return hm.PQN(
+        environment,
+        policy,
+        gamma=GAMMA,
+        num_envs=32,
+        num_steps=length,
+        num_minibatches=4,
+        update_epochs=4,
+        learning_rate=rate,
+    )
+
+
+ALGORITHMS: dict[str, Callable[..., Any]] = {"r2d2": r2d2, "ppo": ppo, "pqn": pqn}
+
+
+def learn(
+    name: str, algorithm: str, kind: str, seeds: list[int], given: Any
+) -> list[dict[str, Any]]:
     """Trains one network on one task for each seed, and evaluates it meanwhile."""
     task, environment = TASKS[name], environment_of(name)
     first = network(kind, environment.spec, given.width, 0)
     rate = Linear(LEARNING_RATE, 0.0, given.steps)
-    learns = hm.R2D2(environment, first, learning_rate=rate, **SETTING)
+    learns = ALGORITHMS[algorithm](environment, first, rate, LONG.get(name, SEQUENCE))
     updates = max(given.every // learns.steps_per_update, 1)
     trainer = hm.Trainer(learns, updates_per_dispatch=updates)
     rows = []
-    for seed in given.seeds:
+    for seed in seeds:
         trainer.start(jax.random.key(seed), network(kind, environment.spec, given.width, seed))
         curve, seconds = [], 0.0
         for metrics in trainer.train(given.steps):
@@ -107,6 +152,7 @@ def learn(name: str, kind: str, given: Any) -> list[dict[str, Any]]:
             curve.append([metrics.env_steps, round(found.mean, 4)])
         row = {
             "task": name,
+            "algorithm": algorithm,
             "network": kind,
             "seed": seed,
             "return": found.mean,
@@ -133,20 +179,28 @@ def verdict(row: dict[str, Any]) -> str:
     return "as it must" if row["low"] <= row["without_memory"] else "**too good**"
 
 
+def reached(row: dict[str, Any]) -> str:
+    """Thousand steps to `ENOUGH` of the best return, of those that were evaluated."""
+    steps = next((at for at, mean in row["curve"] if mean >= ENOUGH * row["best"]), None)
+    return "-" if steps is None else f"{steps / 1000:.0f}"
+
+
 def table(rows: list[dict[str, Any]]) -> str:
-    """One line for each task and network, with all seeds."""
+    """One line for each task, algorithm and network, with all seeds."""
     lines = [
-        "| task | best, without memory | network | return by seed (95% interval) | |",
-        "|---|---|---|---|---|",
+        "| task | best, without memory | algorithm | network | percent of the best, by seed "
+        "| thousand steps to 95% | |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for name, kind in dict.fromkeys((row["task"], row["network"]) for row in rows):
-        here = [row for row in rows if (row["task"], row["network"]) == (name, kind)]
-        returns = "; ".join(
-            f"{row['return']:.3f} ({row['low']:.3f} to {row['high']:.3f})" for row in here
-        )
+    kinds = ("task", "algorithm", "network")
+    for which in dict.fromkeys(tuple(row[each] for each in kinds) for row in rows):
+        here = [row for row in rows if tuple(row[each] for each in kinds) == which]
+        shares = ", ".join(f"{100 * row['return'] / row['best']:.0f}" for row in here)
+        steps = ", ".join(reached(row) for row in here)
         said = ", ".join(dict.fromkeys(verdict(row) for row in here))
-        known = f"{here[0]['best']:g}, {here[0]['without_memory']:g}"
-        lines.append(f"| {name} | {known} | {kind} | {returns} | {said} |")
+        known = f"{here[0]['best']:.3g}, {here[0]['without_memory']:.3g}"
+        name, algorithm, kind = which
+        lines.append(f"| {name} | {known} | {algorithm} | {kind} | {shares} | {steps} | {said} |")
     return "\n".join(lines)
 
 
@@ -156,9 +210,10 @@ def main() -> None:
     )
     parser.add_argument("tasks", nargs="*", help=f"of {', '.join(TASKS)}; by default all")
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=NETWORKS)
+    parser.add_argument("--algorithms", nargs="+", default=list(ALGORITHMS), choices=ALGORITHMS)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--steps", type=int, default=600_000)
-    parser.add_argument("--every", type=int, default=100_000, help="steps between evaluations")
+    parser.add_argument("--every", type=int, default=50_000, help="steps between evaluations")
     parser.add_argument("--episodes", type=int, default=1024)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--json", type=Path, help="also write the figures here")
@@ -168,11 +223,17 @@ def main() -> None:
 
     print(describe_device(), flush=True)
     rows: list[dict[str, Any]] = []
-    for name in given.tasks or TASKS:
-        for kind in given.networks:
-            rows += learn(name, kind, given)
-            if given.json:
-                given.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    if given.json and given.json.exists():
+        rows = json.loads(given.json.read_text(encoding="utf-8"))
+    kinds = ("task", "algorithm", "network", "seed")
+    done = {tuple(row[each] for each in kinds) for row in rows}
+    for which in product(given.tasks or TASKS, given.algorithms, given.networks):
+        seeds = [seed for seed in given.seeds if (*which, seed) not in done]
+        if not seeds:
+            continue
+        rows += learn(*which, seeds, given)
+        if given.json:
+            given.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     print(table(rows))
 
 
