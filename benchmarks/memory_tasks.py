@@ -47,7 +47,7 @@ LONG = {"reasoning": 48, "longer": 48, "timing": 96, "readysetgo": 64}
 SEQUENCE = 32
 LIMITS = {"maze": 40}
 """Steps of an episode, where the rules have no limit: a bad player of the maze never leaves it."""
-LEARNING_RATE, GAMMA = 3e-3, 0.97
+LEARNING_RATE = 3e-3
 ENOUGH = 0.95
 """Of the best return: a task is learned."""
 
@@ -79,11 +79,11 @@ def environment_of(name: str) -> hm.Batched[Any]:
     return hm.Batched(TASKS[name], max_steps=LIMITS.get(name))
 
 
-def r2d2(environment: Any, policy: ActorCritic, rate: Linear, length: int) -> Any:
+def r2d2(environment: Any, policy: ActorCritic, rate: Linear, length: int, gamma: float) -> Any:
     return hm.R2D2(
         environment,
         policy,
-        gamma=GAMMA,
+        gamma=gamma,
         n_step=3,
         sampling=Prioritized(),
         num_envs=32,
@@ -96,12 +96,12 @@ def r2d2(environment: Any, policy: ActorCritic, rate: Linear, length: int) -> An
     )
 
 
-def ppo(environment: Any, policy: ActorCritic, rate: Linear, length: int) -> Any:
+def ppo(environment: Any, policy: ActorCritic, rate: Linear, length: int, gamma: float) -> Any:
     return hm.PPO(
         environment,
         policy,
         loss=hm.PPOLoss(ent_coef=0.01),
-        gae=hm.GAE(GAMMA, 0.95),
+        gae=hm.GAE(gamma, 0.95),
         num_envs=32,
         num_steps=length,
         num_minibatches=4,
@@ -110,11 +110,11 @@ def ppo(environment: Any, policy: ActorCritic, rate: Linear, length: int) -> Any
     )
 
 
-def pqn(environment: Any, policy: ActorCritic, rate: Linear, length: int) -> Any:
+def pqn(environment: Any, policy: ActorCritic, rate: Linear, length: int, gamma: float) -> Any:
     return hm.PQN(
         environment,
         policy,
-        gamma=GAMMA,
+        gamma=gamma,
         num_envs=32,
         num_steps=length,
         num_minibatches=4,
@@ -133,7 +133,8 @@ def learn(
     task, environment = TASKS[name], environment_of(name)
     first = network(kind, environment.spec, given.width, 0)
     rate = Linear(LEARNING_RATE, 0.0, given.steps)
-    learns = ALGORITHMS[algorithm](environment, first, rate, LONG.get(name, SEQUENCE))
+    length = LONG.get(name, SEQUENCE)
+    learns = ALGORITHMS[algorithm](environment, first, rate, length, given.gamma)
     updates = max(given.every // learns.steps_per_update, 1)
     trainer = hm.Trainer(learns, updates_per_dispatch=updates)
     rows = []
@@ -213,6 +214,7 @@ def main() -> None:
     parser.add_argument("--algorithms", nargs="+", default=list(ALGORITHMS), choices=ALGORITHMS)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--steps", type=int, default=600_000)
+    parser.add_argument("--gamma", type=float, default=0.97)
     parser.add_argument("--every", type=int, default=50_000, help="steps between evaluations")
     parser.add_argument("--episodes", type=int, default=1024)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
