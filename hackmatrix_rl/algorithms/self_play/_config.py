@@ -387,15 +387,26 @@ class SelfPlayConfig(config.RunConfig):
         """The simulations of both players, in words."""
         second = self.simulations_second
         other = "" if second is None else f" of the first player, {second} of the second"
-        return f"{self.num_simulations} simulations before each move{other}"
+        fast = ""
+        if self.full_search_share is not None:
+            fast = f" of a share of {self.full_search_share:g}, {self.fast_simulations} of others"
+        return f"{self.num_simulations} simulations before each move{fast}{other}"
 
     @property
     def learning(self) -> str:
         """The moves and gradient steps of an update, in words."""
         return (
             f"{self.moves_per_update} moves in each game, then {self.train_steps} gradient steps "
-            f"of {self.training_batch_size:,} positions"
+            f"of {self.training_batch_size:,} positions{self._matches}"
         )
+
+    @property
+    def _matches(self) -> str:
+        """The matches of the gate, in words."""
+        if self.gate is None:
+            return ""
+        every = f"a match of {self.gate_games} games every {self.gate_interval} updates"
+        return f"; {every}, to be passed with {self.gate:g}"
 
     def plan(self, devices: int) -> dict[str, str]:
         """The plan of a run: board, games, search and learning."""
@@ -406,7 +417,7 @@ class SelfPlayConfig(config.RunConfig):
             f"device; {self.moves_per_update} moves each between updates",
             "search": self.simulations,
             "learning": f"{self.train_steps} gradient steps of {self.training_batch_size:,} "
-            f"positions an update, of the newest {self.buffer_size:,}",
+            f"positions an update, of the newest {self.buffer_size:,}{self._matches}",
             "schedule": f"learning rate {rate} over {self.num_games:,} games"
             if isinstance(rate, str)
             else f"learning rate {rate:g} throughout",

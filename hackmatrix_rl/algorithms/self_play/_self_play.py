@@ -303,9 +303,12 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
             games: Games,
         ) -> tuple[Games, Moves, Results]:
             count = self.sizes.moves_per_update
-            options = {"opening": self.opening, "cap": self.playout_cap, "keeps": self.keeps}
             after, moves, results = play_moves(
-                search, game, policy, games, update, count, key=key, **options
+                *(search, game, policy, games, update, count),
+                opening=self.opening,
+                cap=self.playout_cap,
+                key=key,
+                keeps=self.keeps,
             )
             return after, moves, jax.tree.map(lambda leaf: leaf[None], results)
 
