@@ -113,13 +113,12 @@ def play_moves(
     *,
     opening: int = 0,
     cap: PlayoutCap | None = None,
-    key: Key[Array, ""] | None = None,
     keeps: tuple[str, ...] = (),
 ) -> tuple[Games, Moves, Results]:
     """Plays `count` moves in each game, and resets finished games.
 
-    With a `cap`, `key` draws which moves have a full search; it must be the same on all devices.
-    `keeps` names the fields of `Moves` that are wanted, of `OPTIONAL`.
+    `cap` says which moves have a full search; `None`: all. `keeps` names the fields of `Moves` that
+    are wanted, of `OPTIONAL`.
 
     Returns:
         The games after the moves; the moves, each leaf `[games, count, ...]`; and the results of
@@ -133,9 +132,8 @@ def play_moves(
         second = games.length % 2 == 1
         if cap is None:
             return search(game, policy, games.states, keys, second), jnp.float32(1.0)
-        assert key is not None, "a cap draws"
-        full = jax.random.bernoulli(jax.random.fold_in(key, number), cap.full_share)
         fast = cap.fast(search)
+        full = cap.draws_full(update, number)
         found = jax.lax.cond(
             full,
             lambda: search(game, policy, games.states, keys, second),

@@ -155,6 +155,10 @@ class Search(eqx.Module):
         return found, grown.trees
 
 
+_CAP = 0
+"""The seed of the draws of `PlayoutCap`: they only say which moves have a full search."""
+
+
 class PlayoutCap(eqx.Module):
     """Searches only some moves fully, and the others with few simulations and without noise.
 
@@ -162,9 +166,9 @@ class PlayoutCap(eqx.Module):
     learned from full searches alone. So an update sees more games in the same time.
 
     One draw decides for the next move of all games. Searches of a batch end together, so a batch
-    with a single full search would take as long as one of full searches only. The draw does not
-    depend on the devices either. In a population all members compute both searches, which saves
-    nothing.
+    with a single full search would take as long as one of full searches only. The draw depends on
+    the number of the update and of the move alone: it is the same on all devices, for all members
+    of a population, and for all seeds.
 
     Source: Wu 2019, "Accelerating self-play learning in Go", section 3.1 (playout cap
     randomization).
@@ -194,6 +198,11 @@ class PlayoutCap(eqx.Module):
                 simulations=self.simulations,
                 num_simulations=search.num_simulations,
             )
+
+    def draws_full(self, update: Int32[Array, ""], number: Int32[Array, ""]) -> Bool[Array, ""]:
+        """Whether the move of this number in an update has a full search."""
+        key = jax.random.fold_in(jax.random.key(_CAP), update)
+        return jax.random.bernoulli(jax.random.fold_in(key, number), self.full_share)
 
     def fast(self, search: Search) -> Search:
         """The fast search beside a full one."""

@@ -29,7 +29,7 @@ from hackmatrix_rl.training.sharding import (
     on_each_device,
 )
 
-_CAP, _GATE = 2**32 - 1, 2**32 - 2
+_GATE = 2**32 - 1
 """Folded into the learner's key before the number of an update, which is never so large."""
 
 
@@ -295,28 +295,20 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         """Plays the moves of an update, each device in its own games. See `play_moves`."""
 
         def on_one(
-            search: Search,
-            game: SingleGame[Any],
-            policy: ActorCritic,
-            update: Array,
-            key: Key[Array, ""] | None,
-            games: Games,
+            search: Search, game: SingleGame[Any], policy: ActorCritic, update: Array, games: Games
         ) -> tuple[Games, Moves, Results]:
             count = self.sizes.moves_per_update
             after, moves, results = play_moves(
                 *(search, game, policy, games, update, count),
                 opening=self.opening,
                 cap=self.playout_cap,
-                key=key,
                 keeps=self.keeps,
             )
             return after, moves, jax.tree.map(lambda leaf: leaf[None], results)
 
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
         playing = state.learner.policy if state.accepted is None else state.accepted
-        policy, key = self.learn.step.precision.cast_to_compute(playing), None
-        if self.playout_cap is not None:
-            key = jax.random.fold_in(jax.random.fold_in(state.key, _CAP), state.update)
-        modules = self.search, self.game, policy, state.update, key
+        policy = self.learn.step.precision.cast_to_compute(playing)
+        modules = self.search, self.game, policy, state.update
         games, moves, results = on_each_device(self.mesh, on_one, modules, state.actors.games)
         return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)

@@ -50,34 +50,32 @@ KEYS = jax.random.split(jax.random.key(3), 4)
 
 
 @eqx.filter_jit
-def played(cap, keys, key=None, keeps=("policy_weight", "expected", "surprise"), count=12):
+def played(cap, keys, update=0, count=12):
     games = Games.start(FIVE, keys, opening=2)
     return play_moves(
-        Search(8), FIVE, network(FIVE), games, jnp.int32(0), count, cap=cap, key=key, keeps=keeps
+        Search(8), FIVE, network(FIVE), games, jnp.int32(update), count, cap=cap, keeps=OPTIONAL
     )
 
 
 @pytest.mark.nightly
 def test_one_draw_decides_for_a_move_of_all_games_and_fast_searches_are_as_alone():
-    key = jax.random.key(7)
-    _, moves, _ = played(CAP, KEYS, key)
+    _, moves, _ = played(CAP, KEYS)
     full = np.asarray(moves.policy_weight)
     assert set(full.ravel().tolist()) == {0.0, 1.0}
     assert (full == full[0]).all()
     # What a device plays does not depend on the games of another one.
-    _, half, _ = played(CAP, KEYS[2:], key)
+    _, half, _ = played(CAP, KEYS[2:])
     for one, other in zip(arrays(half), arrays(moves), strict=True):
         np.testing.assert_array_equal(one, other[2:])
-    # The first move after the same draw is that of the search alone.
-    number = int(np.flatnonzero(full[0] == 0)[0])
-    assert number == 0 or full[0, :number].all()
-    drawn = [float(jax.random.bernoulli(jax.random.fold_in(key, n), 0.5)) for n in range(12)]
-    assert full[0].tolist() == drawn
+    numbers = jnp.arange(12, dtype=jnp.int32)
+    drawn = [jax.vmap(CAP.draws_full, (None, 0))(jnp.int32(n), numbers) for n in range(2)]
+    np.testing.assert_array_equal(full[0], drawn[0])
+    assert not np.array_equal(*drawn), "each update draws anew"
     assert CAP.fast(Search(8)) == Search(2, gumbel_scale=0.0)
     assert CAP.fast(Search(8, simulations_second=1)) == Search(
         2, simulations_second=1, gumbel_scale=0.0
     )
-    _, always, _ = played(PlayoutCap(1.0, 2), KEYS, key)
+    _, always, _ = played(PlayoutCap(1.0, 2), KEYS)
     _, plain, _ = played(None, KEYS)
     assert_same(always, plain)
 
@@ -86,7 +84,7 @@ def test_one_draw_decides_for_a_move_of_all_games_and_fast_searches_are_as_alone
 def test_what_a_fast_search_finds_is_what_its_budget_finds():
     """A share so small that no move is searched fully."""
     games = Games.start(FIVE, KEYS, opening=2)
-    _, moves, _ = played(PlayoutCap(1e-9, 3), KEYS, jax.random.key(7), count=1)
+    _, moves, _ = played(PlayoutCap(1e-9, 3), KEYS, count=1)
     assert not moves.policy_weight.any()
     quiet = Search(3, gumbel_scale=0.0)
     found = searched(quiet, FIVE, network(FIVE), games.states, keys_for(games.states))
@@ -242,6 +240,24 @@ def test_with_all_options_training_resumes_in_the_same_bits_in_dispatches_of_any
     for _ in range(3):
         resumed.dispatch(1)
     assert_same(resumed.state, straight.state)
+
+
+def test_a_share_of_the_moves_has_a_full_search():
+    numbers = jnp.arange(1000, dtype=jnp.int32)
+    drawn = jax.vmap(PlayoutCap(0.25, 2).draws_full, (None, 0))(jnp.int32(3), numbers)
+    assert 0.2 < float(jnp.mean(drawn)) < 0.3
+
+
+@pytest.mark.nightly
+def test_a_population_has_all_options():
+    """The draws and the matches are those of all members at once."""
+    member = all_on()
+    several = hm.Trainer(hm.Population(member.algorithm, 2))
+    several.start(jax.random.key(1))
+    several.dispatch(4)
+    weights = np.asarray(several.state.actors.buffer.moves.policy_weight)
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert 0 < weights.mean() < 1
 
 
 @pytest.mark.nightly
