@@ -12,6 +12,16 @@ python benchmarks/self_play.py games --games 64 --simulations 8 # one part, smal
 - `boards`: plays the networks of `--runs` on boards of `--vertices`, which they did not train on,
   against a random player and an untrained network with the same search and with 4 times as many
   simulations; only where it is asked for, as it needs `--network graph`.
+- `gains`: trains with each option of self-play on and off for `--seconds` each, from the same
+  weights, and lets both networks play a match with searches of equal budget, for three seeds; only
+  where it is asked for. `--simulations`, `--width` and `--large-games` are those of the trainings.
+- `hour`: trains on n=14, k=4 for `--seconds`, and rates networks of the training in a league; only
+  where it is asked for. `--options` trains with all options.
+
+An hour on two cores, and the options for ten minutes each:
+
+python benchmarks/self_play.py hour --seconds 3600 --games 100 --devices 2 --json hour.json
+python benchmarks/self_play.py gains --seconds 600 --games 200 --devices 2 --json gains.json
 """
 
 import argparse
@@ -27,13 +37,18 @@ import numpy as np
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.self_play import (
+    Gate,
+    MatchResult,
     PerfectPlayer,
+    PlayoutCap,
     RandomPlayer,
     Search,
+    SearchLoss,
     SearchPlayer,
     SelfPlay,
     VertexPermutations,
     judged_match,
+    league,
     match,
 )
 from hackmatrix_rl.algorithms.self_play._games import Games, play_moves
@@ -231,9 +246,155 @@ def on_boards(given: Any, run: Path) -> list[dict]:
     return rows
 
 
+def options(given: Any) -> dict[str, dict[str, Any]]:
+    """The options of self-play, each as arguments of `SelfPlay`."""
+    few = max(1, given.simulations // 4)
+    return {
+        "playout cap": {"playout_cap": PlayoutCap(0.25, few)},
+        "surprise weights": {"loss": SearchLoss(surprise_weight=0.5)},
+        "mixed values": {"loss": SearchLoss(value_mix=0.25)},
+        "gate": {"gate": Gate(0.55, games=given.gate_games, interval=given.gate_interval)},
+    }
+
+
+def training(given: Any, game: CliqueGame, seed: int, **changes: Any) -> hm.Trainer[Any]:
+    """A training that is compiled and started; weights and games depend on the seed alone."""
+    policy = hm.MLPActorCritic(
+        hm.Batched(game).spec, width=given.width, depth=given.depth, key=jax.random.key(seed)
+    )
+    play = SelfPlay(
+        game,
+        policy,
+        search=Search(given.simulations),
+        symmetry=VertexPermutations(game.config.vertices),
+        game_batch_size=given.large_games,
+        moves_per_update=given.large_moves,
+        buffer_size=max(65_536, given.large_games * given.large_moves),
+        training_batch_size=given.large_games * max(1, 512 // given.large_games),
+        train_steps=16,
+        opening=4,
+        learning_rate=1e-3,
+        mesh=f"data={given.devices}",
+        **changes,
+    )
+    trainer = hm.Trainer(play)
+    trainer.start(jax.random.key(seed))
+    trainer.compile()
+    return trainer
+
+
+def train_for(
+    trainer: hm.Trainer[Any], seconds: float, marks: tuple[float, ...] = ()
+) -> tuple[list[dict], dict[float, Any]]:
+    """Metrics of a training for so many seconds, and its networks when the marks were passed."""
+    rows: list[dict] = []
+    kept: dict[float, Any] = {}
+    spent = 0.0
+    while spent < seconds:
+        metrics = trainer.dispatch(1)
+        spent += metrics.seconds
+        rows.append({"spent": spent, **metrics.as_dict()})
+        for mark in marks:
+            if mark <= spent and mark not in kept:
+                kept[mark] = trainer.policy
+    return rows, kept
+
+
+def mean_of(rows: list[dict], name: str) -> float | None:
+    """The mean of a number over the games of some updates."""
+    known = [(row[name], row["episodes"]) for row in rows if row["episodes"] and name in row]
+    if not known:
+        return None
+    values, games = zip(*known, strict=True)
+    return round(float(np.average(values, weights=games)), 3)
+
+
+def gains(given: Any) -> list[dict]:
+    """Each option on and off at equal time: matches of the networks, for each seed and over all."""
+    game, search, found = board(*given.board), Search(given.simulations), []
+    plain: dict[int, tuple[Any, list[dict]]] = {}
+    for seed in given.seeds:
+        trainer = training(given, game, seed)
+        rows, _ = train_for(trainer, given.seconds)
+        plain[seed] = trainer.policy, rows
+    for name, changes in options(given).items():
+        results = []
+        for seed in given.seeds:
+            trainer = training(given, game, seed, **changes)
+            rows, _ = train_for(trainer, given.seconds)
+            off, rows_off = plain[seed]
+            result = match(
+                SearchPlayer(trainer.policy, search),
+                SearchPlayer(off, search),
+                game,
+                games=given.games,
+                key=jax.random.key(seed + 1),
+                opening=2,
+            )
+            results.append(result)
+            row = {
+                "option": name,
+                "seed": seed,
+                "games with it": rows[-1]["games"],
+                "games without": rows_off[-1]["games"],
+                "result": str(result),
+            }
+            print(json.dumps(row), flush=True)
+            found.append(row)
+        total = MatchResult(*(sum(getattr(each, of) for each in results) for of in POINTS))
+        row = {"option": name, "seed": "all", "result": str(total)}
+        print(json.dumps(row), flush=True)
+        found.append(row)
+    return found
+
+
+POINTS = ("wins", "draws", "losses")
+
+
+def hour(given: Any) -> dict:
+    """A training on n=14, k=4 by the clock: Elo ratings of its networks, draws and moves."""
+    game, changes = board(14, 4), {}
+    if given.options:
+        loss = SearchLoss(surprise_weight=0.5, value_mix=0.25)
+        changes = {each: value for more in options(given).values() for each, value in more.items()}
+        changes["loss"] = loss
+    trainer = training(given, game, given.seed, **changes)
+    first = trainer.policy
+    marks = tuple(
+        given.seconds * number / given.snapshots for number in range(1, 1 + given.snapshots)
+    )
+    rows, kept = train_for(trainer, given.seconds, marks)
+    kept[marks[-1]] = trainer.policy
+    search = Search(given.simulations)
+    networks = {0.0: first, **kept}
+    players: dict[str, Any] = {
+        f"{mark:.0f} s": SearchPlayer(policy, search) for mark, policy in networks.items()
+    }
+    players["random"] = RandomPlayer()
+    standings = league(
+        players, game, games=given.games, key=jax.random.key(given.seed + 1), opening=2
+    )
+    curve = []
+    for start, end in zip((0.0, *marks), marks, strict=False):
+        part = [row for row in rows if start < row["spent"] <= end] or rows[-1:]
+        curve.append(
+            {
+                "seconds": round(end, 1),
+                "updates": part[-1]["updates"],
+                "games": part[-1]["games"],
+                **{name: mean_of(part, name) for name in ("length", "draws", "first_wins")},
+            }
+        )
+    elo = {
+        name: [round(each.mean), round(each.low), round(each.high)]
+        for name, each in standings.ratings.items()
+    }
+    return {"board": "n=14, k=4", "options": sorted(changes), "curve": curve, "elo": elo}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help="games, large, pgx, perfect, boards")
+    parser.add_argument("parts", nargs="*", help="games, large, pgx, perfect, boards, gains, hour")
     parser.add_argument("--games", type=int, default=1000, help="to play, and in each match")
     parser.add_argument("--at-once", type=int, nargs="+", default=[64, 128, 256])
     parser.add_argument("--moves", type=int, default=8, help="in one call of the program")
@@ -246,10 +407,20 @@ def main() -> None:
     parser.add_argument("--vertices", type=int, nargs="+", default=[6, 8, 10], help="of `boards`")
     parser.add_argument("--openings", type=int, nargs="+", default=[0, 2, 4])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=600.0, help="of `gains` and `hour`")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of `gains`")
+    parser.add_argument("--board", type=int, nargs=2, default=[14, 4], help="n and k of `gains`")
+    parser.add_argument("--gate-games", type=int, default=40, help="of a match of the gate")
+    parser.add_argument("--gate-interval", type=int, default=20, help="updates between matches")
+    parser.add_argument("--snapshots", type=int, default=6, help="networks of `hour` in the league")
+    parser.add_argument("--options", action="store_true", help="`hour` with all options")
+    parser.add_argument("--devices", type=int, default=1, help="to cut the CPU into")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
     parts = given.parts or ["games", "large", "pgx", "perfect"]
 
+    if given.devices > 1:
+        jax.config.update("jax_num_cpu_devices", given.devices)
     print(describe_device())
     found: dict[str, Any] = {}
     if "games" in parts:
@@ -270,6 +441,11 @@ def main() -> None:
         found["matches"] = [row for run in given.runs for row in judge(given, run)]
     if "boards" in parts:
         found["boards"] = [row for run in given.runs for row in on_boards(given, run)]
+    if "gains" in parts:
+        found["gains"] = gains(given)
+    if "hour" in parts:
+        found["hour"] = hour(given)
+        print(json.dumps(found["hour"], indent=1), flush=True)
     if given.json:
         given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -69,6 +69,25 @@ def test_a_run_ends_with_its_games_and_plays_a_league(trained):
     assert read_metadata(find_checkpoint(run))["game"]["rules"] == "clique-1"
 
 
+OPTIONS = (
+    *("--full-search-share", 0.5, "--fast-simulations", 2, "--surprise-weight", 0.5),
+    *("--value-mix", 0.25, "--gate", 0.5, "--gate-games", 2, "--gate-interval", 2),
+)
+
+
+@pytest.mark.nightly
+def test_a_run_with_all_options_resumes_in_the_same_bits(tmp_path):
+    straight, more = tmp_path / "straight", ("--num-games", 40, "--league-games", 0)
+    done("selfplay", *SMALL, *OPTIONS, *more, "--run-dir", straight)
+    rows = read_json_lines(straight / "metrics.jsonl")
+    assert any(row.get("gates_passed") for row in rows)
+    assert all(0 <= row["gate_score"] <= 1 for row in rows if "gate_score" in row)
+    run = copy_stopped_after(straight, 3, tmp_path / "run")
+    done("selfplay", "--resume-run", run)
+    assert_same_end(straight, run)
+    assert_refused(invoke("selfplay", "--resume-run", run, "--gate", 0.6), "--gate 0.6")
+
+
 def test_a_resumed_run_ends_in_the_same_bits(trained, tmp_path):
     straight, _ = trained
     run = copy_stopped_after(straight, 2, tmp_path / "run")

@@ -15,7 +15,7 @@ from hackmatrix_rl.algorithms.imitation._labelling import Label
 from hackmatrix_rl.algorithms.imitation._loss import Agreement
 from hackmatrix_rl.algorithms.pqn import PQN
 from hackmatrix_rl.algorithms.r2d2 import R2D2
-from hackmatrix_rl.algorithms.self_play import Search, SelfPlay
+from hackmatrix_rl.algorithms.self_play import Gate, Search, SelfPlay
 from hackmatrix_rl.algorithms.supervised import (
     AnswerNetwork,
     Answers,
@@ -80,7 +80,7 @@ def others():
     mlp = MLPActorCritic(Batched(game).spec, width=8, depth=1, key=key)
     gru = GRUActorCritic(environment.spec, width=8, key=key)
     sizes = {"num_envs": 4, "buffer_size": 256, "sequence_batch_size": 4}
-    search = SelfPlay(game, mlp, search=Search(2))
+    search = SelfPlay(game, mlp, search=Search(2), gate=Gate(games=2))
     examples = sudokus(4, 4, seed=0)
     answering = AnswerNetwork(Batched(Puzzle(examples)).spec, width=8, heads=2, key=key)
     supervised = Supervised(examples, answering, global_batch_size=4)

@@ -4,6 +4,7 @@ from hackmatrix_rl.env import VertexPermutations as VertexPermutations
 
 from ._config import SelfPlayConfig as SelfPlayConfig
 from ._counterexamples import colourings_of as colourings_of
+from ._gating import Gate as Gate
 from ._league import JudgedMatch as JudgedMatch
 from ._league import Mistakes as Mistakes
 from ._league import Standings as Standings
@@ -20,5 +21,6 @@ from ._match import PerfectPlayer as PerfectPlayer
 from ._match import RandomPlayer as RandomPlayer
 from ._match import SearchPlayer as SearchPlayer
 from ._match import match as match
+from ._search import PlayoutCap as PlayoutCap
 from ._search import Search as Search
 from ._self_play import SelfPlay as SelfPlay

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.algorithms.self_play._games import Moves
+from hackmatrix_rl.algorithms.self_play._games import OPTIONAL, Moves
 from hackmatrix_rl.env import EnvSpec, Symmetry
 
 
@@ -15,7 +15,8 @@ class Sample(eqx.Module):
     """Positions to learn from, each leaf `[positions, ...]`.
 
     `weights` are the policy to learn, `value` is how the game ended for the player to move, and
-    `valid` is 1, or 0 where a game has no position yet whose end is known.
+    `valid` is 1, or 0 where a game has no position yet whose end is known. The others are those of
+    `Moves`, or `None`.
     """
 
     observation: PyTree[Array]
@@ -23,6 +24,9 @@ class Sample(eqx.Module):
     weights: Float32[Array, "positions num_actions"]
     value: Float32[Array, " positions"]
     valid: Float32[Array, " positions"]
+    policy_weight: Float32[Array, " positions"] | None = None
+    expected: Float32[Array, " positions"] | None = None
+    surprise: Float32[Array, " positions"] | None = None
 
 
 class Outcomes(NamedTuple):
@@ -50,8 +54,10 @@ class Buffer(eqx.Module):
     filled: Int32[Array, ""]
 
     @classmethod
-    def empty(cls, spec: EnvSpec, *, games: int, length: int) -> "Buffer":
-        """A buffer without moves."""
+    def empty(
+        cls, spec: EnvSpec, *, games: int, length: int, keeps: tuple[str, ...] = ()
+    ) -> "Buffer":
+        """A buffer without moves; `keeps` names the fields of `OPTIONAL` that moves have."""
         shape = (games, length)
 
         def zeros(leaf: Any) -> Array:
@@ -63,6 +69,7 @@ class Buffer(eqx.Module):
             weights=jnp.zeros((*shape, spec.num_actions), jnp.float32),
             reward=jnp.zeros(shape, jnp.float32),
             ended=jnp.zeros(shape, bool),
+            **{name: jnp.zeros(shape, jnp.float32) for name in keeps},
         )
         return cls(moves, jnp.int32(0), jnp.int32(0))
 
@@ -125,6 +132,7 @@ class Buffer(eqx.Module):
             *seen,
             value=outcomes.value[game, time],
             valid=(time < outcomes.known[game]).astype(jnp.float32),
+            **{name: getattr(moves, name) for name in OPTIONAL},
         )
 
     def _oldest(self) -> Int32[Array, ""]:

@@ -30,6 +30,7 @@ from hackmatrix_rl.algorithms.self_play._match import (
     RandomPlayer,
     Record,
     SearchPlayer,
+    opening_of,
 )
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.clique import edges, solve
@@ -71,7 +72,7 @@ def play_league(
         game,
         games=config.league_games,
         key=_key(config, _LEAGUE_KEY),
-        opening=_opening(game),
+        opening=opening_of(game),
         on_progress=on_progress,
         on_games=on_games,
     )
@@ -88,7 +89,7 @@ def play_perfect(config: SelfPlayConfig, policy: ActorCritic) -> JudgedMatch | N
         solution,
         games=config.league_games,
         key=_key(config, _PERFECT_KEY),
-        opening=_opening(game),
+        opening=opening_of(game),
     )
 
 
@@ -99,11 +100,6 @@ def standings_as_dict(standings: Standings, games: int) -> dict[str, Any]:
         name: {"episodes": episodes, "elo": {"mean": found.mean, "ci95": [found.low, found.high]}}
         for name, found in standings.ratings.items()
     }
-
-
-def _opening(game: CliqueGame) -> int:
-    """Random moves at the start of a game."""
-    return min(2, game.num_actions - 1)
 
 
 def _key(config: SelfPlayConfig, number: int) -> Key[Array, ""]:

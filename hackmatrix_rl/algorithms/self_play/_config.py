@@ -10,13 +10,14 @@ from jaxtyping import Array, Key
 from hackmatrix_rl import config, env
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._counterexamples import Counterexamples, KeepColourings
+from hackmatrix_rl.algorithms.self_play._gating import Gate
 from hackmatrix_rl.algorithms.self_play._league import KeepForLeague, LeagueFolder
 from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._opponent import opponent_of
-from hackmatrix_rl.algorithms.self_play._search import Search
+from hackmatrix_rl.algorithms.self_play._search import PlayoutCap, Search
 from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 from hackmatrix_rl.clique import FULL_BOARDS, OBJECTIVES, CliqueConfig, FullBoard, Objective
-from hackmatrix_rl.errors import ConfigError, in_flags
+from hackmatrix_rl.errors import ConfigError, flag, in_flags
 from hackmatrix_rl.evaluation import Opponent
 from hackmatrix_rl.training import Algorithm, Hook, adam
 from hackmatrix_rl.training.sharding import Blocks, devices_of_one, parse_mesh
@@ -29,9 +30,16 @@ in_search = config.options_in("Search")
 in_network = config.options_in("Network")
 in_learning = config.options_in("Learning")
 
-SETTINGS: Mapping[str, str] = {"clique_size": "k"}
+SETTINGS: Mapping[str, str] = {
+    "clique_size": "k",
+    "simulations": "fast_simulations",
+    "full_share": "full_search_share",
+    "games": "gate_games",
+    "score": "gate",
+}
 """Settings that have other names than the arguments in Python, by argument."""
 _BOARD = "what it learned is of that board"
+_ACCEPTED = "the network that plays is a part of its state"
 
 
 @final
@@ -144,6 +152,16 @@ class SelfPlayConfig(config.RunConfig):
         16, "Maximum number of moves that the search considers at the root.", minimum=1
     )
 
+    full_search_share: float | None = in_search(
+        None,
+        "Share of moves with a full search, --fast-simulations for the others; none: all moves.",
+        above=0,
+        maximum=1,
+    )
+    fast_simulations: int | None = in_search(
+        None, "Simulations of the moves without a full search (--full-search-share).", minimum=1
+    )
+
     # The network
     network: str = in_network(
         "mlp",
@@ -179,6 +197,31 @@ class SelfPlayConfig(config.RunConfig):
         True, "Augment positions by random permutations of the vertices."
     )
     vf_coef: float = in_learning(1.0, "Weight of the value loss.", minimum=0)
+    surprise_weight: float = in_learning(
+        0.0,
+        "Share of a position's weight that grows with what its search corrects; 0: equal weights.",
+        minimum=0,
+        maximum=1,
+    )
+    value_mix: float = in_learning(
+        0.0, "Share of the search's value in the value target; 0: the result.", minimum=0, maximum=1
+    )
+    gate: float | None = in_learning(
+        None,
+        "Score of a match with which the learner replaces the network that plays; none: no match.",
+        minimum=0,
+        maximum=1,
+        resume=_ACCEPTED,
+    )
+    gate_games: int | None = in_learning(
+        None,
+        "Games of each match of --gate, an even number.",
+        minimum=2,
+        **config.most(1_000_000, "more say nothing new"),
+    )
+    gate_interval: int | None = in_learning(
+        None, "Updates between two matches of --gate.", minimum=1
+    )
 
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together."""
@@ -188,6 +231,8 @@ class SelfPlayConfig(config.RunConfig):
                 f"--league-games {self.league_games}: must be even, since each player begins half "
                 f"of them. Use --league-games {self.league_games + 1}."
             )
+        self._check_together({"full_search_share": 0.25, "fast_simulations": 16})
+        self._check_together({"gate": 0.55, "gate_games": 40, "gate_interval": 50})
         if self.batch * self.train_steps > config.COUNTED or self.batch > config.COUNTED:
             raise ConfigError(
                 f"--game-batch-size {self.game_batch_size} x --moves-per-update "
@@ -197,6 +242,10 @@ class SelfPlayConfig(config.RunConfig):
         lengths = parse_mesh(self.mesh) or {}
         with in_flags(SETTINGS):
             self.game()
+            cap = self.playout_cap()
+            if cap is not None:
+                cap.check(self.search())
+            self.gating()
             # Before the sizes, whose advice is not for a mesh.
             Blocks(
                 *("game_batch_size", self.game_batch_size),
@@ -240,6 +289,30 @@ class SelfPlayConfig(config.RunConfig):
             simulations_second=self.simulations_second,
         )
 
+    def playout_cap(self) -> PlayoutCap | None:
+        """Which moves have a full search; `None`: all."""
+        share, simulations = self.full_search_share, self.fast_simulations
+        return None if share is None or simulations is None else PlayoutCap(share, simulations)
+
+    def gating(self) -> Gate | None:
+        """When the learner's network replaces the one that plays; `None`: after each update."""
+        score, games, interval = self.gate, self.gate_games, self.gate_interval
+        if score is None or games is None or interval is None:
+            return None
+        return Gate(score, games=games, interval=interval)
+
+    def _check_together(self, examples: Mapping[str, float]) -> None:
+        """Raises a ConfigError if some of these settings are given, but not all."""
+        missing = [name for name in examples if getattr(self, name) is None]
+        if not missing or len(missing) == len(examples):
+            return
+        given = next(name for name in examples if name not in missing)
+        raise ConfigError(
+            f"{flag(given)} {getattr(self, given)}: needs "
+            f"{' and '.join(map(flag, missing))}, too. Use "
+            f"{' '.join(f'{flag(name)} {examples[name]}' for name in missing)}, say."
+        )
+
     def sizes(self) -> Sizes:
         """The sizes of an update."""
         return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
@@ -271,11 +344,13 @@ class SelfPlayConfig(config.RunConfig):
             policy,
             search=self.search(),
             symmetry=env.VertexPermutations(self.vertices) if self.symmetries else None,
-            loss=SearchLoss(self.vf_coef),
+            loss=SearchLoss(self.vf_coef, self.surprise_weight, self.value_mix),
             remat=self.remat,
             offload_optimizer=self.offload_optimizer,
             ema=self.ema,
             opening=self.opening,
+            playout_cap=self.playout_cap(),
+            gate=self.gating(),
             optimizer=adam(self.max_grad_norm),
             learning_rate=config.always_schedule(self.learning_rate, steps=self.num_games),
             precision=given["precision"],
@@ -312,15 +387,26 @@ class SelfPlayConfig(config.RunConfig):
         """The simulations of both players, in words."""
         second = self.simulations_second
         other = "" if second is None else f" of the first player, {second} of the second"
-        return f"{self.num_simulations} simulations before each move{other}"
+        fast = ""
+        if self.full_search_share is not None:
+            fast = f" of a share of {self.full_search_share:g}, {self.fast_simulations} of others"
+        return f"{self.num_simulations} simulations before each move{fast}{other}"
 
     @property
     def learning(self) -> str:
         """The moves and gradient steps of an update, in words."""
         return (
             f"{self.moves_per_update} moves in each game, then {self.train_steps} gradient steps "
-            f"of {self.training_batch_size:,} positions"
+            f"of {self.training_batch_size:,} positions{self._matches}"
         )
+
+    @property
+    def _matches(self) -> str:
+        """The matches of the gate, in words."""
+        if self.gate is None:
+            return ""
+        every = f"a match of {self.gate_games} games every {self.gate_interval} updates"
+        return f"; {every}, to be passed with {self.gate:g}"
 
     def plan(self, devices: int) -> dict[str, str]:
         """The plan of a run: board, games, search and learning."""
@@ -331,7 +417,7 @@ class SelfPlayConfig(config.RunConfig):
             f"device; {self.moves_per_update} moves each between updates",
             "search": self.simulations,
             "learning": f"{self.train_steps} gradient steps of {self.training_batch_size:,} "
-            f"positions an update, of the newest {self.buffer_size:,}",
+            f"positions an update, of the newest {self.buffer_size:,}{self._matches}",
             "schedule": f"learning rate {rate} over {self.num_games:,} games"
             if isinstance(rate, str)
             else f"learning rate {rate:g} throughout",

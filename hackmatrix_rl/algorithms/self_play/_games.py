@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.self_play._search import Search
+from hackmatrix_rl.algorithms.self_play._search import Found, PlayoutCap, Search
 from hackmatrix_rl.batching import select
 from hackmatrix_rl.env import Played, SingleGame
 
@@ -39,6 +39,9 @@ class Moves(eqx.Module):
 
     `observation` is what the player to move saw; it has the axes of the other fields, then its own.
     `weights` are the search's (see `Found`). `reward` is for the player who made the move.
+
+    The other fields are `None` unless something learns from them (`OPTIONAL`). `policy_weight` is 1
+    after a full search, else 0 (`PlayoutCap`). `expected` and `surprise` are those of the search.
     """
 
     observation: PyTree[Array]
@@ -46,6 +49,13 @@ class Moves(eqx.Module):
     weights: Float32[Array, "*axes num_actions"]
     reward: Float32[Array, "*axes"]
     ended: Bool[Array, "*axes"]
+    policy_weight: Float32[Array, "*axes"] | None = None
+    expected: Float32[Array, "*axes"] | None = None
+    surprise: Float32[Array, "*axes"] | None = None
+
+
+OPTIONAL = ("policy_weight", "expected", "surprise")
+"""The fields of `Moves` that are kept only where something learns from them."""
 
 
 class Results(eqx.Module):
@@ -102,8 +112,13 @@ def play_moves(
     count: int,
     *,
     opening: int = 0,
+    cap: PlayoutCap | None = None,
+    keeps: tuple[str, ...] = (),
 ) -> tuple[Games, Moves, Results]:
     """Plays `count` moves in each game, and resets finished games.
+
+    `cap` says which moves have a full search; `None`: all. `keeps` names the fields of `Moves` that
+    are wanted, of `OPTIONAL`.
 
     Returns:
         The games after the moves; the moves, each leaf `[games, count, ...]`; and the results of
@@ -113,17 +128,38 @@ def play_moves(
     def draw(key: Key[Array, ""], number: Int32[Array, ""]) -> Key[Array, " three"]:
         return jax.random.split(jax.random.fold_in(jax.random.fold_in(key, update), number), 3)
 
-    def one(state: Any, action: Array, weights: Array, key: Array) -> tuple[Moves, Any]:
-        played: Played = game.play(state, action, key=key)
+    def find(games: Games, keys: Array, number: Array) -> tuple[Found, Array]:
+        second = games.length % 2 == 1
+        if cap is None:
+            return search(game, policy, games.states, keys, second), jnp.float32(1.0)
+        fast = cap.fast(search)
+        full = cap.draws_full(update, number)
+        found = jax.lax.cond(
+            full,
+            lambda: search(game, policy, games.states, keys, second),
+            lambda: fast(game, policy, games.states, keys, second),
+        )
+        return found, full.astype(jnp.float32)
+
+    def one(state: Any, found: Found, full: Array, key: Array) -> tuple[Moves, Any]:
+        played: Played = game.play(state, found.action, key=key)
         ended = played.terminated | played.truncated
-        moves = Moves(game.observe(state), game.legal(state), weights, played.reward, ended)
+        extra = {"policy_weight": full, "expected": found.expected, "surprise": found.surprise}
+        moves = Moves(
+            game.observe(state),
+            game.legal(state),
+            found.weights,
+            played.reward,
+            ended,
+            **{name: extra[name] for name in keeps},
+        )
         return moves, played.state
 
     def move(games: Games, number: Int32[Array, ""]) -> tuple[Games, tuple[Moves, Array]]:
         drawn = jax.vmap(lambda key: draw(key, number))(games.keys)
         search_keys, play_keys, start_keys = drawn[:, 0], drawn[:, 1], drawn[:, 2]
-        found = search(game, policy, games.states, search_keys, games.length % 2 == 1)
-        moves, after = jax.vmap(one)(games.states, found.action, found.weights, play_keys)
+        found, full = find(games, search_keys, number)
+        moves, after = jax.vmap(one, (0, 0, None, 0))(games.states, found, full, play_keys)
         length = games.length + 1
         fresh = Games.start(game, start_keys, opening=opening)
         return Games(

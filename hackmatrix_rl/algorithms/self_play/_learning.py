@@ -64,7 +64,7 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 class Losses(eqx.Module):
-    """Means over the valid positions.
+    """Means over the valid positions, with the weights by which they are learned.
 
     The policy loss is the cross-entropy of the network's policy to the search's weights; it and the
     entropies are in nats. The value loss is a squared error.
@@ -80,18 +80,49 @@ class SearchLoss(eqx.Module):
     """Cross-entropy to the search's policy, and `vf_coef` times the squared error of the value.
 
     Source: Silver et al. 2018, "A general reinforcement learning algorithm that masters chess,
-    shogi, and Go through self-play".
+    shogi, and Go through self-play"; of `surprise_weight`, Wu 2020, "Other methods implemented in
+    KataGo" (policy surprise weighting); of `value_mix`, Willemsen, Baier and Kaisers 2022, "Value
+    targets in off-policy AlphaZero: a new greedy backup".
+
+    Attributes:
+        vf_coef: weight of the value loss.
+        surprise_weight: share of a position's weight that is proportional to `Found.surprise`: the
+            positions in which the search corrects the network most are learned most. The weights
+            have mean 1 over a batch.
+        value_mix: share of `Found.expected` in the value to learn; the rest is the game's result.
+            The search's value has less variance, and the errors of the network.
     """
 
     vf_coef: float = eqx.field(static=True, default=1.0)
+    surprise_weight: float = eqx.field(static=True, default=0.0)
+    value_mix: float = eqx.field(static=True, default=0.0)
 
     def __check_init__(self) -> None:
         if not self.vf_coef >= 0:
             raise ValueError(f"vf_coef must not be negative, but is {self.vf_coef}")
+        for name in ("surprise_weight", "value_mix"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be 0 to 1, but is {getattr(self, name)}")
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """The fields of `OPTIONAL` from which it learns."""
+        wanted = {"expected": self.value_mix, "surprise": self.surprise_weight}
+        return tuple(name for name, share in wanted.items() if share)
 
     def prepare(self, sample: Sample) -> tuple["SearchLoss", Sample]:
         """The same loss, and a sample whose mean is that over its valid positions."""
-        return self, replace(sample, valid=mean_weights(sample.valid))
+        weight, policy_weight, value = sample.valid, sample.policy_weight, sample.value
+        if sample.surprise is not None:
+            mean = jnp.sum(weight * sample.surprise) / jnp.maximum(jnp.sum(weight), 1.0)
+            relative = sample.surprise / jnp.maximum(mean, _SMALLEST)
+            weight = weight * (1.0 - self.surprise_weight + self.surprise_weight * relative)
+        if policy_weight is not None:
+            policy_weight = _with_mean_1(weight * policy_weight)
+        if sample.expected is not None:
+            value = (1.0 - self.value_mix) * value + self.value_mix * sample.expected
+        valid = mean_weights(weight) if sample.surprise is None else _with_mean_1(weight)
+        return self, replace(sample, valid=valid, policy_weight=policy_weight, value=value)
 
     def __call__(
         self, policy: ActorCritic | Evaluator, sample: Sample
@@ -111,8 +142,16 @@ class SearchLoss(eqx.Module):
             entropy=pi.entropy(),
             search_entropy=found.entropy(),
         )
-        means = jax.tree.map(lambda leaf: jnp.mean(sample.valid * leaf), losses)
+        by_policy = sample.valid if sample.policy_weight is None else sample.policy_weight
+        by_field = Losses(by_policy, sample.valid, by_policy, by_policy)
+        means = jax.tree.map(lambda weight, leaf: jnp.mean(weight * leaf), by_field, losses)
         return means.policy_loss + self.vf_coef * means.value_loss, means
+
+
+def _with_mean_1(weights: Float32[Array, " positions"]) -> Float32[Array, " positions"]:
+    """Weights in the same proportions whose mean is 1; 0 if all are 0."""
+    total = jnp.sum(weights)
+    return weights * (weights.size / jnp.where(total > 0, total, 1.0))
 
 
 class LearnFromBuffer(eqx.Module):

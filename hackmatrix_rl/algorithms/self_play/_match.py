@@ -96,6 +96,11 @@ def _any_of(
     return jax.vmap(one)(moves, keys)
 
 
+def opening_of(game: SingleGame[Any]) -> int:
+    """Random moves at the start of a match's games, so that not all of them are one game."""
+    return min(2, game.num_actions - 1)
+
+
 NO_MOVE = -1
 """In a record, a place after the end of the game."""
 

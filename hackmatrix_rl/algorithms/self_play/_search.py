@@ -7,12 +7,13 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import SingleGame
-from hackmatrix_rl.errors import whole
+from hackmatrix_rl.errors import ArgumentError, finite, whole
 from hackmatrix_rl.search import Improvement, Roots, SingleGameModel, Trees, gumbel_noise
 
 
@@ -22,7 +23,9 @@ class Found(eqx.Module):
     `action` is the move to play. `weights` say how good the search thinks each move is, as
     probabilities: the policy to learn, 0 for illegal moves. `value` is that of the position for the
     player to move, -1 to 1. `values` and `visits` are those of each move: its mean value for the
-    player to move, 0 without a visit, and how often it was tried.
+    player to move, 0 without a visit, and how often it was tried. `expected` is the mean of
+    `values` by `weights`, over the moves with a visit. `surprise` is the Kullback-Leibler
+    divergence of `weights` from the network's policy, in nats.
     """
 
     action: Int32[Array, "*games"]
@@ -30,6 +33,8 @@ class Found(eqx.Module):
     value: Float32[Array, "*games"]
     values: Float32[Array, "*games num_actions"]
     visits: Int32[Array, "*games num_actions"]
+    expected: Float32[Array, "*games"]
+    surprise: Float32[Array, "*games"]
 
 
 class Search(eqx.Module):
@@ -138,8 +143,76 @@ class Search(eqx.Module):
         roots = jax.vmap(root)(states, keys)
         grown = trees(roots, few)
         weights = jax.vmap(partial(to_learn, trees))(roots, grown.values, grown.visits)
-        found = Found(grown.action, weights, grown.value, grown.values, grown.visits)
+        found = Found(
+            grown.action,
+            weights,
+            grown.value,
+            grown.values,
+            grown.visits,
+            expected=jax.vmap(expected_value)(weights, grown.values, grown.visits),
+            surprise=jax.vmap(surprise_of)(weights, roots.prior.logits),
+        )
         return found, grown.trees
+
+
+_CAP = 0
+"""The seed of the draws of `PlayoutCap`: they only say which moves have a full search."""
+
+
+class PlayoutCap(eqx.Module):
+    """Searches only some moves fully, and the others with few simulations and without noise.
+
+    A fast search is enough to finish a game, whose result all its positions learn. The policy is
+    learned from full searches alone. So an update sees more games in the same time.
+
+    One draw decides for the next move of all games. Searches of a batch end together, so a batch
+    with a single full search would take as long as one of full searches only. The draw depends on
+    the number of the update and of the move alone: it is the same on all devices, for all members
+    of a population, and for all seeds.
+
+    Source: Wu 2019, "Accelerating self-play learning in Go", section 3.1 (playout cap
+    randomization).
+
+    Attributes:
+        full_share: probability of a full search; above 0, at most 1.
+        simulations: those of a fast search, for each player at most those of a full one.
+    """
+
+    full_share: float = eqx.field(static=True, default=0.25)
+    simulations: int = eqx.field(static=True, default=16)
+
+    def __check_init__(self) -> None:
+        if not 0 < finite("full_share", self.full_share) <= 1:
+            raise ArgumentError(
+                "{full_share} is no probability above 0; use {full_share:=0.25}, say",
+                full_share=self.full_share,
+            )
+        whole("simulations", self.simulations)
+
+    def check(self, search: Search) -> None:
+        """Raises an ArgumentError if a fast search would have more simulations than a full one."""
+        if self.simulations > search.num_simulations:
+            raise ArgumentError(
+                "{simulations} is more than the {num_simulations} of a full search; use "
+                f"{{simulations:={max(1, search.num_simulations // 4)}}}, say",
+                simulations=self.simulations,
+                num_simulations=search.num_simulations,
+            )
+
+    def draws_full(self, update: Int32[Array, ""], number: Int32[Array, ""]) -> Bool[Array, ""]:
+        """Whether the move of this number in an update has a full search."""
+        key = jax.random.fold_in(jax.random.key(_CAP), update)
+        return jax.random.bernoulli(jax.random.fold_in(key, number), self.full_share)
+
+    def fast(self, search: Search) -> Search:
+        """The fast search beside a full one."""
+        second = search.simulations_second
+        return replace(
+            search,
+            num_simulations=self.simulations,
+            simulations_second=None if second is None else min(second, self.simulations),
+            gumbel_scale=0.0,
+        )
 
 
 def to_learn(
@@ -151,6 +224,27 @@ def to_learn(
     """The policy target: the prior improved by the search, without root noise."""
     worth = trees.improvement(values, visits, root.prior.logits, root.prior.value)
     return jnp.where(root.legal, jax.nn.softmax(root.prior.logits + worth), 0.0)
+
+
+_TINY = np.finfo(np.float32).tiny
+
+
+def expected_value(
+    weights: Float32[Array, " num_actions"],
+    values: Float32[Array, " num_actions"],
+    visits: Int32[Array, " num_actions"],
+) -> Float32[Array, ""]:
+    """The mean value by the search's policy, over the moves with a visit."""
+    share = jnp.where(visits > 0, jnp.maximum(weights, _TINY), 0.0)
+    return jnp.sum(share * values) / jnp.maximum(jnp.sum(share), _TINY)
+
+
+def surprise_of(
+    weights: Float32[Array, " num_actions"], logits: Float32[Array, " num_actions"]
+) -> Float32[Array, ""]:
+    """The Kullback-Leibler divergence of the search's policy from the prior, in nats."""
+    ratio = jnp.log(jnp.maximum(weights, _TINY)) - jax.nn.log_softmax(logits)
+    return jnp.sum(jnp.where(weights > 0, weights * ratio, 0.0))
 
 
 @final

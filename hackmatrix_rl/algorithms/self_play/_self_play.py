@@ -16,12 +16,21 @@ from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer
 from hackmatrix_rl.algorithms.self_play._games import Games, Moves, Results, play_moves
+from hackmatrix_rl.algorithms.self_play._gating import Gate, Gated
 from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer, SearchLoss, Sizes
-from hackmatrix_rl.algorithms.self_play._search import Search
+from hackmatrix_rl.algorithms.self_play._search import PlayoutCap, Search
 from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, whole
 from hackmatrix_rl.system import bytes_of
-from hackmatrix_rl.training.sharding import devices_of_one, on_each_device
+from hackmatrix_rl.training.sharding import (
+    constrain,
+    devices_of_one,
+    fsdp_shardings,
+    on_each_device,
+)
+
+_GATE = 2**32 - 1
+"""Folded into the learner's key before the number of an update, which is never so large."""
 
 
 class GamesAndMoves(eqx.Module):
@@ -32,10 +41,35 @@ class GamesAndMoves(eqx.Module):
 
 
 class SelfPlayState(training.TrainState):
-    """The training state of self-play; `env_steps` counts moves, `games` those that ended."""
+    """The training state of self-play; `env_steps` counts moves, `games` those that ended.
+
+    `accepted` is the network that plays, if it is not the learner's (`Gate`).
+    """
 
     actors: GamesAndMoves
     games: training.Counter
+    accepted: ActorCritic | None = None
+
+
+class SelfPlayReport(training.UpdateReport):
+    """The report of an update, with that of its match; `None` without gating."""
+
+    gated: Gated | None = None
+
+    def totals(self) -> dict[str, tuple[Array, Array]]:
+        found = super().totals()
+        if self.gated is not None:
+            found["gate_score"] = self.gated.score, self.gated.matches
+        return found
+
+    def metrics(self, dispatch: training.Dispatch, *, batch: int) -> training.Metrics:
+        found = super().metrics(dispatch, batch=batch)
+        if self.gated is None:
+            return found
+        learning: dict[str, int | float] = {"gates_passed": int(self.gated.passed)}
+        if matches := int(self.gated.matches):
+            learning["gate_score"] = float(self.gated.score) / matches
+        return replace(found, learning={**found.learning, **learning})
 
 
 class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
@@ -57,6 +91,8 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
 
     game: SingleGame[Any]
     search: Search
+    playout_cap: PlayoutCap | None
+    gate: Gate | None
     learn: LearnFromBuffer
     learning_rate: Schedule
     sizes: Sizes = eqx.field(static=True)
@@ -82,6 +118,8 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         offload_optimizer: bool = False,
         ema: float | None = None,
         opening: int = 0,
+        playout_cap: PlayoutCap | None = None,
+        gate: Gate | None = None,
         optimizer: optax.GradientTransformation | None = None,
         learning_rate: float | Schedule | None = None,
         precision: PrecisionPolicy | str = FLOAT32,
@@ -113,6 +151,9 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
             offload_optimizer: see `PPO`.
             ema: see `PPO`.
             opening: the most random moves at the start of a game.
+            playout_cap: searches only some moves fully; `None`: all.
+            gate: when the learner's network replaces the one that plays, which is then also the
+                policy of the training; `None`: after each update.
             optimizer: see `PPO`.
             learning_rate: see `PPO`; a schedule goes by the games that ended.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
@@ -127,6 +168,11 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         loss = SearchLoss() if loss is None else loss
         instance("search", search, Search, "Search(64)")
         instance("loss", loss, SearchLoss, "SearchLoss()")
+        if playout_cap is not None:
+            instance("playout_cap", playout_cap, PlayoutCap, "PlayoutCap(0.25, 16)")
+            playout_cap.check(search)
+        if gate is not None:
+            instance("gate", gate, Gate, "Gate(0.55, games=40, interval=50)")
         if symmetry is not None:
             instance("symmetry", symmetry, Symmetry, "VertexPermutations(6)")
         precision = precision_of(precision)
@@ -143,6 +189,8 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         sizes = Sizes(game_batch_size, moves_per_update, buffer_size, *steps)
         self.game = game
         self.search = search
+        self.playout_cap = playout_cap
+        self.gate = gate
         self.sizes = sizes
         self.opening = whole("opening", opening, 0)
         self.mesh = sizes.in_blocks.mesh_for(mesh, grad_accum=sizes.grad_accum, samples="positions")
@@ -165,6 +213,8 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     def working_bytes(self, state: SelfPlayState) -> int:
         """Bytes of the trees of all games on a device, which are searched at once."""
         games = -(-self.sizes.game_batch_size // devices_of_one(self.mesh))
+        if self.gate is not None:
+            games = max(games, self.gate.at_once(self.mesh))
         position = bytes_of(jax.eval_shape(lambda: self.game.start(key=jax.random.key(0))))
         return games * self.search.tree_bytes(position, self.game.num_actions)
 
@@ -177,13 +227,29 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         games = self.sizes.game_batch_size
         learner = self.learn.step.init(policy, IDENTITY_SCALE)
         begun = Games.start(self.game, env_keys(actors_key, games), opening=self.opening)
-        buffer = Buffer.empty(self.environment.spec, games=games, length=self.sizes.length)
+        buffer = Buffer.empty(
+            self.environment.spec, games=games, length=self.sizes.length, keeps=self.keeps
+        )
         actors, none = GamesAndMoves(begun, buffer), training.Counter.of(0)
-        return SelfPlayState.first(learner_key, learner, actors, games=none)
+        accepted = None if self.gate is None else learner.played
+        return SelfPlayState.first(learner_key, learner, actors, games=none, accepted=accepted)
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """The fields of moves that only some trainings keep (`OPTIONAL`)."""
+        return (*(() if self.playout_cap is None else ("policy_weight",)), *self.learn.loss.keeps)
+
+    def policy(self, state: SelfPlayState) -> ActorCritic:
+        """The network of the learner, with averaged parameters if it keeps averages.
+
+        With a gate it is the accepted one.
+        """
+        return super().policy(state) if state.accepted is None else state.accepted
 
     def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
-        """Shards the learner along `fsdp`, the games and the buffer along `data`."""
-        return training.state_shardings(self.mesh, state, offload=self.learn.step.offload)
+        """Shards the networks along `fsdp`, the games and the buffer along `data`."""
+        offload = self.learn.step.offload
+        return training.state_shardings(self.mesh, state, networks=("accepted",), offload=offload)
 
     def metrics(
         self, report: training.UpdateReport, dispatch: training.Dispatch
@@ -200,8 +266,30 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         learner, steps = self.learn(state.learner, buffer, rate, key)
         ended = state.games.add(results.games)
         means = {"learning_rate": rate, **self.learn.step.precision.report(learner.scaling)}
-        after = self.advance(state, learner, GamesAndMoves(games, buffer), games=ended)
-        return after, training.UpdateReport(results, steps, means)
+        accepted, gated = self.match(state, learner)
+        changes = {"games": ended, "accepted": accepted}
+        after = self.advance(state, learner, GamesAndMoves(games, buffer), **changes)
+        return after, SelfPlayReport(results, steps, means, gated)
+
+    def match(
+        self, state: SelfPlayState, learner: training.Learner
+    ) -> tuple[ActorCritic | None, Gated | None]:
+        """The network that plays from now on, and the report of a match, if one is due."""
+        gate, accepted = self.gate, state.accepted
+        if gate is None or accepted is None:
+            return None, None
+        candidate, cast = learner.played, self.learn.step.precision.cast_to_compute
+        key = jax.random.fold_in(jax.random.fold_in(state.key, _GATE), state.update)
+        due = gate.due(state.update)
+        half_points = jax.lax.cond(
+            due,
+            lambda: gate.half_points(
+                *(self.mesh, self.search, self.game, cast(candidate), cast(accepted), key)
+            ),
+            lambda: jnp.int32(0),
+        )
+        chosen, gated = gate.choose(due, half_points, candidate, accepted)
+        return constrain(chosen, fsdp_shardings(self.mesh, chosen)), gated
 
     def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:
         """Plays the moves of an update, each device in its own games. See `play_moves`."""
@@ -211,13 +299,16 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         ) -> tuple[Games, Moves, Results]:
             count = self.sizes.moves_per_update
             after, moves, results = play_moves(
-                search, game, policy, games, update, count, opening=self.opening
+                *(search, game, policy, games, update, count),
+                opening=self.opening,
+                cap=self.playout_cap,
+                keeps=self.keeps,
             )
             return after, moves, jax.tree.map(lambda leaf: leaf[None], results)
 
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
-        policy = self.learn.step.precision.cast_to_compute(state.learner.policy)
-        games, moves, results = on_each_device(
-            self.mesh, on_one, (self.search, self.game, policy, state.update), state.actors.games
-        )
+        playing = state.learner.policy if state.accepted is None else state.accepted
+        policy = self.learn.step.precision.cast_to_compute(playing)
+        modules = self.search, self.game, policy, state.update
+        games, moves, results = on_each_device(self.mesh, on_one, modules, state.actors.games)
         return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)

@@ -191,7 +191,12 @@ class Sides(Search):
     def __call__(self, game, policy, states, keys, second=None):
         legal = jax.vmap(game.legal)(states)
         side = jnp.broadcast_to(second[:, None], legal.shape).astype(jnp.float32)
-        return Found(jnp.argmax(legal, axis=1).astype(jnp.int32), side, jnp.zeros(len(second)))
+        nothing, first_free = jnp.zeros(len(second)), jnp.argmax(legal, axis=1).astype(jnp.int32)
+        return Found(
+            *(first_free, side, nothing, side, side.astype(jnp.int32)),
+            expected=nothing,
+            surprise=nothing,
+        )
 
 
 def test_in_training_a_search_is_told_who_moved_second():
