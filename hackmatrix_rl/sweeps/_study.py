@@ -19,6 +19,8 @@ JOURNAL = "journal.log"
 SAMPLERS = ("tpe", "random")
 FIRST_RUNG, THIRD = 12, 3
 """Successive halving: after 12% of a training, and of what is left after 36%, a third goes on."""
+GRACE_SECONDS = 30
+"""After this time, the journal's lock is taken from a worker that died with it."""
 _IDENTITY = "hackmatrix_rl"
 
 
@@ -311,7 +313,11 @@ def _storage(folder: Path, url: str | None) -> Any:
     try:
         if url is not None:
             return storages.RDBStorage(url)
-        return storages.JournalStorage(storages.journal.JournalFileBackend(str(folder / JOURNAL)))
+        journal, file = storages.journal, str(folder / JOURNAL)
+        # Optuna's default lock is a link to the journal. Where that leads nowhere, from a relative
+        # path or on a machine that mounts the folder elsewhere, a lock is never released.
+        lock = journal.JournalFileOpenLock(file, grace_period=GRACE_SECONDS)
+        return storages.JournalStorage(journal.JournalFileBackend(file, lock_obj=lock))
     except Exception as error:  # of Optuna, SQLAlchemy or a database's driver
         said = first_line(error)
         raise ConfigError(f"{place} cannot be used: {said.rstrip('.')}.") from error

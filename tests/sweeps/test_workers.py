@@ -53,6 +53,19 @@ def test_another_worker_goes_on_with_the_trial_of_one_that_was_killed(here, cach
     assert "trained to the end at 6,400 steps; saved" in log
 
 
+def test_the_lock_of_a_worker_that_died_while_it_wrote_is_released(here):
+    Path("sweep").mkdir()
+    ready = (
+        "import os; from pathlib import Path; from hackmatrix_rl.sweeps import _study; "
+        "_study.GRACE_SECONDS = 3; storage = _study._storage(Path('sweep'), None); "
+    )
+    python("-c", ready + "storage._backend._lock.acquire(); os._exit(0)")
+    assert list(Path("sweep").glob("*.lock"))
+    create = "storage.create_new_study([_study.require_optuna().study.StudyDirection(1)])"
+    assert python("-c", ready + f"print({create})").splitlines()[-1] == "0"
+    assert not list(Path("sweep").glob("*.lock"))
+
+
 def test_optuna_is_imported_for_sweeps_alone():
     code = (
         "import sys, hackmatrix_rl; from hackmatrix_rl.cli import _report, _sweep, _train; "
