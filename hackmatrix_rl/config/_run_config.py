@@ -376,8 +376,12 @@ class RunConfig(Members, ABC):
         """
 
     def opponent(self, policy: ActorCritic) -> Opponent:
-        """Who plays the game by a network, where two players play it (`two_players`)."""
-        raise NotImplementedError
+        """Who plays the game by a network.
+
+        Raises:
+            ConfigError: the game is not for two players (`two_players`).
+        """
+        raise ConfigError(f"--algorithm {self.algorithm}: it trains no player of a game of two.")
 
     def check_mesh(self, lengths: Mapping[str, int]) -> None:
         """Raises a ConfigError if the environments do not divide over a mesh of these lengths."""

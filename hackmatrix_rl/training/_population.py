@@ -93,6 +93,7 @@ class Population(Algorithm[State]):
         self.size = len(algorithms)
         self.initial_policy = _stacked([each.initial_policy for each in algorithms])
 
+    # An `AbstractVar` may be a property, which type checkers do not know.
     @property  # type: ignore[misc]
     def environment(self) -> Environment:  # type: ignore[override]
         """The environment of the first member."""

@@ -223,6 +223,11 @@ def test_ppo_from_another_training_on_a_cpu_has_settings_of_its_own():
     assert make_config("cpu", teaches).total_timesteps == 3_000_000
 
 
+def test_where_nobody_plays_against_a_network_it_has_no_opponent():
+    with pytest.raises(ConfigError, match=r"--algorithm ppo: .* no player of a game of two"):
+        make_config("cpu", {"algorithm": "ppo"}).opponent(None)
+
+
 @pytest.mark.parametrize("preset", ["gpu", "tpu"])
 def test_on_an_accelerator_both_have_the_same_settings_and_more_steps(preset):
     taught = make_config(preset, {"algorithm": "imitation"})
