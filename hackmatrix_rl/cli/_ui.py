@@ -111,7 +111,7 @@ def _opponent(agent: str | None, clique: bool, trust_code: bool) -> Opponent | N
         ) from error
     if found is None and clique:
         raise ConfigError(
-            f"--clique: {agent} plays HackMatrix. Leave --clique out: hackmatrix-rl ui {agent}"
+            f"--clique: {agent} plays another game. Leave --clique out: hackmatrix-rl ui {agent}"
         )
     return found
 

@@ -42,7 +42,7 @@ def test_an_unknown_agent_is_a_line_before_anything_starts():
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--clique", "pretrained"), "--clique: pretrained plays HackMatrix. Leave --clique out"),
+        (("--clique", "pretrained"), "--clique: pretrained plays another game. Leave --clique out"),
         (("--clique", "random"), "--clique: random is no run of the clique game. Name a run of"),
         (("--vertices", 6), "--vertices 6: a board of the clique game. Add --clique."),
         (("runner", "--full-board", "draw"), "--full-board draw: a board of the clique game."),
