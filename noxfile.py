@@ -78,7 +78,8 @@ FAST = (
     *("tests/checkpoints/test_checkpoints.py", "tests/runs/test_sinks.py"),
     *("tests/agent/test_gae.py", "tests/agent/test_distribution.py"),
     *("tests/agent/test_precision.py", "tests/env/test_cartpole.py"),
-    *("tests/batching/test_packed.py", "tests/batching/test_random.py"),
+    *("tests/batching/test_device.py", "tests/batching/test_packed.py"),
+    "tests/batching/test_random.py",
     "tests/search/test_tree_search.py",
 )
 

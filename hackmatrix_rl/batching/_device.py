@@ -43,7 +43,11 @@ def avoids_rounds() -> bool:
 
 def _platform() -> str:
     device = getattr(jax.sharding.get_abstract_mesh(), "abstract_device", None)
-    return jax.default_backend() if device is None else str(device.platform)
+    if device is None:
+        return jax.default_backend()
+    # From the kind ("cpu", "TPU v4", "NVIDIA H100"): older JAX's abstract devices name no platform.
+    kind = str(device.device_kind).lower()
+    return next((name for name in ("cpu", "tpu") if kind.startswith(name)), "gpu")
 
 
 def buffer_width(size: int, share: int) -> int:

@@ -1,5 +1,6 @@
 """However a device computes a batch, the results are the same."""
 
+import dataclasses
 import re
 
 import jax
@@ -10,6 +11,7 @@ from jax.sharding import AbstractMesh, use_abstract_mesh
 
 from batching.devices import traced_as_on
 from hackmatrix_rl.batching import (
+    avoids_rounds,
     computed_once,
     is_dense,
     nth_bit,
@@ -104,16 +106,22 @@ def test_a_loop_can_ask_for_buffers_everywhere():
         )
 
 
-def test_a_program_is_traced_for_the_devices_of_its_mesh_each_time():
+@pytest.mark.parametrize(
+    ("kind", "dense", "few_rounds"),
+    [("cpu", False, False), ("TPU v4", True, False), ("NVIDIA H100 80GB HBM3", True, True)],
+)
+def test_a_program_is_traced_for_the_devices_of_its_mesh_each_time(kind, dense, few_rounds):
     @jax.jit
     def zeros():
-        return jnp.zeros(1 if is_dense() else 2)
+        return jnp.zeros((1 if is_dense() else 2, 1 if avoids_rounds() else 2))
 
-    tpu = jax.sharding.AbstractDevice("TPU v4", 2, "tpu")
-    assert zeros().shape == (2,)
-    with use_abstract_mesh(AbstractMesh((1,), ("data",), abstract_device=tpu)):
-        assert jax.eval_shape(zeros).shape == (1,)
-    assert zeros().shape == (2,)
+    # JAX 0.8.1 has no third field, the platform: it is read from the kind.
+    fields = len(dataclasses.fields(jax.sharding.AbstractDevice))
+    device = jax.sharding.AbstractDevice(*(kind, None, "unread")[:fields])
+    assert zeros().shape == (2, 2)
+    with use_abstract_mesh(AbstractMesh((1,), ("data",), abstract_device=device)):
+        assert jax.eval_shape(zeros).shape == (2 - dense, 2 - few_rounds)
+    assert zeros().shape == (2, 2)
 
 
 def test_rows_of_all_games_are_read_and_written_as_those_of_each():
