@@ -1,7 +1,7 @@
 """The trainings that `seeds` and `vary` ask for in one program."""
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self, cast, no_type_check
+from typing import Any, ClassVar, TypeVar, cast
 
 from hackmatrix_rl.config._population_based import no_exploits
 from hackmatrix_rl.config._texts import parse_vary
@@ -9,8 +9,9 @@ from hackmatrix_rl.errors import ConfigError, as_given, refusing, shortened
 
 MOST_MEMBERS = 4096
 
+Config = TypeVar("Config", bound="Members")
 
-@no_type_check  # of beartype at run time, which does not know `Self` in a class of its own
+
 class Members:
     """What a config says of the trainings that it asks for in one program.
 
@@ -83,7 +84,8 @@ class Members:
                 f"{said}Python plays --env {env}, one training at a time. Use an environment "
                 "in JAX, or one run for each training."
             )
-        self.member_configs()  # refuses seeds and values out of range
+        for values in self._settings():
+            self._member(values, self.seeds - 1)  # refuses a seed or a value out of range
 
     @property
     def members(self) -> int:
@@ -91,18 +93,26 @@ class Members:
         varied = parse_vary(self.vary)
         return self.seeds * len(next(iter(varied.values()), (None,)))
 
-    def member_configs(self) -> list[Self]:
+    def member_configs(self: Config) -> list[Config]:
         """The settings of each training: of the first values with all seeds, then of the next."""
-        varied = parse_vary(self.vary)
-        rows = zip(*varied.values(), strict=True)
-        each = [dict(zip(varied, values, strict=True)) for values in rows] or [{}]
-        flags = {"stop_unhealthy_members": False, "wandb_members": False}
-        single: dict[str, Any] = {"seeds": 1, "vary": None, **flags, **no_exploits(self)}
         return [
-            replace(cast(Any, self), **values, **single, seed=self.seed + number)
-            for values in each
+            self._member(values, number)
+            for values in self._settings()
             for number in range(self.seeds)
         ]
+
+    def _settings(self) -> list[dict[str, Any]]:
+        """What `--vary` sets, once for each value; nothing where it is not given."""
+        varied = parse_vary(self.vary)
+        rows = zip(*varied.values(), strict=True)
+        return [dict(zip(varied, values, strict=True)) for values in rows] or [{}]
+
+    def _member(self: Config, values: dict[str, Any], number: int) -> Config:
+        """The settings of one training, with these values and the seed of that number."""
+        flags = {"stop_unhealthy_members": False, "wandb_members": False}
+        single: dict[str, Any] = {"seeds": 1, "vary": None, **flags, **no_exploits(self)}
+        one: Config = replace(cast(Any, self), **values, **single, seed=self.seed + number)
+        return one
 
     def member_tags(self) -> list[list[str]]:
         """What tells each training from the others, as tags: `seed=5`, `learning_rate=0.003`."""
