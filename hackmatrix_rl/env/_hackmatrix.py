@@ -137,7 +137,8 @@ class HackMatrix(Environment):
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HackMatrixState, Timestep]:
         """Starts one game for each key."""
         games = jax.vmap(lambda key: new_game(self.config, key=key))(keys)
-        return self.from_games(games)
+        # Of games without enemies XLA would compute the first observations while it compiles.
+        return self.from_games(materialize(games))
 
     def from_games(self, games: State) -> tuple[HackMatrixState, Timestep]:
         """Continues given games (a batch) as if each had just been reset."""
