@@ -112,7 +112,7 @@ def run_task(
             return int(system.ExitCode.DONE)
         folder = ready.open_folder()
         console = Console(quiet=not system.is_process_zero())
-        display = terminal(console, length=Length(settings.last_goal, settings.counts))
+        display = terminal(console, length=Length.of(settings))
         for line in (*told, *task.describe(settings, folder), *ready.needs):
             display.note(line)
         result = ready.run(folder, displays=[display])

@@ -30,7 +30,7 @@ def open_sinks(
     Raises:
         ConfigError: a service refuses.
     """
-    log = sinks.LogFile(folder.log, length=sinks.Length(config.last_goal, config.counts))
+    log = sinks.LogFile(folder.log, length=sinks.Length.of(config))
     if folder.process > 0:
         return sinks.Fanout([log])
     every = [*displays, sinks.JsonLines(folder.metrics), log]

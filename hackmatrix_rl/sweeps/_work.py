@@ -140,7 +140,7 @@ def _train(
     )
     with start as ready:
         folder: RunFolder = ready.open_folder()
-        length = Length(ready.config.last_goal, ready.config.counts)
+        length = Length.of(ready.config)
         watch = _Watch(trial, sweep.metric, length, progress, folder.metrics)
         result = ready.run(folder, hooks=[watch])
     if result.exit_code is ExitCode.UNHEALTHY:

@@ -8,6 +8,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
+from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import printable
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
 
@@ -41,10 +42,20 @@ def shown(row: Row) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Length:
-    """The length of a run: its goal, and the name of the number in a row that counts to it."""
+    """The length of a run: its goal, and the name of the number in a row that counts to it.
+
+    `members` are the trainings at once, each of which goes to the goal. `steps_per_second` is of
+    all of them, the other numbers are of each.
+    """
 
     goal: int
     counts: str = "env_steps"
+    members: int = 1
+
+    @classmethod
+    def of(cls, config: RunConfig) -> "Length":
+        """The length of a run with these settings, to the end of its last stage."""
+        return cls(config.last_goal, config.counts, config.members)
 
     def done(self, row: Row) -> float:
         """The share that is done, at most 1."""
@@ -59,7 +70,7 @@ class Length:
         if not (row["steps_per_second"] > 0 and row["env_steps"] > 0):
             return ""
         # A unit takes as many steps as it took so far.
-        speed = row["steps_per_second"] * row[self.counts] / row["env_steps"]
+        speed = row["steps_per_second"] / self.members * row[self.counts] / row["env_steps"]
         if not speed > 0:
             return ""
         return f"{duration((self.goal - row[self.counts]) / speed)} left"
