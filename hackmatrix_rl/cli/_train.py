@@ -101,10 +101,6 @@ def advice(config: RunConfig, folder: RunFolder, result: RunResult) -> list[str]
 
 def describe(config: RunConfig, folder: RunFolder) -> list[str]:
     """The plan of a run, in a few lines."""
-    rate, schedule = config.learning_rate, "constant"
-    if isinstance(config, TrainConfig):
-        schedule = config.learning_rate_schedule
-    falls = f"{rate}" if isinstance(rate, str) else f"{rate:g} ({schedule})"
     later = [
         f"{each.algorithm} for {each.total_timesteps:,} steps"
         for each in config.stages[1:]
@@ -114,7 +110,7 @@ def describe(config: RunConfig, folder: RunFolder) -> list[str]:
         *machine(config),
         f"Training on {describe_device()}: {config.length}",
         f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
-        f"learning rate {falls}, seed {config.seed}",
+        f"learning rate {config.rate_in_words('the training')}, seed {config.seed}",
         *config.details(),
         *([f"Then, from these weights: {', then '.join(later)}"] if later else []),
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",

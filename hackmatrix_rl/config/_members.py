@@ -88,10 +88,14 @@ class Members:
             self._member(values, self.seeds - 1)  # refuses a seed or a value out of range
 
     @property
+    def varied(self) -> dict[str, tuple[float | str, ...]]:
+        """The values of each setting in which the trainings differ."""
+        return parse_vary(self.vary)
+
+    @property
     def members(self) -> int:
         """Number of trainings at once in one program."""
-        varied = parse_vary(self.vary)
-        return self.seeds * len(next(iter(varied.values()), (None,)))
+        return self.seeds * len(next(iter(self.varied.values()), (None,)))
 
     def member_configs(self: Config) -> list[Config]:
         """The settings of each training: of the first values with all seeds, then of the next."""
@@ -103,7 +107,7 @@ class Members:
 
     def _settings(self) -> list[dict[str, Any]]:
         """What `--vary` sets, once for each value; nothing where it is not given."""
-        varied = parse_vary(self.vary)
+        varied = self.varied
         rows = zip(*varied.values(), strict=True)
         return [dict(zip(varied, values, strict=True)) for values in rows] or [{}]
 
@@ -116,7 +120,7 @@ class Members:
 
     def member_tags(self) -> list[list[str]]:
         """What tells each training from the others, as tags: `seed=5`, `learning_rate=0.003`."""
-        names = ["seed", *parse_vary(self.vary)]
+        names = ["seed", *self.varied]
         each = self.member_configs()
         return [[f"{name}={getattr(one, name)}" for name in names] for one in each]
 

@@ -469,6 +469,15 @@ class RunConfig(Members, ABC):
         """`mlp of width 64`."""
         return self.network if self.width is None else f"{self.network} of width {self.width}"
 
+    def rate_in_words(self, length: str) -> str:
+        """The learning rate over a length such as `62 updates`; with `--vary`, of each training."""
+        rates = self.varied.get("learning_rate", (self.learning_rate,))
+        told = ", ".join(rate if isinstance(rate, str) else f"{rate:g}" for rate in rates)
+        if any(isinstance(rate, str) for rate in rates):
+            return f"{told} over {length}"
+        falls = getattr(self, "learning_rate_schedule", "constant") != "constant"
+        return f"{told} falling to 0 over {length}" if falls else f"{told} throughout"
+
     @property
     def precision_table(self) -> dict[str, str]:
         """`precision_parts` as a table from patterns to policies."""

@@ -393,22 +393,14 @@ class TrainConfig(RunConfig, ABC):
 
     def plan(self, devices: int) -> dict[str, str]:
         """Games, steps and schedule; subclasses add what they learn from."""
-        envs = self.num_envs
+        envs, steps = self.num_envs, f"{self.steps_taken:,} steps"
         return {
             "games": f"{envs:,}, {envs // devices:,} on each device; {self.steps_of_each} steps "
             "each between updates",
             "learning": self.learning,
             "steps": f"{self.steps_taken:,} in {self.num_updates:,} updates of {self.batch:,}",
-            "schedule": f"learning rate {self._rate_in_words()}",
+            "schedule": f"learning rate {self.rate_in_words(steps)}",
         }
-
-    def _rate_in_words(self) -> str:
-        rate = self.learning_rate
-        if isinstance(rate, str):
-            return f"{rate} over {self.steps_taken:,} steps"
-        if self.learning_rate_schedule == "constant":
-            return f"{rate:g} throughout"
-        return f"{rate:g} falling to 0 over {self.steps_taken:,} steps"
 
     def health(self) -> dict[str, Any]:
         """The limits of the health checks."""

@@ -237,7 +237,7 @@ def _drawn(board: list[list[str]]) -> str:
 
 def describe(config: SelfPlayConfig, folder: runs.RunFolder) -> list[str]:
     """The plan of a run, in a few lines."""
-    rate = config.learning_rate
+    rate = config.rate_in_words(f"{config.num_games:,} games")
     return [
         *cli.machine(config),
         f"Self-play on {describe_device()}: {config.board}; {config.num_games:,} games, "

@@ -410,7 +410,7 @@ class SelfPlayConfig(config.RunConfig):
 
     def plan(self, devices: int) -> dict[str, str]:
         """The plan of a run: board, games, search and learning."""
-        games, rate = self.game_batch_size, self.learning_rate
+        games = self.game_batch_size
         return {
             "board": self.board,
             "games": f"{self.num_games:,}; {games:,} at once, {games // devices:,} on each "
@@ -418,7 +418,5 @@ class SelfPlayConfig(config.RunConfig):
             "search": self.simulations,
             "learning": f"{self.train_steps} gradient steps of {self.training_batch_size:,} "
             f"positions an update, of the newest {self.buffer_size:,}{self._matches}",
-            "schedule": f"learning rate {rate} over {self.num_games:,} games"
-            if isinstance(rate, str)
-            else f"learning rate {rate:g} throughout",
+            "schedule": f"learning rate {self.rate_in_words(f'{self.num_games:,} games')}",
         }

@@ -407,14 +407,12 @@ class SupervisedConfig(config.RunConfig):
             if self.curriculum_recursion is None
             else f", from {FIRST_HIGH} and {FIRST_LOW} over {self.curriculum_recursion:g} of it"
         )
-        rate, updates = self.learning_rate, f"{self.total_updates:,} updates"
+        updates = f"{self.total_updates:,} updates"
         return {
             "puzzles": f"{self.puzzles:,}, {self.board}; {self.eval_puzzles:,} fresh ones",
             "batch": f"{self.global_batch_size:,}, {self.global_batch_size // devices:,} on each "
             f"device; {self.supervision_steps} supervision steps",
             "recursion": f"{self.high_cycles} cycles of z_H, {self.low_cycles} of z_L{grows}",
             "learning": f"{self.output_loss}, {self.optimizer}; {updates}",
-            "schedule": f"learning rate {rate} over {updates}"
-            if isinstance(rate, str)
-            else f"learning rate {rate:g} throughout",
+            "schedule": f"learning rate {self.rate_in_words(updates)}",
         }
