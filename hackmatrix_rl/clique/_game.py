@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, UInt32
 
 from hackmatrix_rl.batching import at_place, has_any, select
-from hackmatrix_rl.errors import ArgumentError, shortened
+from hackmatrix_rl.errors import ArgumentError, as_action, shortened
 
 FullBoard = Literal["draw", "second-wins"]
 """What a full board without a clique means."""
@@ -202,8 +202,11 @@ def play(config: CliqueConfig, state: State, action: Int[Array, ""] | int) -> tu
 
     The action is the number of an edge (see `edges`). An edge that has a colour, any other number
     and any move after the end are illegal: the state stays as it is, and `legal` is false.
+
+    Raises:
+        TypeError: the action is not one whole number.
     """
-    action = jnp.asarray(action).astype(jnp.int32)
+    action = as_action(action, "the number of an edge, such as 0")
     numbers = np.arange(config.num_edges, dtype=np.int32)
     legal = jnp.any(legal_actions(config, state) & (numbers == action))
     one, other = jnp.asarray(edges(config.vertices))[jnp.clip(action, 0, config.num_edges - 1)]

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int32
 
 
 def described(value: Any) -> str:
@@ -142,6 +143,22 @@ def check_actions(actions: Any, keys: Any) -> None:
             f"actions is {described(actions)} and keys are of shape {keys.shape}; expected one of "
             "each for each environment"
         )
+
+
+def as_action(action: Any, expected: str) -> Int32[Array, ""]:
+    """An action as an array of one int32.
+
+    A number too large for it becomes -1, which is no action in any game either.
+
+    Raises:
+        TypeError: it is not one whole number; says what is `expected`.
+    """
+    if isinstance(action, int) and not -(2**31) <= action < 2**31:
+        action = -1
+    number = jnp.asarray(action)
+    if number.shape != () or not jnp.issubdtype(number.dtype, jnp.integer):
+        raise TypeError(f"action is {described(action)}; expected {expected}")
+    return number.astype(jnp.int32)
 
 
 def check_key(key: Any, *, members: int | None = None) -> None:

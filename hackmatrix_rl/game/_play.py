@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Int32, Key
 
 from hackmatrix_rl.batching import Chance, select
+from hackmatrix_rl.errors import as_action
 from hackmatrix_rl.game._actions import apply_action, is_legal, legal_actions
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._enemy_turn import enemy_turn
@@ -15,7 +16,6 @@ from hackmatrix_rl.game._history import empty_history, forget, remember
 from hackmatrix_rl.game._rewards import Event, RewardTerms, reward_terms
 from hackmatrix_rl.game._stage import FIRST_INTERVAL, set_up_if
 from hackmatrix_rl.game._state import MAX_HP, Position, State
-from hackmatrix_rl.game._validation import as_action
 
 
 class Outcome(eqx.Module):
@@ -48,7 +48,7 @@ def play(
         TypeError: the action is not one whole number.
         ValueError: the game has other sizes than `config`.
     """
-    action = as_action(action)
+    action = as_action(action, "an hm.Action or its number, such as hm.Action.UP")
     chance = Chance.of(key)
     mask = legal_actions(config, state)
     after, outcome = act(config, state, action, mask, chance=chance.fold_in(0))

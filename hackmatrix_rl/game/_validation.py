@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
 
-from hackmatrix_rl.errors import described
 from hackmatrix_rl.game._board import CORNERS, NUM_CELLS, SIZE
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._state import (
@@ -92,17 +89,6 @@ def check_sizes(config: GameConfig, state: State) -> None:
                 f"state is of a game with {name}={size}, but config has "
                 f"{name}={getattr(config, name)}; use the config that the game was made with"
             )
-
-
-def as_action(action: Int[Array, ""] | int) -> Int[Array, ""]:
-    """An action as an array; a TypeError unless it is one whole number."""
-    number = jnp.asarray(action)
-    if number.shape != () or not jnp.issubdtype(number.dtype, jnp.integer):
-        raise TypeError(
-            f"action is {described(action)}; expected an hm.Action or its number, such as "
-            "hm.Action.UP"
-        )
-    return number
 
 
 def read(

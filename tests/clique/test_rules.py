@@ -133,7 +133,7 @@ def test_players_move_in_turn_and_colour_their_own_edges():
     assert eqx.tree_equal(state, from_edges(config, [0, 3], [7]))
 
 
-@pytest.mark.parametrize("action", [0, -1, 10, 1000])
+@pytest.mark.parametrize("action", [0, -1, 10, 1000, 2**31, -(2**40)])
 def test_an_illegal_move_changes_nothing(action):
     config = CliqueConfig(5, 3)
     state, _ = play(config, new_game(config), 0)
@@ -141,6 +141,13 @@ def test_an_illegal_move_changes_nothing(action):
     assert not outcome.legal
     assert (int(outcome.reward), bool(outcome.over)) == (0, False)
     assert eqx.tree_equal(after, state)
+
+
+@pytest.mark.parametrize("action", [1.0, True, jnp.zeros(2, jnp.int32)])
+def test_a_move_is_one_whole_number(action):
+    config = CliqueConfig(5, 3)
+    with pytest.raises(TypeError):
+        play(config, new_game(config), action)
 
 
 @pytest.mark.parametrize(
