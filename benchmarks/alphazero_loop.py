@@ -27,19 +27,48 @@ import jax.numpy as jnp
 import mctx
 import numpy as np
 import optax
-from self_play import PgxGame, board, network
+from self_play import board, network
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent.networks import evaluator_of
 from hackmatrix_rl.algorithms.self_play import Search, SelfPlay
 from hackmatrix_rl.algorithms.self_play._games import Games, play_moves
-from hackmatrix_rl.env import env_keys
+from hackmatrix_rl.env import Played, SingleGame, env_keys
 from hackmatrix_rl.system import describe_device
 
 # A game of pgx, and a board of the clique game with about as many actions.
 PAIRS = {"connect_four": (6, 3), "othello": (12, 4), "go_9x9": (14, 4)}
 Turn = Callable[[], tuple[float, float, int]]
 """Seconds of an iteration, those of them in a compiled program, and games that ended."""
+
+
+class PgxGame(SingleGame[Any]):
+    """A game of pgx for two players, as the player to move sees it."""
+
+    env: Any = eqx.field(static=True)
+
+    @property
+    def num_actions(self) -> int:
+        """As pgx says."""
+        return int(self.env.num_actions)
+
+    def start(self, *, key: Any) -> Any:
+        """The first position."""
+        return self.env.init(key)
+
+    def observe(self, state: Any) -> Any:
+        """What pgx shows to the player to move, as numbers."""
+        return state.observation.astype(jnp.float32)
+
+    def legal(self, state: Any) -> Any:
+        """As pgx says."""
+        return state.legal_action_mask
+
+    def play(self, state: Any, action: Any, *, key: Any) -> Played:
+        """A move; the reward is that of the player who makes it."""
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            after = self.env.step(state, action)
+        return Played(after, after.rewards[state.current_player], after.terminated)
 
 
 class Example:

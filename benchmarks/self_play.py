@@ -5,8 +5,6 @@ python benchmarks/self_play.py games --games 64 --simulations 8 # one part, smal
 
 - `games`: the time of whole games with a search before each move (n=6, k=3).
 - `large`: 1,000 games at once on a large board (n=14, k=4), and an update of learning there.
-- `pgx`: the same search on 9x9 Go and Connect Four of pgx, beside boards with as many actions; with
-  32 simulations, as in the examples of mctx, whose 82 actions are those of 9x9 Go.
 - `perfect`: plays the networks of `--runs`, as `hackmatrix-rl selfplay` trained them, against the
   perfect player, and counts won positions that they gave away.
 - `boards`: plays the networks of `--runs` on boards of `--vertices`, which they did not train on,
@@ -32,7 +30,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import hackmatrix_rl as hm
@@ -53,40 +50,8 @@ from hackmatrix_rl.algorithms.self_play import (
 )
 from hackmatrix_rl.algorithms.self_play._games import Games, play_moves
 from hackmatrix_rl.clique import CliqueConfig, solve
-from hackmatrix_rl.env import CliqueGame, Played, SingleGame, env_keys
+from hackmatrix_rl.env import CliqueGame, env_keys
 from hackmatrix_rl.system import describe_device
-
-MCTX_SIMULATIONS = 32
-"""Of the example `visualization_demo` of mctx; its 82 actions are those of 9x9 Go."""
-
-
-class PgxGame(SingleGame[Any]):
-    """A game of pgx for two players, as the player to move sees it."""
-
-    env: Any = eqx.field(static=True)
-
-    @property
-    def num_actions(self) -> int:
-        """As pgx says."""
-        return int(self.env.num_actions)
-
-    def start(self, *, key: Any) -> Any:
-        """The first position."""
-        return self.env.init(key)
-
-    def observe(self, state: Any) -> Any:
-        """What pgx shows to the player to move, as numbers."""
-        return state.observation.astype(jnp.float32)
-
-    def legal(self, state: Any) -> Any:
-        """As pgx says."""
-        return state.legal_action_mask
-
-    def play(self, state: Any, action: Any, *, key: Any) -> Played:
-        """A move; the reward is that of the player who makes it."""
-        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-            after = self.env.step(state, action)
-        return Played(after, after.rewards[state.current_player], after.terminated)
 
 
 def network(game: Any, given: Any) -> Any:
@@ -138,23 +103,6 @@ def measure_games(
 def board(vertices: int, clique: int) -> CliqueGame:
     """The clique game of these sizes."""
     return CliqueGame(CliqueConfig(vertices, clique))
-
-
-def beside_pgx(given: Any) -> list[dict]:
-    """The same search, batch and network on games of pgx and on the clique game."""
-    import pgx
-
-    played = {
-        "go_9x9 of pgx": PgxGame(pgx.make("go_9x9")),
-        "n=13, k=4": board(13, 4),
-        "connect_four of pgx": PgxGame(pgx.make("connect_four")),
-        "n=4, k=3": board(4, 3),
-    }
-    at_once = max(given.at_once)
-    return [
-        measure_games(given, name, game, at_once, at_once, MCTX_SIMULATIONS)
-        for name, game in played.items()
-    ]
 
 
 def measure_iteration(given: Any) -> dict:
@@ -394,7 +342,7 @@ def hour(given: Any) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help="games, large, pgx, perfect, boards, gains, hour")
+    parser.add_argument("parts", nargs="*", help="games, large, perfect, boards, gains, hour")
     parser.add_argument("--games", type=int, default=1000, help="to play, and in each match")
     parser.add_argument("--at-once", type=int, nargs="+", default=[64, 128, 256])
     parser.add_argument("--moves", type=int, default=8, help="in one call of the program")
@@ -417,7 +365,7 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=1, help="to cut the CPU into")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
-    parts = given.parts or ["games", "large", "pgx", "perfect"]
+    parts = given.parts or ["games", "large", "perfect"]
 
     if given.devices > 1:
         jax.config.update("jax_num_cpu_devices", given.devices)
@@ -434,8 +382,6 @@ def main() -> None:
             given, "n=14, k=4", large, given.games, given.games, given.simulations
         )
         found["iteration"] = measure_iteration(given)
-    if "pgx" in parts:
-        found["pgx"] = beside_pgx(given)
     print(json.dumps(found, indent=1), flush=True)
     if "perfect" in parts:
         found["matches"] = [row for run in given.runs for row in judge(given, run)]
