@@ -3,8 +3,8 @@
     python benchmarks/batch_size.py [--steps 4194304] [--seeds 3] [--only NAME ...] [--json FILE]
 
 Each way is one program: the learning rates of `--rates` with all seeds, as `train --vary --seeds`
-does. The minibatches grow with the batch (as many of them), or stay as large (more of them). One
-core a way; `--json` keeps what is done, and a second start does the rest.
+does. The minibatches grow with the batch (as many of them), or stay as large (more of them). Time is
+CPU time, of one device; `--json` keeps what is done, and a second start does the rest.
 """
 
 import argparse
@@ -62,14 +62,14 @@ def train(way: str, given: argparse.Namespace) -> dict[str, Any]:
     compiling = trainer.compile()
     num_envs, num_steps, _ = WAYS[way]
     rows: list[dict[str, Any]] = []
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(given.steps // (num_envs * num_steps)):
         extra = trainer.dispatch(1).extra
         row = {
             name: [extra.get(f"member/{number}/{name}") for number in range(len(each))]
             for name in METRICS
         }
-        rows.append({"seconds": time.perf_counter() - began, **row})
+        rows.append({"seconds": time.process_time() - began, **row})
     return {"compiling": compiling, "batch": num_envs * num_steps, "rows": rows}
 
 
