@@ -3,8 +3,8 @@
     python benchmarks/batch_size.py [--steps 4194304] [--seeds 3] [--only NAME ...] [--json FILE]
 
 Each way is one program: the learning rates of `--rates` with all seeds, as `train --vary --seeds`
-does. The minibatches grow with the batch (as many of them), or stay as large (more of them). Time is
-CPU time, of one device; `--json` keeps what is done, and a second start does the rest.
+does. The minibatches grow with the batch (as many of them), or stay as large (more of them).
+Seconds are CPU time of one device. `--json` keeps what is done, and a second start does the rest.
 """
 
 import argparse
