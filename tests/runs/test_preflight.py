@@ -95,6 +95,18 @@ def test_what_cannot_fit_is_refused_with_what_decides_it(kind):
     assert "Use a smaller" in said
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [({"seeds": 8}, "--seeds"), ({"seeds": 2, "vary": "gamma=0.9,0.99,0.997,0.999"}, "--vary")],
+)
+def test_of_trainings_at_once_it_is_said_how_many_can_fit(settings, named):
+    with pytest.raises(ConfigError, match=rf"At most 6 trainings at once can fit.* {named},"):
+        check_memory(config(**settings), NEEDED, (3 * GIB, "GPU memory"))
+    with pytest.raises(ConfigError) as error:  # not even one
+        check_memory(config(**settings), NEEDED, (GIB // 4, "GPU memory"))
+    assert "can fit" not in str(error.value)
+
+
 def test_a_container_that_may_take_less_than_is_free_counts():
     files = {
         "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:    4096 kB\n",
