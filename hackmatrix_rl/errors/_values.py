@@ -153,7 +153,7 @@ def as_action(action: Any, expected: str) -> Int32[Array, ""]:
     Raises:
         TypeError: it is not one whole number; says what is `expected`.
     """
-    if isinstance(action, int) and not -(2**31) <= action < 2**31:
+    if isinstance(action, int | np.integer) and not -(2**31) <= action < 2**31:
         action = -1
     number = jnp.asarray(action)
     if number.shape != () or not jnp.issubdtype(number.dtype, jnp.integer):
