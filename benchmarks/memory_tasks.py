@@ -71,6 +71,8 @@ def network(name: str, spec: hm.EnvSpec, width: int, seed: int) -> ActorCritic:
     key = jax.random.key(seed)
     if name == "forgetful":
         return Forgetful(hm.MLPActorCritic(spec, width=width, depth=1, key=key))
+    if name == "mpn":
+        return hm.MPNActorCritic(spec, width=width, rate=0.3, key=key)
     return hm.build_network(name, spec, width=width, key=key)
 
 
@@ -175,7 +177,7 @@ def verdict(row: dict[str, Any]) -> str:
     With memory, the mean has to reach `ENOUGH` of the best return. Without, its interval has to
     begin at the most that is possible, or below.
     """
-    if row["network"] != "forgetful":
+    if row["network"] not in ("forgetful", "mpn-frozen"):
         return "learned" if row["return"] >= ENOUGH * row["best"] else "**not learned**"
     return "as it must" if row["low"] <= row["without_memory"] else "**too good**"
 

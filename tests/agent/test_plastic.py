@@ -18,7 +18,7 @@ FIRST, SECOND = np.float32([1.0, -0.5, 2.0]), np.float32([0.5, 1.0, 0.0])
 
 
 def cell_of(rate=0.1, decay=0.5, *, plastic=True):
-    cell = PlasticCell(3, 2, plastic=plastic, key=KEY)
+    cell = PlasticCell(3, 2, rate=0.01, plastic=plastic, key=KEY)
     given = tuple(map(jnp.float32, (W, B, rate, decay)))
     return eqx.tree_at(lambda c: (c.inwards.weight, c.inwards.bias, c.rate, c.decay), cell, given)
 
@@ -46,9 +46,24 @@ def test_what_is_kept_is_clamped(decay, kept):
     np.testing.assert_allclose(after, kept * before, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("decay", "sign"), [(1.5, 1.0), (-0.5, -1.0)])
+def test_a_decay_beyond_its_bounds_can_only_come_back(decay, sign):
+    def kept(decay):
+        before = jnp.full((3, 2), 0.2, jnp.float32)
+        return step(cell_of(0.0, decay), FIRST, before)[1].sum()
+
+    # Descent of a loss that grows with what is kept lowers the decay, and that of its negative
+    # would raise it.
+    slopes = {way: float(jax.grad(lambda d, way=way: way * kept(d))(decay)) for way in (1.0, -1.0)}
+    assert slopes[sign] == pytest.approx(sign * 1.2)
+    assert slopes[-sign] == 0
+
+
 def test_rate_and_decay_begin_as_published_and_are_learned():
-    cell = PlasticCell(3, 2, plastic=True, key=KEY)
+    cell = MPNActorCritic(SPEC, width=4, key=KEY).cell
     assert (float(cell.rate), float(cell.decay)) == pytest.approx((0.01, 0.99))
+    assert float(MPNActorCritic(SPEC, width=4, rate=0.3, key=KEY).cell.rate) == pytest.approx(0.3)
+    cell = PlasticCell(3, 2, rate=0.01, plastic=True, key=KEY)
 
     def last(cell):
         modulations = jnp.zeros((3, 2), jnp.float32)
@@ -85,7 +100,7 @@ def test_frozen_remembers_nothing():
 
 def test_a_projection_is_fixed_and_makes_the_memory_small():
     network = MPNActorCritic(SPEC, width=4, projection=2, key=KEY)
-    assert network.initial_carry().shape == (2, 4)
+    assert network.initial_carry().shape == (3, 4)  # with the constant
 
     def loss(network):
         # Uniform heads would hide what is below.
@@ -102,6 +117,19 @@ def test_a_projection_is_fixed_and_makes_the_memory_small():
 
 def _louder(heads):
     return jax.tree.map(lambda leaf: 10 * leaf if eqx.is_array(leaf) else leaf, heads)
+
+
+def test_where_nothing_is_seen_it_remembers_what_was():
+    """The last input is a constant: without it, the modulations would multiply zeros here."""
+    network = eqx.tree_at(
+        lambda n: n.cell.rate, MPNActorCritic(SPEC, width=4, key=KEY), jnp.float32(1)
+    )
+    nothing = jnp.zeros(4, jnp.float32)
+    first = network.initial_carry()
+    np.testing.assert_array_equal(network.drive(nothing)[1], [*np.zeros(first.shape[0] - 1), 1])
+    seen = [network(x, first)[2] for x in (jnp.ones(4), -jnp.ones(4))]
+    answers = [network(nothing, carry)[1] for carry in seen]
+    assert answers[0] != answers[1]
 
 
 def test_it_forgets_where_an_episode_ends():

@@ -11,9 +11,33 @@ from jaxtyping import Array, Float, Float32, Key, PyTree
 from hackmatrix_rl.agent.networks._actor_critic import RecurrentActorCritic
 from hackmatrix_rl.agent.networks._layers import Dense, DenseHeads, Heads
 from hackmatrix_rl.env import EnvSpec, Features
+from hackmatrix_rl.errors import finite
 
 MOST_KEPT = 0.9999
 """The largest share of the modulations that is kept in a step: with 1, they would grow forever."""
+
+
+@jax.custom_vjp
+def _clamped(decay: Float32[Array, ""]) -> Float32[Array, ""]:
+    """The decay within [0, MOST_KEPT]. Beyond, its gradient leads back alone.
+
+    That of `jnp.clip` is 0 there: a decay that one step of an optimizer takes beyond would stay.
+    """
+    return jnp.clip(decay, 0.0, MOST_KEPT)
+
+
+def _clamped_forward(decay: Float32[Array, ""]) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
+    return _clamped(decay), decay
+
+
+def _clamped_backward(
+    decay: Float32[Array, ""], slope: Float32[Array, ""]
+) -> tuple[Float32[Array, ""]]:
+    stays = ((decay > MOST_KEPT) & (slope < 0)) | ((decay < 0) & (slope > 0))
+    return (jnp.where(stays, 0.0, slope),)
+
+
+_clamped.defvjp(_clamped_forward, _clamped_backward)
 
 
 class PlasticCell(eqx.Module):
@@ -31,7 +55,7 @@ class PlasticCell(eqx.Module):
 
     Attributes:
         inwards: the weights `W`, stored as `[inputs, width]`, and the biases `b`.
-        rate: how much of a step is written, `eta`; learned, and 0.01 at first.
+        rate: how much of a step is written, `eta`; learned.
         decay: the share that is kept, `lambda`; learned, and 0.99 at first.
         plastic: whether anything is written. Without, the layer has no memory.
     """
@@ -41,9 +65,11 @@ class PlasticCell(eqx.Module):
     decay: Float[Array, ""]
     plastic: bool = eqx.field(static=True)
 
-    def __init__(self, inputs: int, width: int, *, plastic: bool, key: Key[Array, ""]) -> None:
+    def __init__(
+        self, inputs: int, width: int, *, rate: float, plastic: bool, key: Key[Array, ""]
+    ) -> None:
         self.inwards = Dense(inputs, width, gain=1.0, key=key)
-        self.rate = jnp.full((), 0.01, jnp.float32)
+        self.rate = jnp.full((), rate, jnp.float32)
         self.decay = jnp.full((), 0.99, jnp.float32)
         self.plastic = plastic
 
@@ -60,7 +86,7 @@ class PlasticCell(eqx.Module):
         # Not a matrix product: each environment has modulations of its own.
         changed = jnp.sum(x[:, None] * weight * modulations, axis=0)
         output = jnp.tanh(driven + changed)
-        decay = jnp.clip(self.decay.astype(jnp.float32), 0.0, MOST_KEPT)
+        decay = _clamped(self.decay.astype(jnp.float32))
         written = self.rate.astype(jnp.float32) * jnp.outer(x, output)
         return output, decay * modulations + written
 
@@ -69,8 +95,11 @@ class PlasticCell(eqx.Module):
 class MPNActorCritic(RecurrentActorCritic):
     """A multi-plasticity network: a layer whose weights remember (`cell`), and the heads.
 
-    Each environment has modulations of `features * width` numbers: with many features, project
-    them first.
+    The layer's last input is always 1. What its weights remember multiplies what it sees, so
+    without that input it would remember nothing while nothing is seen.
+
+    Each environment has modulations of `(features + 1) * width` numbers: with many features,
+    project them first.
 
     Attributes:
         cell: the layer.
@@ -88,6 +117,7 @@ class MPNActorCritic(RecurrentActorCritic):
         spec: EnvSpec,
         *,
         width: int = 128,
+        rate: float = 0.01,
         projection: int | None = None,
         plastic: bool = True,
         key: Key[Array, ""],
@@ -97,6 +127,8 @@ class MPNActorCritic(RecurrentActorCritic):
         Args:
             spec: of the environment.
             width: of the layer.
+            rate: how much of a step is written at first; it is learned. 0.3 is easier to learn
+                from than 0.01.
             projection: numbers to which a fixed random map, of variance 1 a number, reduces the
                 features; `None`: no map.
             plastic: whether the layer's weights change with what it sees. Without, the network is
@@ -104,7 +136,7 @@ class MPNActorCritic(RecurrentActorCritic):
             key: of the weights.
 
         Raises:
-            ValueError: a size is less than 1.
+            ValueError: a size is less than 1, or `rate` is not finite.
         """
         for name, size in (("width", width), ("projection", projection)):
             if size is not None and size < 1:
@@ -116,7 +148,9 @@ class MPNActorCritic(RecurrentActorCritic):
         if projection is not None:
             drawn = jax.random.normal(projection_key, (features, projection))
             self.projection = drawn / features**0.5
-        self.cell = PlasticCell(projection or features, width, plastic=plastic, key=cell_key)
+        inputs = (projection or features) + 1
+        rate = finite("rate", rate)
+        self.cell = PlasticCell(inputs, width, rate=rate, plastic=plastic, key=cell_key)
         self.heads = DenseHeads(width, spec.num_actions, key=head_key)
 
     def initial_carry(self) -> Float32[Array, "inputs width"]:
@@ -129,6 +163,7 @@ class MPNActorCritic(RecurrentActorCritic):
         x = self.encode(observation).ravel().astype(jnp.float32)
         if self.projection is not None:
             x = x @ jax.lax.stop_gradient(self.projection).astype(jnp.float32)
+        x = jnp.append(x, jnp.float32(1))
         return self.cell.inwards.full(x), x
 
     def advance(
