@@ -9,7 +9,7 @@ moves to the host and shuffles them there; and calls a compiled gradient step fo
 whose losses it reads. `example` here is that loop, written anew with this package's network in
 place of a residual one, so that both sides compute the same layers. `ours` is an update of
 `SelfPlay` on the same game through pgx, and on boards of the clique game with about as many
-actions. Both sides take the same moves and the same gradient steps, and work in turns.
+actions. Both sides take as many moves and gradient steps, and work in turns.
 
 `playing` is the searched moves alone, `whole` is moves/s of whole iterations with learning and
 metrics, and `program` the share of their time in which a compiled program runs.
@@ -18,7 +18,6 @@ metrics, and `program` the share of their time in which a compiled program runs.
 import argparse
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -38,8 +37,6 @@ from hackmatrix_rl.system import describe_device
 
 # A game of pgx, and a board of the clique game with about as many actions.
 PAIRS = {"connect_four": (6, 3), "othello": (12, 4), "go_9x9": (14, 4)}
-Turn = Callable[[], tuple[float, float, int]]
-"""Seconds of an iteration, those of them in a compiled program, and games that ended."""
 
 
 class PgxGame(SingleGame[Any]):
@@ -163,14 +160,13 @@ class Example:
         self.key, key = jax.random.split(self.key)
         return int(jax.block_until_ready(self.play(self.policy, key))["ended"].sum())
 
-    def iteration(self) -> tuple[float, float, int]:
-        """See `Turn`."""
+    def iteration(self) -> tuple[float, float]:
+        """Seconds of an iteration, and those of them in a compiled program."""
         began = time.perf_counter()
         self.key, play_key, shuffle_key = jax.random.split(self.key, 3)
         moves = jax.block_until_ready(self.play(self.policy, play_key))
         computed = time.perf_counter() - began
         moves = jax.device_get(moves)
-        games = int(moves["ended"].sum())
         flat = {name: each.reshape(-1, *each.shape[2:]) for name, each in moves.items()}
         order = np.asarray(jax.random.permutation(shuffle_key, flat["reward"].size))
         for part in order.reshape(-1, self.given.batch):
@@ -180,7 +176,7 @@ class Example:
             jax.block_until_ready(losses)
             computed += time.perf_counter() - started
             _ = [float(each) for each in losses]
-        return time.perf_counter() - began, computed, games
+        return time.perf_counter() - began, computed
 
 
 class Ours:
@@ -218,12 +214,12 @@ class Ours:
         jax.block_until_ready(self.games)
         return int(results.games)
 
-    def iteration(self) -> tuple[float, float, int]:
-        """See `Turn`."""
+    def iteration(self) -> tuple[float, float]:
+        """Seconds of an iteration, and those of them in a compiled program."""
         began = time.perf_counter()
         metrics = self.trainer.dispatch(1)
         metrics.as_dict()
-        return time.perf_counter() - began, metrics.seconds, metrics.episodes
+        return time.perf_counter() - began, metrics.seconds
 
 
 def main() -> None:
@@ -260,7 +256,7 @@ def main() -> None:
                 began = time.perf_counter()
                 games = loop.playing()
                 seconds = time.perf_counter() - began
-                whole, computed, _ = loop.iteration()
+                whole, computed = loop.iteration()
                 if number:  # the first turn compiles
                     rows[side].append(
                         (moves / seconds, games / seconds, moves / whole, computed / whole)
