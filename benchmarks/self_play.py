@@ -234,13 +234,17 @@ def training(given: Any, game: CliqueGame, seed: int, **changes: Any) -> hm.Trai
 def train_for(
     trainer: hm.Trainer[Any], seconds: float, marks: tuple[float, ...] = ()
 ) -> tuple[list[dict], dict[float, Any]]:
-    """Metrics of a training for so many seconds, and its networks when the marks were passed."""
+    """Metrics of a training for so many seconds, and its networks when the marks were passed.
+
+    The seconds are CPU time by the number of devices, so that a core that others use, too, counts
+    as much as a free one.
+    """
     rows: list[dict] = []
     kept: dict[float, Any] = {}
-    spent = 0.0
+    spent, began = 0.0, time.process_time()
     while spent < seconds:
         metrics = trainer.dispatch(1)
-        spent += metrics.seconds
+        spent = (time.process_time() - began) / jax.device_count()
         rows.append({"spent": spent, **metrics.as_dict()})
         for mark in marks:
             if mark <= spent and mark not in kept:
