@@ -237,18 +237,21 @@ def train_for(
     """Metrics of a training for so many seconds, and its networks when the marks were passed.
 
     The seconds are CPU time by the number of devices, so that a core that others use, too, counts
-    as much as a free one.
+    as much as a free one. Ctrl-C ends the training early.
     """
     rows: list[dict] = []
     kept: dict[float, Any] = {}
     spent, began = 0.0, time.process_time()
-    while spent < seconds:
-        metrics = trainer.dispatch(1)
-        spent = (time.process_time() - began) / jax.device_count()
-        rows.append({"spent": spent, **metrics.as_dict()})
-        for mark in marks:
-            if mark <= spent and mark not in kept:
-                kept[mark] = trainer.policy
+    try:
+        while spent < seconds:
+            metrics = trainer.dispatch(1)
+            spent = (time.process_time() - began) / jax.device_count()
+            rows.append({"spent": spent, **metrics.as_dict()})
+            for mark in marks:
+                if mark <= spent and mark not in kept:
+                    kept[mark] = trainer.policy
+    except KeyboardInterrupt:
+        print(f"stopped after {spent:.0f} s of {seconds:.0f}", flush=True)
     return rows, kept
 
 
@@ -316,6 +319,8 @@ def hour(given: Any) -> dict:
         given.seconds * number / given.snapshots for number in range(1, 1 + given.snapshots)
     )
     rows, kept = train_for(trainer, given.seconds, marks)
+    if rows[-1]["spent"] < marks[-1]:
+        marks = (*kept, rows[-1]["spent"])
     kept[marks[-1]] = trainer.policy
     search = Search(given.simulations)
     networks = {0.0: first, **kept}
