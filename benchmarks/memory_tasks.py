@@ -6,7 +6,8 @@ python benchmarks/memory_tasks.py maze --networks forgetful # a memory that is n
 
 An algorithm has one setting for all tasks and networks, but for the length of a sequence, which
 holds a whole trial. Prints the mean return of greedy games, apart from those of the training, as it
-goes on; and at the end a table of the last networks. None is chosen. With `--json`, what is in the
+goes on; and at the end a table of the last networks, none of which is chosen: percent of the best
+return by seed (and thousand steps to 95% of it), in bold below 95. With `--json`, what is in the
 file is not trained again.
 """
 
@@ -42,6 +43,8 @@ TASKS: dict[str, MemoryTask[Any]] = {
     "readysetgo": hm.ReadySetGo(),
 }
 NETWORKS = ("gru", "lstm", "mpn", "mpn-frozen", "forgetful")
+MEMORYLESS = ("mpn-frozen", "forgetful")
+KINDS = ("task", "algorithm", "network", "seed")
 LONG = {"reasoning": 48, "longer": 48, "timing": 96, "readysetgo": 64}
 """Steps of a sequence, where a trial has more than `SEQUENCE` steps."""
 SEQUENCE = 32
@@ -171,15 +174,15 @@ def learn(
     return rows
 
 
-def verdict(row: dict[str, Any]) -> str:
-    """Whether the row says what it should: learned, or not better than without memory.
+def learned(row: dict[str, Any]) -> bool:
+    """Whether the mean return reached `ENOUGH` of the best."""
+    return bool(row["return"] >= ENOUGH * row["best"])
 
-    With memory, the mean has to reach `ENOUGH` of the best return. Without, its interval has to
-    begin at the most that is possible, or below.
-    """
-    if row["network"] not in ("forgetful", "mpn-frozen"):
-        return "learned" if row["return"] >= ENOUGH * row["best"] else "**not learned**"
-    return "as it must" if row["low"] <= row["without_memory"] else "**too good**"
+
+def share(row: dict[str, Any]) -> str:
+    """Percent of the best return; bold where that is not enough."""
+    percent = f"{100 * row['return'] / row['best']:.0f}"
+    return percent if learned(row) else f"**{percent}**"
 
 
 def reached(row: dict[str, Any]) -> str:
@@ -189,21 +192,36 @@ def reached(row: dict[str, Any]) -> str:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """One line for each task, algorithm and network, with all seeds."""
+    """A line for each task and network with memory, and one for those without; by algorithm."""
+    algorithms = list(dict.fromkeys(row["algorithm"] for row in rows))
     lines = [
-        "| task | best, without memory | algorithm | network | percent of the best, by seed "
-        "| thousand steps to 95% | |",
-        "|---|---|---|---|---|---|---|",
+        "| task | best, without memory | network | " + " | ".join(algorithms) + " |",
+        "|---|---|---|" + "---|" * len(algorithms),
     ]
-    kinds = ("task", "algorithm", "network")
-    for which in dict.fromkeys(tuple(row[each] for each in kinds) for row in rows):
-        here = [row for row in rows if tuple(row[each] for each in kinds) == which]
-        shares = ", ".join(f"{100 * row['return'] / row['best']:.0f}" for row in here)
-        steps = ", ".join(reached(row) for row in here)
-        said = ", ".join(dict.fromkeys(verdict(row) for row in here))
-        known = f"{here[0]['best']:.3g}, {here[0]['without_memory']:.3g}"
-        name, algorithm, kind = which
-        lines.append(f"| {name} | {known} | {algorithm} | {kind} | {shares} | {steps} | {said} |")
+    groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
+    for row in rows:
+        kind = "without memory" if row["network"] in MEMORYLESS else row["network"]
+        group = groups.setdefault((row["task"], kind), {each: [] for each in algorithms})
+        group[row["algorithm"]].append(row)
+    for (name, kind), group in groups.items():
+        cells = []
+        for here in group.values():
+            if kind == "without memory":
+                percents = [100 * row["return"] / row["best"] for row in here]
+                cells.append(f"{min(percents):.0f} to {max(percents):.0f}" if here else "")
+            else:
+                steps = ", ".join(map(reached, here))
+                cells.append(f"{', '.join(map(share, here))} ({steps})" if here else "")
+        task = TASKS[name]
+        known = f"{task.best_return:.3g}, {task.memoryless_return:.3g}"
+        lines.append(f"| {name} | {known} | {kind} | {' | '.join(cells)} |")
+    for row in rows:
+        if row["network"] in MEMORYLESS and row["low"] > row["without_memory"]:
+            names = ", ".join(str(row[each]) for each in KINDS)
+            interval = f"{row['low']:.3g} to {row['high']:.3g}"
+            lines.append(
+                f"Too good without memory ({row['without_memory']:.3g}): {names}: {interval}"
+            )
     return "\n".join(lines)
 
 
@@ -229,15 +247,15 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     if given.json and given.json.exists():
         rows = json.loads(given.json.read_text(encoding="utf-8"))
-    kinds = ("task", "algorithm", "network", "seed")
-    done = {tuple(row[each] for each in kinds) for row in rows}
+    done = {tuple(row[each] for each in KINDS) for row in rows}
     for which in product(given.tasks or TASKS, given.algorithms, given.networks):
         seeds = [seed for seed in given.seeds if (*which, seed) not in done]
         if not seeds:
             continue
         rows += learn(*which, seeds, given)
         if given.json:
-            given.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            lines = ",\n".join(map(json.dumps, rows))
+            given.json.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     print(table(rows))
 
 
