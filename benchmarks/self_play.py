@@ -13,12 +13,9 @@ python benchmarks/self_play.py games --games 64 --simulations 8 # one part, smal
 - `gains`: trains with each option of self-play on and off for `--seconds` each, from the same
   weights, and lets both networks play a match with searches of equal budget, for three seeds; only
   where it is asked for. `--simulations`, `--width` and `--large-games` are those of the trainings.
-- `hour`: trains on n=14, k=4 for `--seconds`, and rates networks of the training in a league; only
-  where it is asked for. `--options` trains with all options.
 
-An hour on two cores, and the options for ten minutes each:
+Ten minutes for each option:
 
-python benchmarks/self_play.py hour --seconds 3600 --games 100 --devices 2 --json hour.json
 python benchmarks/self_play.py gains --seconds 600 --games 200 --devices 2 --json gains.json
 """
 
@@ -45,13 +42,13 @@ from hackmatrix_rl.algorithms.self_play import (
     SelfPlay,
     VertexPermutations,
     judged_match,
-    league,
     match,
 )
 from hackmatrix_rl.algorithms.self_play._games import Games, play_moves
 from hackmatrix_rl.clique import CliqueConfig, solve
 from hackmatrix_rl.env import CliqueGame, env_keys
 from hackmatrix_rl.system import describe_device
+from hackmatrix_rl.training import Metrics
 
 
 def network(game: Any, given: Any) -> Any:
@@ -231,53 +228,32 @@ def training(given: Any, game: CliqueGame, seed: int, **changes: Any) -> hm.Trai
     return trainer
 
 
-def train_for(
-    trainer: hm.Trainer[Any], seconds: float, marks: tuple[float, ...] = ()
-) -> tuple[list[dict], dict[float, Any]]:
-    """Metrics of a training for so many seconds, and its networks when the marks were passed.
+def train_for(trainer: hm.Trainer[Any], seconds: float) -> Metrics:
+    """Trains for so many seconds; returns the last metrics.
 
     The seconds are CPU time by the number of devices, so that a core that others use, too, counts
-    as much as a free one. Ctrl-C ends the training early.
+    as much as a free one.
     """
-    rows: list[dict] = []
-    kept: dict[float, Any] = {}
-    spent, began = 0.0, time.process_time()
-    try:
-        while spent < seconds:
-            metrics = trainer.dispatch(1)
-            spent = (time.process_time() - began) / jax.device_count()
-            rows.append({"spent": spent, **metrics.as_dict()})
-            for mark in marks:
-                if mark <= spent and mark not in kept:
-                    kept[mark] = trainer.policy
-    except KeyboardInterrupt:
-        print(f"stopped after {spent:.0f} s of {seconds:.0f}", flush=True)
-    return rows, kept
-
-
-def mean_of(rows: list[dict], name: str) -> float | None:
-    """The mean of a number over the games of some updates."""
-    known = [(row[name], row["episodes"]) for row in rows if row["episodes"] and name in row]
-    if not known:
-        return None
-    values, games = zip(*known, strict=True)
-    return round(float(np.average(values, weights=games)), 3)
+    began = time.process_time()
+    while True:
+        metrics = trainer.dispatch(1)
+        if time.process_time() - began >= seconds * jax.device_count():
+            return metrics
 
 
 def gains(given: Any) -> list[dict]:
     """Each option on and off at equal time: matches of the networks, for each seed and over all."""
     game, search, found = board(*given.board), Search(given.simulations), []
-    plain: dict[int, tuple[Any, list[dict]]] = {}
+    plain: dict[int, tuple[Any, Metrics]] = {}
     for seed in given.seeds:
         trainer = training(given, game, seed)
-        rows, _ = train_for(trainer, given.seconds)
-        plain[seed] = trainer.policy, rows
+        plain[seed] = trainer.policy, train_for(trainer, given.seconds)
     for name, changes in options(given).items():
         results = []
         for seed in given.seeds:
             trainer = training(given, game, seed, **changes)
-            rows, _ = train_for(trainer, given.seconds)
-            off, rows_off = plain[seed]
+            last = train_for(trainer, given.seconds)
+            off, last_off = plain[seed]
             result = match(
                 SearchPlayer(trainer.policy, search),
                 SearchPlayer(off, search),
@@ -290,8 +266,8 @@ def gains(given: Any) -> list[dict]:
             row = {
                 "option": name,
                 "seed": seed,
-                "games with it": rows[-1]["games"],
-                "games without": rows_off[-1]["games"],
+                "games with it": last.as_dict()["games"],
+                "games without": last_off.as_dict()["games"],
                 "result": str(result),
             }
             print(json.dumps(row), flush=True)
@@ -306,52 +282,9 @@ def gains(given: Any) -> list[dict]:
 POINTS = ("wins", "draws", "losses")
 
 
-def hour(given: Any) -> dict:
-    """A training on n=14, k=4 by the clock: Elo ratings of its networks, draws and moves."""
-    game, changes = board(14, 4), {}
-    if given.options:
-        loss = SearchLoss(surprise_weight=0.5, value_mix=0.25)
-        changes = {each: value for more in options(given).values() for each, value in more.items()}
-        changes["loss"] = loss
-    trainer = training(given, game, given.seed, **changes)
-    first = trainer.policy
-    marks = tuple(
-        given.seconds * number / given.snapshots for number in range(1, 1 + given.snapshots)
-    )
-    rows, kept = train_for(trainer, given.seconds, marks)
-    if rows[-1]["spent"] < marks[-1]:
-        marks = (*kept, rows[-1]["spent"])
-    kept[marks[-1]] = trainer.policy
-    search = Search(given.simulations)
-    networks = {0.0: first, **kept}
-    players: dict[str, Any] = {
-        f"{mark:.0f} s": SearchPlayer(policy, search) for mark, policy in networks.items()
-    }
-    players["random"] = RandomPlayer()
-    standings = league(
-        players, game, games=given.games, key=jax.random.key(given.seed + 1), opening=2
-    )
-    curve = []
-    for start, end in zip((0.0, *marks), marks, strict=False):
-        part = [row for row in rows if start < row["spent"] <= end] or rows[-1:]
-        curve.append(
-            {
-                "seconds": round(end, 1),
-                "updates": part[-1]["updates"],
-                "games": part[-1]["games"],
-                **{name: mean_of(part, name) for name in ("length", "draws", "first_wins")},
-            }
-        )
-    elo = {
-        name: [round(each.mean), round(each.low), round(each.high)]
-        for name, each in standings.ratings.items()
-    }
-    return {"board": "n=14, k=4", "options": sorted(changes), "curve": curve, "elo": elo}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help="games, large, perfect, boards, gains, hour")
+    parser.add_argument("parts", nargs="*", help="games, large, perfect, boards, gains")
     parser.add_argument("--games", type=int, default=1000, help="to play, and in each match")
     parser.add_argument("--at-once", type=int, nargs="+", default=[64, 128, 256])
     parser.add_argument("--moves", type=int, default=8, help="in one call of the program")
@@ -364,13 +297,11 @@ def main() -> None:
     parser.add_argument("--vertices", type=int, nargs="+", default=[6, 8, 10], help="of `boards`")
     parser.add_argument("--openings", type=int, nargs="+", default=[0, 2, 4])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=600.0, help="of `gains` and `hour`")
+    parser.add_argument("--seconds", type=float, default=600.0, help="of `gains`")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of `gains`")
     parser.add_argument("--board", type=int, nargs=2, default=[14, 4], help="n and k of `gains`")
     parser.add_argument("--gate-games", type=int, default=40, help="of a match of the gate")
     parser.add_argument("--gate-interval", type=int, default=20, help="updates between matches")
-    parser.add_argument("--snapshots", type=int, default=6, help="networks of `hour` in the league")
-    parser.add_argument("--options", action="store_true", help="`hour` with all options")
     parser.add_argument("--devices", type=int, default=1, help="to cut the CPU into")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
@@ -398,9 +329,6 @@ def main() -> None:
         found["boards"] = [row for run in given.runs for row in on_boards(given, run)]
     if "gains" in parts:
         found["gains"] = gains(given)
-    if "hour" in parts:
-        found["hour"] = hour(given)
-        print(json.dumps(found["hour"], indent=1), flush=True)
     if given.json:
         given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
