@@ -67,7 +67,9 @@ def tell_games(trainer, updates, dispatch=Trainer.dispatch):
     places = (shard.index[0].indices(len(games)) for shard in games.addressable_shards)
     own = sorted(game for place in places for game in range(*place))
     name = f"games-{jax.process_index()}-of-{jax.process_count()}.json"
-    Path(TOLD, name).write_text(json.dumps(own))
+    unfinished = Path(TOLD, f"{name}.unfinished")
+    unfinished.write_text(json.dumps(own))
+    unfinished.replace(Path(TOLD, name))  # whole, also when a test kills this process
     return metrics
 
 
