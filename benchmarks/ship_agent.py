@@ -162,7 +162,7 @@ def evaluation_of(run: str, episodes: int) -> dict[str, Any]:
 
 
 def other_ways(agent: str, league: str) -> dict[str, Any]:
-    """Return and wins of a shipped agent where it searches, and where it does not use UNDO."""
+    """Return, points and wins of a shipped agent by its searches, and without UNDO."""
     measured = json.loads(LADDER.read_text())
     _, environment = find_player(f"{agent}/{league}")
     assert isinstance(environment, HackMatrix)
@@ -173,7 +173,8 @@ def other_ways(agent: str, league: str) -> dict[str, Any]:
         if games:
             won = round(sum(part["won"] * part["games"] for part in parts))
             told = {"return": return_of(parts), "won": rate_of(np.arange(games) < won)}
-            found[name] = {"games": games} | {
+            points = sum(part["score"] * part["games"] for part in parts) / games
+            found[name] = {"games": games, "score": round(points, 4)} | {
                 each: [round(float(number), 4) for number in (at.mean, at.low, at.high)]
                 for each, at in told.items()
                 if not np.isnan(at.low)
