@@ -2,7 +2,7 @@
 
     python benchmarks/fit_win_probability.py FILE [--league no-rewind] [--rollouts 30] [--games 500]
 
-FILE is a file of weights, such as benchmarks/tune_expert.py writes. The expert with these weights
+FILE is a file of weights, such as those in hackmatrix_rl/search/. The expert with these weights
 plays games (with --rollouts its search does); each stage that begins is one example of whether the
 game is won. A logistic regression that is held near the table of FILE takes its place there.
 """

@@ -1,4 +1,4 @@
-"""Tunes the weights of `Expert` for the game's return, by the cross-entropy method.
+"""Tunes the weights of `ReturnExpert` for the game's return, by the cross-entropy method.
 
     python benchmarks/tune_expert.py --out FILE [--league no-rewind] [--seconds 1500]
 
@@ -13,19 +13,22 @@ Source: Szita and Lorincz 2006, "Learning Tetris using the noisy cross-entropy m
 import argparse
 import json
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix_rl.batching import one_round_loop
+from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.game import LEAGUES, GameConfig, State, legal_actions, new_game, play
-from hackmatrix_rl.search import EvaluationWeights, Expert, WinWeights
+from hackmatrix_rl.search import Harvester, ReturnExpert, ReturnWeights
 from hackmatrix_rl.system import enable_compilation_cache, write_whole
 
-MOST_MOVES = 400
+MOST_MOVES = 1500
 ELITE, STEP = 0.25, 0.7
 """The share of candidates that the mean moves towards, and how far."""
 _MOVES_AT_ONCE, _SHARE = 8, 4
@@ -39,41 +42,51 @@ class Game(NamedTuple):
     over: jax.Array
     won: jax.Array
     total: jax.Array  #: The return so far.
+    carry: Any  #: What the player remembers.
 
 
-def play_games(config: GameConfig, numbers: jax.Array, keys: jax.Array) -> Game:
+def play_games(
+    config: GameConfig, numbers: jax.Array, keys: jax.Array, *, harvest: bool = False
+) -> Game:
     """Plays a game to its end for each candidate and key.
 
     Args:
         config: sizes and league of the game.
         numbers: the weights of each candidate.
         keys: of the games; all candidates play the same.
+        harvest: whether the script of `Harvester` plays, too.
 
     Returns:
         The games at their ends, candidates first.
     """
+    with jax.ensure_compile_time_eval():
+        expert = ReturnExpert(config)
+        given_player = Harvester(HackMatrix(config), expert) if harvest else expert
+
+    def numbers_of(player: Any) -> jax.Array:
+        numbers: jax.Array = (player.player if harvest else player).weights.numbers
+        return numbers
 
     def begin(key: jax.Array) -> Game:
         no = jnp.bool_(False)
-        return Game(
-            new_game(config, key=jax.random.fold_in(key, 0)), jnp.int32(0), no, no, jnp.float32(0)
-        )
+        state = new_game(config, key=jax.random.fold_in(key, 0))
+        return Game(state, jnp.int32(0), no, no, jnp.float32(0), given_player.initial_carry())
 
     def goes_on(game: Game, given: Any) -> jax.Array:
         return ~game.over
 
     def move(game: Game, given: Any) -> Game:
         numbers, key = given
-        expert = Expert(config, EvaluationWeights(numbers))
+        player = eqx.tree_at(numbers_of, given_player, numbers)
         mask = legal_actions(config, game.state)
         key = jax.random.fold_in(key, 1 + game.moves)
         think, act = jax.random.split(key)
-        action, _, _ = expert.think(game.state, mask, (), key=think)
+        action, carry, _ = player.think(game.state, mask, game.carry, key=think)
         state, outcome = play(config, game.state, action, key=act)
         moves = game.moves + 1
         over = outcome.died | outcome.won | ~outcome.legal | (moves >= MOST_MOVES)
         total = game.total + outcome.terms.total()
-        return Game(state, moves, over, outcome.won, total)
+        return Game(state, moves, over, outcome.won, total, carry)
 
     def some_moves(game: Game, given: Any) -> Game:
         def one(_: Any, game: Game) -> Game:
@@ -99,14 +112,13 @@ def read(file: Path, league: str) -> dict[str, Any]:
         if found.get("league") != league or "deviations" not in found:
             raise SystemExit(f"--out {file} is no tuning in the league {league}; name another file")
         return found
-    weights = EvaluationWeights.shipped(league).as_dict()
+    weights = ReturnWeights.shipped(league).as_dict()
     return {
         "note": "",
         "league": league,
         "generation": 0,
-        "evaluation": weights,
-        "deviations": {name: 0.25 * abs(mean) + 0.1 for name, mean in weights.items()},
-        "win_probability": WinWeights.shipped(league).as_dict(),
+        ReturnWeights.SECTION: weights,
+        "deviations": {name: 0.1 * abs(mean) + 0.1 for name, mean in weights.items()},
     }
 
 
@@ -115,6 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="file of weights; goes on from it")
     parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
+    parser.add_argument("--harvest", action="store_true", help="under the script of harvest(...)")
     parser.add_argument("--seconds", type=float, default=1500, help="no generation begins later")
     parser.add_argument("--candidates", type=int, default=32, help="of a generation")
     parser.add_argument("--games", type=int, default=64, help="of each candidate")
@@ -125,13 +138,13 @@ def main() -> None:
     enable_compilation_cache()
     config = GameConfig.of_league(options.league)
     tuned, began = read(options.out, options.league), time.monotonic()
-    names = list(EvaluationWeights.MEANING)
-    games = jax.jit(lambda numbers, keys: play_games(config, numbers, keys))
+    names = list(ReturnWeights.MEANING)
+    games = jax.jit(partial(play_games, config, harvest=options.harvest))
     while time.monotonic() - began < options.seconds:
         generation = tuned["generation"]
         mean, deviation = (
             np.array([tuned[table][name] for name in names])
-            for table in ("evaluation", "deviations")
+            for table in (ReturnWeights.SECTION, "deviations")
         )
         random = np.random.default_rng([options.seed, generation])
         drawn = mean + deviation * random.normal(size=(options.candidates, len(names)))
@@ -148,7 +161,7 @@ def main() -> None:
             "note": f"benchmarks/tune_expert.py --league {options.league}, {generation + 1} "
             f"generations of {options.candidates} candidates and {options.games} games",
             "generation": generation + 1,
-            "evaluation": dict(zip(names, mean.round(4).tolist(), strict=True)),
+            ReturnWeights.SECTION: dict(zip(names, mean.round(4).tolist(), strict=True)),
             "deviations": dict(zip(names, spread.round(4).tolist(), strict=True)),
         }
         write_whole(options.out, json.dumps(tuned, indent=1) + "\n")

@@ -33,6 +33,7 @@ from ._history import Past as Past
 from ._history import empty_history as empty_history
 from ._history import forget as forget
 from ._history import recall as recall
+from ._history import rewound as rewound
 from ._play import Outcome as Outcome
 from ._play import act as act
 from ._play import attempt as attempt

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, UInt32
+from jaxtyping import Array, Bool, Int32, UInt32
 
 from hackmatrix_rl.batching import fields, masked, read_row, write_row
 from hackmatrix_rl.game._config import GameConfig
@@ -82,11 +82,13 @@ def empty_history(config: GameConfig, position: Position) -> History:
     return History(ring=ring, next_slot=jnp.int32(0), count=jnp.int32(0))
 
 
-def newest(history: History) -> UInt32[Array, " snapshot_words"]:
-    """The newest snapshot; its words mean nothing if there is none."""
+def newest(
+    history: History, *, back: int | Int32[Array, ""] = 0
+) -> UInt32[Array, " snapshot_words"]:
+    """The newest snapshot, or that so many before it; its words mean nothing if there is none."""
     size = history.ring.shape[0]
-    slot = jnp.where(history.next_slot == 0, size - 1, history.next_slot - 1)
-    return read_row(history.ring, slot)
+    slot = history.next_slot - 1 - back
+    return read_row(history.ring, jnp.where(slot < 0, slot + size, slot))
 
 
 class Past(eqx.Module):
@@ -108,6 +110,11 @@ def recall(history: History, *, back: int = 0) -> Past:
     words = jnp.where(held, words, jnp.uint32(0))
     numbers = jax.lax.bitcast_convert_type(words[1:], jnp.int32)
     return Past(held=held, player=Player(*numbers), programs=masked(words[0], ALL_PROGRAMS))
+
+
+def rewound(position: Position, history: History, *, back: int | Int32[Array, ""] = 0) -> Position:
+    """The position after one UNDO, or `back` more of them; anything if there is no snapshot."""
+    return restore(position, newest(history, back=back))
 
 
 def remember(

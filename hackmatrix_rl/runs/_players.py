@@ -3,7 +3,7 @@
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,17 +42,20 @@ from hackmatrix_rl.search import (
     Guide,
     Harvester,
     NetworkGuide,
+    ReturnExpert,
     ReturnGuide,
     RolloutSearch,
     Searcher,
 )
 
-EXPERT, SEARCH, HARVEST = "expert", "search", "harvest"
+EXPERT, RETURN_EXPERT, SEARCH, HARVEST = "expert", "expert@return", "search", "harvest"
+EXPERTS: Mapping[str, Callable[[GameConfig], Agent]] = {EXPERT: Expert, RETURN_EXPERT: ReturnExpert}
+"""The players that look one move ahead."""
 ROLLOUTS, MOST_ROLLOUTS = 30, 10_000
 """Imagined games for a move: by default, and at most."""
 MOST_SIMULATIONS = 10_000
 """Actions that a tree search tries out for a move, at most."""
-READY = (*SCRIPTS, EXPERT, PRETRAINED, f"{SEARCH}({EXPERT}, {ROLLOUTS})")
+READY = (*SCRIPTS, *EXPERTS, PRETRAINED, f"{SEARCH}({EXPERT}, {ROLLOUTS})")
 """Names of players that need no training."""
 IMAGINES = (EXPERT, PRETRAINED)
 """Those of them that can play the imagined games of a search."""
@@ -94,10 +97,11 @@ def find_player(
     A trained policy plays under the limits of its training, a script under those of the default
     config. A policy's thoughts have a value if its run stored the units of the value.
 
-    `name` is a script (`random`, `runner`), `expert`, `pretrained`, a run, a checkpoint, a search
-    with a number of imagined games for a move (`search(expert, 30)`, `search(pretrained, 30)`), or
-    any of them with a script that collects points (`harvest(pretrained)`). Of a run of several
-    trainings in one program, `run#3` is the fourth, and `run#return` that of the highest return.
+    `name` is a script (`random`, `runner`), `expert`, which plays to win, `expert@return`, which
+    plays for the return, `pretrained`, a run, a checkpoint, a search with a number of imagined
+    games for a move (`search(expert, 30)`, `search(pretrained, 30)`), or any of them with a script
+    that collects points (`harvest(pretrained)`). Of a run of several trainings in one program,
+    `run#3` is the fourth, and `run#return` that of the highest return.
     `network`, `trust_code` and `best` are as for `load`. `league` is that to play in; `None`: the
     one that a policy was trained in, and the original one for a player without training, whose
     sizes are those of `game`. `simulations` are the actions that a trained policy tries out for
@@ -120,14 +124,14 @@ def find_player(
         _check_simulations(name, simulations, simulations_flag)
     search = _search(name)
     base, member = _member(name if search is None else search[0])
-    if cycles is not None and base in (*SCRIPTS, EXPERT):
+    if cycles is not None and base in (*SCRIPTS, *EXPERTS):
         raise _no_cycles(cycles, f"{base} has no network")
     environment = default_environment(league or LEAGUES[0])
     config = environment.config if game is None else game
     if name in SCRIPTS:
         return SCRIPTS[name](), environment
-    if name == EXPERT:
-        return Expert(config), environment
+    if name in EXPERTS:
+        return EXPERTS[name](config), environment
     if base == EXPERT and search is not None:
         return RolloutSearch(Expert(config), search[1]), environment
     try:
@@ -266,7 +270,7 @@ def _listed(ready: Sequence[str]) -> str:
 def _check_simulations(name: str, simulations: int, flag: str) -> None:
     """Refuses a tree search that cannot be, before anything is loaded."""
     said = f"{flag} {simulations}"
-    if name in (*SCRIPTS, EXPERT):
+    if name in (*SCRIPTS, *EXPERTS):
         raise ConfigError(
             f"{said}: {name} has no network to search with. Name a run, a checkpoint or "
             f"{PRETRAINED}: {PRETRAINED} {said}"
@@ -300,7 +304,7 @@ def _search(name: str) -> tuple[str, int] | None:
         return None
     parts = re.fullmatch(rf"{SEARCH}\s*\(([^(),]*)(?:,([^(),]*))?\)", name)
     base = parts[1].strip() if parts else ""
-    if parts is None or base in SCRIPTS or not base:
+    if parts is None or base in (*SCRIPTS, RETURN_EXPERT) or not base:
         what = f"{base} plays no imagined games" if base else "not a search"
         raise ConfigError(
             f'{name}: {what}. Write "{SEARCH}({EXPERT}, {ROLLOUTS})" or "{SEARCH}({PRETRAINED}, '

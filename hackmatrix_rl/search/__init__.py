@@ -1,8 +1,6 @@
 """Players that try moves out: one move ahead, and by games that they imagine."""
 
 from ._evaluation import evaluate as evaluate
-from ._evaluation import win_probability as win_probability
-from ._evaluation import win_terms as win_terms
 from ._expert import Expert as Expert
 from ._game_model import GameModel as GameModel
 from ._game_model import HackMatrixModel as HackMatrixModel
@@ -13,6 +11,7 @@ from ._guide import Guide as Guide
 from ._harvester import Harvester as Harvester
 from ._network_guide import NetworkGuide as NetworkGuide
 from ._network_guide import ReturnGuide as ReturnGuide
+from ._return_expert import ReturnExpert as ReturnExpert
 from ._rollout_search import LEAST_ROLLOUTS as LEAST_ROLLOUTS
 from ._rollout_search import RolloutSearch as RolloutSearch
 from ._searcher import Searcher as Searcher
@@ -26,4 +25,7 @@ from ._tree_search import TreeSearch as TreeSearch
 from ._tree_search import gumbel_noise as gumbel_noise
 from ._unseen import draw_unseen as draw_unseen
 from ._weights import EvaluationWeights as EvaluationWeights
+from ._weights import ReturnWeights as ReturnWeights
 from ._weights import WinWeights as WinWeights
+from ._win_probability import win_probability as win_probability
+from ._win_probability import win_terms as win_terms

@@ -1,4 +1,4 @@
-"""The heuristic value of a position, a weighted sum of terms, and its win probability.
+"""The heuristic value of a position, a weighted sum of terms.
 
 To win, the player must live through eight stages. So hp, stages and programs count, and threats
 are counted by when they arrive; of the score almost nothing. Every number comes from one search
@@ -6,10 +6,9 @@ for distances and a few sums over planes of the board.
 """
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, Shaped
 
 from hackmatrix_rl.batching import bits_of
 from hackmatrix_rl.game import (
@@ -35,14 +34,17 @@ from hackmatrix_rl.game import (
     line_of_sight,
     yields_of,
 )
-from hackmatrix_rl.search._weights import EvaluationWeights, WinWeights
+from hackmatrix_rl.search._weights import EvaluationWeights, ReturnWeights
 
 WON, DEAD = 1e6, -1000.0
 REWINDS_AHEAD = 1000.0
 """For a new stage with UNDO ready: from there on it walks to victory."""
 NO_EXIT, NO_PICKUP = 15, 20
 """Steps to an exit or a pickup that cannot be reached."""
-_MOST_RESOURCES, _MOST_ATTACK, _LATE = 20, 3, 20
+_MOST_RESOURCES, MOST_ATTACK, _LATE = 20, 3, 20
+_QUESTION, _MOST_EXIT_STEPS, _MOST_SIPHONS, _LEAST_HP = 2.5, 10, 3, 2
+"""In a harvest: points of a question block, the steps to the exit and the data siphons that count,
+and the least hp."""
 _NEVER = 6
 """Turns until an enemy attacks that finds no way."""
 
@@ -53,11 +55,15 @@ def evaluate(config: GameConfig, position: Position, weights: EvaluationWeights)
     """The heuristic value of a position in the middle of a stage; use `jax.vmap` for a batch."""
     where = Where.of(position)
     worth = _possessions(position, weights) + _dangers(position, where, weights)
-    aims = jnp.where(
-        walks_by_undo(config, position),
-        weights["walk"] * _real(where.to_exit),
-        _aims(position, where, weights),
-    )
+    walks = walks_by_undo(config, position)
+    aims = jnp.where(walks, weights["walk"] * real(where.to_exit), _aims(position, where, weights))
+    if isinstance(weights, ReturnWeights):
+        hp, last = position.player.hp, position.stage == LAST_STAGE
+        harvests = walks & (real(hp) >= weights["harvest_hp"])
+        harvests = harvests | (last & (hp >= _LEAST_HP) & (weights["score_last"] > 0))
+        aims = jnp.where(harvests, _harvest(config, position, where, weights), aims)
+        worth = worth + _paid(config, position, weights)
+        worth = worth + jnp.where(walks, REWINDS_AHEAD, 0.0)
     return jnp.where(position.player.hp <= 0, DEAD, worth + aims)
 
 
@@ -65,10 +71,12 @@ def evaluate_next_stage(
     config: GameConfig, position: Position, weights: EvaluationWeights
 ) -> Value:
     """The heuristic value of a position that has just completed a stage."""
-    along = _real(position.enemies.count + position.transmissions.count)
+    along = real(position.enemies.count + position.transmissions.count)
     worth = _possessions(position, weights) + weights["crowd"] * along
     # What every stage begins with: two pickups, and an exit to walk to.
     worth = worth + 2 * weights["pickup"] + 2 * weights["exit_distance"]
+    if isinstance(weights, ReturnWeights):
+        worth = worth + _paid(config, position, weights)
     return worth + jnp.where(walks_by_undo(config, position), REWINDS_AHEAD, 0.0)
 
 
@@ -76,10 +84,11 @@ def evaluate_result(
     config: GameConfig, position: Position, event: Event, weights: EvaluationWeights
 ) -> Value:
     """The heuristic value of a position after an action, without the set-up of a next stage."""
-    pending = _real(position.pending_siphon_transmissions)
+    pending = real(position.pending_siphon_transmissions)
     worth = evaluate(config, position, weights) - weights["spawn"] * pending
     worth = jnp.where(event.completed, evaluate_next_stage(config, position, weights), worth)
-    return jnp.where(event.won, WON, worth)
+    won = worth + weights["victory"] if isinstance(weights, ReturnWeights) else WON
+    return jnp.where(event.won, won, worth)
 
 
 def owns(position: Position, program: Program) -> Bool[Array, ""]:
@@ -117,21 +126,21 @@ class Where(eqx.Module):
 def _possessions(position: Position, weights: EvaluationWeights) -> Value:
     """The terms of the player alone, and of the stage."""
     player = position.player
-    credits_, energy = _real(player.credits), _real(player.energy)
+    credits_, energy = real(player.credits), real(player.energy)
     hp = jnp.where(player.hp >= 3, weights["hp_3"], weights["hp_2"])
     hp = jnp.where(player.hp <= 1, weights["hp_1"], hp)
     ready = owns(position, Program.UNDO) & (player.credits >= 1)
     owned = bits_of(position.programs, NUM_PROGRAMS)
     return (
         hp
-        + weights["stage"] * _real(position.stage)
-        + weights["siphon"] * _real(player.data_siphons)
+        + weights["stage"] * real(position.stage)
+        + weights["siphon"] * real(player.data_siphons)
         + weights["credit"] * jnp.minimum(credits_, _MOST_RESOURCES)
         + weights["energy"] * jnp.minimum(energy, _MOST_RESOURCES)
         + weights["credits_root"] * jnp.sqrt(credits_)
         + weights["energy_root"] * jnp.sqrt(energy)
-        + weights["score"] * _real(player.score)
-        + weights["attack"] * _real(jnp.minimum(player.attack_damage - 1, _MOST_ATTACK))
+        + weights["score"] * real(player.score)
+        + weights["attack"] * real(jnp.minimum(player.attack_damage - 1, MOST_ATTACK))
         + jnp.sum(jnp.where(owned, weights.programs, 0.0))
         + jnp.where(ready, weights["undo_ready"], 0.0)
     )
@@ -145,7 +154,7 @@ def _dangers(position: Position, where: Where, weights: EvaluationWeights) -> Va
     in_line = where.fire.has(enemies.cell)
 
     def count(which: Bool[Array, " n"]) -> Value:
-        return _real(jnp.sum(which & present, dtype=jnp.int32))
+        return real(jnp.sum(which & present, dtype=jnp.int32))
 
     next_turn, two = count(turns <= 1), count(turns == 2)
     damage = jnp.maximum(player.attack_damage, 1)
@@ -162,12 +171,12 @@ def _dangers(position: Position, where: Where, weights: EvaluationWeights) -> Va
         + weights["two_turns_in_line"] * count((turns == 2) & in_line)
         + weights["three_turns_away"] * count(turns == 3)
         + weights["far"] * count(turns > 3)
-        + weights["hits"] * _real(hits)
+        + weights["hits"] * real(hits)
         + jnp.sum(of_kinds * kinds)
-        + weights["transmission"] * _real(position.transmissions.count)
-        + weights["transmission_in_line"] * _real(jnp.sum(due, dtype=jnp.int32))
-        + weights["line_of_fire"] * _real(where.fire.size())
-        + weights["late"] * _real(jnp.maximum(position.turn - _LATE, 0))
+        + weights["transmission"] * real(position.transmissions.count)
+        + weights["transmission_in_line"] * real(jnp.sum(due, dtype=jnp.int32))
+        + weights["line_of_fire"] * real(where.fire.size())
+        + weights["late"] * real(jnp.maximum(position.turn - _LATE, 0))
         + jnp.where(player.hp == 1, weights["threat_at_hp_1"], 0.0) * (next_turn + two)
         + jnp.where(position.scheduled_tasks_disabled, weights["calm"], 0.0)
         + jnp.where(position.step_active, weights["step"], 0.0) * next_turn
@@ -190,25 +199,83 @@ def turns_to_contact(
 
 def _aims(position: Position, where: Where, weights: EvaluationWeights) -> Value:
     """The terms of what lies ahead in this stage: pickups, the best siphon, the exit."""
-    content, siphons = position.board.content, position.player.data_siphons
-    pickups = content == Content.PICKUP
-    number = _real(jnp.sum(pickups, dtype=jnp.int32))
-    nearest = jnp.min(jnp.where(pickups, where.steps, UNREACHED))
-    nearest = _real(jnp.where(nearest == UNREACHED, NO_PICKUP, nearest))
-
-    plans = siphon_values(position, weights) - weights["plan_distance"] * _real(where.steps)
-    standing = (where.steps != UNREACHED) & ~is_block(content) & (content != Content.EXIT)
-    standing = standing | (np.arange(NUM_CELLS) == position.player.cell)
-    best = jnp.max(jnp.where(standing, plans, 0.0))
-    best = jnp.maximum(best, 0.0)
+    siphons = position.player.data_siphons
+    number, nearest = _pickups(position, where)
+    plans = siphon_values(position, weights) - weights["plan_distance"] * real(where.steps)
+    best = _best_plan(position, where, plans)
 
     in_hand, to_get = siphons > 0, number > 0
     share = jnp.where(in_hand, weights["plan"], weights["plan_without_siphon"])
     plan = jnp.where(in_hand | to_get, share * best, 0.0)
     pickup = weights["pickup"] * number + weights["pickup_distance"] * nearest
     busy = to_get | (in_hand & (best > weights["siphon"]))
-    exit_ = weights["exit_distance"] * _real(where.to_exit) * jnp.where(busy, 0.15, 1.0)
+    exit_ = weights["exit_distance"] * real(where.to_exit) * jnp.where(busy, 0.15, 1.0)
     return plan + jnp.where(to_get, pickup, 0.0) + exit_
+
+
+def _pickups(position: Position, where: Where) -> tuple[Value, Value]:
+    """How many pickups there are, and the steps to the nearest."""
+    pickups = position.board.content == Content.PICKUP
+    nearest = jnp.min(jnp.where(pickups, where.steps, UNREACHED))
+    nearest = jnp.where(nearest == UNREACHED, NO_PICKUP, nearest)
+    return real(jnp.sum(pickups, dtype=jnp.int32)), real(nearest)
+
+
+def _best_plan(position: Position, where: Where, plans: Float32[Array, "36"]) -> Value:
+    """The best of some plans by cell, of cells that the player can stand on; at least 0."""
+    content = position.board.content
+    standing = (where.steps != UNREACHED) & ~is_block(content) & (content != Content.EXIT)
+    standing = standing | (np.arange(NUM_CELLS) == position.player.cell)
+    return jnp.maximum(jnp.max(jnp.where(standing, plans, 0.0)), 0.0)
+
+
+def _point(config: GameConfig, position: Position, weights: ReturnWeights) -> Value:
+    """What a point is worth here, taken or in a siphon."""
+    last = jnp.where(position.stage == LAST_STAGE, weights["score_last"], 0.0)
+    return jnp.where(walks_by_undo(config, position), weights["score_ready"], last)
+
+
+def _paid(config: GameConfig, position: Position, weights: ReturnWeights) -> Value:
+    """The terms of the points that the player has, and of the hp that guard them."""
+    hp = jnp.where(walks_by_undo(config, position), weights["ready_hp"], 0.0)
+    points = _point(config, position, weights) * real(position.player.score)
+    return points + hp * real(position.player.hp)
+
+
+def _harvest(config: GameConfig, position: Position, where: Where, weights: ReturnWeights) -> Value:
+    """The terms of what lies ahead where the player collects points: siphons, pickups, the exit."""
+    board, player, each = position.board, position.player, yields_of(position.board)
+    # SCORE is worth what the energy at hand buys, until the last stage.
+    new = (each.programs & ~position.programs) == np.uint32(1 << Program.SCORE)
+    buys = jnp.minimum(player.energy // 5, 3) * (LAST_STAGE - position.stage)
+    points = real(each.points) + _QUESTION * real(each.questions)
+    points = jnp.sum(crosses(points + jnp.where(new, real(buys), 0.0)), axis=0)
+
+    exit_ = CellSet.of(position.exit_cell)
+    from_exit = distances(exit_, ~CellSet.empty(), barrier=board.blocks)
+    # UNDO brings back an old board, whose exit is elsewhere; the player stands beside it.
+    here = board.content[position.exit_cell] == Content.EXIT
+    from_exit = jnp.minimum(jnp.where(here, from_exit, where.steps), _MOST_EXIT_STEPS)
+    crowd = real(position.enemies.count + position.transmissions.count)
+    plans = (
+        _point(config, position, weights) * points
+        + weights["harvest_base"] * siphon_values(position, weights)
+        - weights["harvest_crowd"] * crowd
+        - weights["harvest_step"] * real(where.steps)
+        - weights["harvest_exit_step"] * real(from_exit)
+    )
+    best = _best_plan(position, where, jnp.where(points > 0, plans, 0.0))
+
+    number, nearest = _pickups(position, where)
+    planned, in_hand, to_get = best > 0, player.data_siphons > 0, number > 0
+    without = jnp.where(to_get, weights["harvest_plan_without"], 0.0)
+    plan = jnp.where(in_hand, weights["harvest_plan"], without) * best
+    fetch = weights["harvest_pickup_distance"] * nearest + weights["harvest_pickup"] * number
+    hand = weights["harvest_siphon"] * real(jnp.minimum(player.data_siphons, _MOST_SIPHONS))
+    busy = planned & (in_hand | to_get)
+    step = weights["harvest_walk"] * jnp.where(busy, 0.15, 1.0) - weights["harvest_flight"] * crowd
+    fetch, hand = jnp.where(planned & to_get, fetch, 0.0), jnp.where(planned, hand, 0.0)
+    return plan + fetch + hand + step * real(where.to_exit)
 
 
 def siphon_values(position: Position, weights: EvaluationWeights) -> Float32[Array, "36"]:
@@ -219,10 +286,10 @@ def siphon_values(position: Position, weights: EvaluationWeights) -> Float32[Arr
     worth = programs[jnp.clip(board.value, 0, NUM_PROGRAMS - 1)]
     undo = np.uint32(1 << Program.UNDO)
     gain = (
-        weights["plan_point"] * _real(each.points)
-        + weights["plan_resource"] * _real(each.credits + each.energy)
-        + weights["plan_question"] * _real(each.questions)
-        - weights["spawn"] * _real(each.spawns)
+        weights["plan_point"] * real(each.points)
+        + weights["plan_resource"] * real(each.credits + each.energy)
+        + weights["plan_question"] * real(each.questions)
+        - weights["spawn"] * real(each.spawns)
         + jnp.where(new != 0, worth, 0.0)
         + jnp.where(new == undo, 0.5 * weights["undo_ready"], 0.0)
     )
@@ -233,70 +300,6 @@ def siphon_values(position: Position, weights: EvaluationWeights) -> Float32[Arr
     return total + jnp.where(first_credit, weights["plan_first_credit"], 0.0)
 
 
-def _real(number: Shaped[Array, "*shape"]) -> Float32[Array, "*shape"]:
+def real(number: Shaped[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    """Whole numbers or flags as real numbers."""
     return jnp.asarray(number).astype(jnp.float32)
-
-
-STARTED, UNFINISHED = 0.97, 0.85
-"""With UNDO ready, which walks to victory: at the start of a stage, and within one."""
-_MOST_OF_EACH, _MOST_SIPHONS = 15, 3
-
-
-def win_probability(
-    config: GameConfig, position: Position, weights: WinWeights, *, started: Bool[Array, ""]
-) -> Value:
-    """The win probability: a logistic function of the player's resources.
-
-    It fits best where a stage is completed (`started`) and the next one is not set up yet.
-    """
-    player = position.player
-    terms = win_terms(
-        stage=position.stage,
-        hp=player.hp,
-        credits=player.credits,
-        energy=player.energy,
-        data_siphons=player.data_siphons,
-        attack_damage=player.attack_damage,
-        crowd=position.enemies.count + position.transmissions.count,
-        programs=position.programs,
-    )
-    by_undo = jnp.where(started, STARTED, UNFINISHED)
-    odds = jnp.sum(terms * weights.numbers)
-    chance: Array = jnp.where(walks_by_undo(config, position), by_undo, jax.nn.sigmoid(odds))
-    return jnp.where(player.hp <= 0, 0.0, chance)
-
-
-def win_terms(
-    *,
-    stage: Int32[Array, "*batch"],
-    hp: Int32[Array, "*batch"],
-    credits: Int32[Array, "*batch"],
-    energy: Int32[Array, "*batch"],
-    data_siphons: Int32[Array, "*batch"],
-    attack_damage: Int32[Array, "*batch"],
-    crowd: Int32[Array, "*batch"],
-    programs: UInt32[Array, "*batch"],
-) -> Float32[Array, "*batch rows"]:
-    """The inputs of `WinWeights`, in the order of its rows.
-
-    `stage` is 1 to 8, `crowd` counts the enemies and transmissions that come along from the stage
-    before, and `programs` has one bit for each owned program.
-    """
-
-    def owned(program: Program) -> Array:
-        return _real((jnp.asarray(programs) >> np.uint32(program)) & np.uint32(1))
-
-    rows = [
-        *(_real(stage == each) for each in range(1, LAST_STAGE + 1)),
-        _real(hp) - 2.5,
-        _real(jnp.minimum(credits, _MOST_OF_EACH)) / 5,
-        _real(jnp.minimum(energy, _MOST_OF_EACH)) / 5,
-        _real(jnp.minimum(data_siphons, _MOST_SIPHONS)),
-        _real(jnp.minimum(attack_damage - 1, _MOST_ATTACK)),
-        _real(crowd),
-        owned(Program.RESET),
-        owned(Program.CRASH),
-        owned(Program.ROW) + owned(Program.COL),
-        owned(Program.UNDO),
-    ]
-    return jnp.stack(rows, axis=-1)

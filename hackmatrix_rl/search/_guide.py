@@ -10,10 +10,10 @@ from jaxtyping import Array, Bool, Float32, Int32
 from hackmatrix_rl.batching import Chance, side_by_side
 from hackmatrix_rl.evaluation import Thought
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, Position, State
-from hackmatrix_rl.search._evaluation import win_probability
 from hackmatrix_rl.search._expert import Expert, undoes
 from hackmatrix_rl.search._imagined import Legal, PerAction, imagine, playing
 from hackmatrix_rl.search._weights import EvaluationWeights, WinWeights
+from hackmatrix_rl.search._win_probability import win_probability
 
 Action = Int32[Array, ""]
 Flag = Bool[Array, ""]

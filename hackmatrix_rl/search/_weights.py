@@ -125,6 +125,40 @@ class EvaluationWeights(Weights):
         return jnp.asarray(self.numbers)[-len(Program) :]
 
 
+class ReturnWeights(EvaluationWeights):
+    """The weights of `evaluate` for a player that collects points, and of when it plays UNDO.
+
+    A point is worth something where it will be paid: while UNDO walks to victory, and in the last
+    stage. There the player *harvests*: it aims at the siphon with the most points.
+    """
+
+    SECTION = "return"
+    MEANING: ClassVar[Mapping[str, str]] = {
+        "score_ready": "each point, taken or in a siphon, while UNDO walks to victory",
+        "score_last": "each point, taken or in a siphon, in the last stage",
+        "victory": "the game is won",
+        "ready_hp": "each hp while UNDO walks to victory",
+        "harvest_hp": "the least hp to harvest with while UNDO walks to victory",
+        "harvest_base": "in the plan of a harvest: each point of a siphon's other worth",
+        "harvest_crowd": "minus this for each enemy or transmission",
+        "harvest_flight": "minus this for each enemy or transmission and each step to the exit",
+        "harvest_step": "minus this for each step to the cell of a siphon",
+        "harvest_exit_step": "minus this for each of 10 steps from there to the exit",
+        "harvest_plan": "each point of the best plan, with a data siphon in hand",
+        "harvest_plan_without": "each point of the best plan, with only a pickup to be had",
+        "harvest_siphon": "each of three data siphons in hand while there is a plan",
+        "harvest_pickup": "each pickup on the board while there is a plan",
+        "harvest_pickup_distance": "each step to the nearest pickup while there is a plan",
+        "harvest_walk": "each step to the exit; 0.15 of it while there is something to harvest",
+        "sortie_gain": "by how much more a new board must be worth than the one before, to stay",
+        "sortie_commit": "the same, where the way back is about to be forgotten",
+        "sortie_hp": "the least hp to stay with",
+        "margin": "by how much more a snapshot must be worth than the position, so that it is UNDO",
+        "margin_best": "by how much more than the best result of another action",
+        **EvaluationWeights.MEANING,
+    }
+
+
 class WinWeights(Weights):
     """The weights of `win_probability`: log-odds of a victory at the start of a stage."""
 

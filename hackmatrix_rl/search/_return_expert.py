@@ -1,0 +1,153 @@
+"""A player that looks one move ahead, for the game's return."""
+
+from typing import NamedTuple, final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+
+from hackmatrix_rl.batching import Chance
+from hackmatrix_rl.evaluation import GameAgent, Thought
+from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, State, rewound
+from hackmatrix_rl.search._evaluation import DEAD, evaluate
+from hackmatrix_rl.search._expert import UNDO, without_undo
+from hackmatrix_rl.search._imagined import NOTHING, Legal, PerAction, deciding, imagine
+from hackmatrix_rl.search._unseen import draw_unseen
+from hackmatrix_rl.search._weights import ReturnWeights
+
+Value = Float32[Array, ""]
+Flag = Bool[Array, ""]
+
+_NONE = -1
+"""For an action: none. For `Tried.since`: the board before is back."""
+_MOST_IN_A_ROW, _PATIENCE = 6, 100
+"""UNDOs in a row, after which another action follows; UNDOs in a stage, after which only death is
+taken back."""
+_FATAL = 500.0
+"""A difference in worth that only death makes."""
+_SOON = 3
+"""Snapshots of room left, when the board before is about to be forgotten."""
+
+
+class Tried(NamedTuple):
+    """What the player remembers."""
+
+    action: Int32[Array, ""]  #: The latest action that was not UNDO; -1 for none.
+    regretted: Int32[Array, ""]  #: That action, if UNDO has just been played; else -1.
+    in_a_row: Int32[Array, ""]  #: How often UNDO has been played since then.
+    stage: Int32[Array, ""]  #: The stage of the latest action.
+    in_stage: Int32[Array, ""]  #: How often UNDO has been played in it.
+    slot: Int32[Array, ""]  #: `History.next_slot` at the latest action.
+    since: Int32[Array, ""]  #: Snapshots of this board; -1 once the board before is back.
+
+
+@final
+class ReturnExpert(GameAgent):
+    """One-step lookahead that collects points and takes back what went wrong.
+
+    As `Expert`, it plays the action whose result has the best heuristic value, and is fair. It
+    differs in four things:
+
+    - A point has a value where it will be paid (`ReturnWeights`).
+    - With 1 hp it tries each action twice and counts the worse result: the next hit is the last.
+    - Where UNDO is legal, it plays it if the position before was worth more by a margin than the
+      present one, or than the best result of another action. The action that was taken back is
+      not the next one.
+    - In the league original, UNDO also brings the board of the stage before back. With that in
+      reserve it plays the new stage for its points, and goes back if the old board, one step from
+      its exit, is worth more.
+    """
+
+    config: GameConfig = eqx.field(static=True)  #: Sizes and league of the game.
+    weights: ReturnWeights  #: What a position is worth, and the margins.
+
+    def __init__(self, config: GameConfig, weights: ReturnWeights | None = None) -> None:
+        """A player of a game; by default with the package's weights for its league."""
+        self.config = config
+        self.weights = ReturnWeights.shipped(config.league) if weights is None else weights
+
+    def initial_carry(self) -> Tried:
+        """Nothing has been played."""
+        none, zero = jnp.int32(_NONE), jnp.int32(0)
+        return Tried(none, none, zero, stage=zero, in_stage=zero, slot=zero, since=zero)
+
+    def think(
+        self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
+    ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
+        """Simulates the legal actions of a `State`; the thought has the value of each."""
+        state: State = observation
+        tried: Tried = carry
+        others = without_undo(mask)
+        values = self._results(state, others, Chance.of(key))
+        since = _snapshots_since(state, tried)
+        in_stage = jnp.where(state.position.stage == tried.stage, tried.in_stage, 0)
+
+        must_move = tried.in_a_row >= _MOST_IN_A_ROW
+        again = others & (must_move | (jnp.arange(NUM_ACTIONS) != tried.regretted))
+        open_ = jnp.where(again, values, NOTHING)
+        undo = ~must_move & self._regrets(state, jnp.max(open_), in_stage < _PATIENCE)
+        undo = undo | self._retreats(state, jnp.max(values), since) | ~others.any()
+        undo = undo & mask[UNDO]
+        best = jnp.argmax(jnp.where(again.any(), open_, values)).astype(jnp.int32)
+
+        tried = Tried(
+            action=jnp.where(undo, tried.action, best),
+            regretted=jnp.where(undo, tried.action, _NONE),
+            in_a_row=jnp.where(undo, tried.in_a_row + 1, 0),
+            stage=state.position.stage,
+            in_stage=in_stage + undo.astype(jnp.int32),
+            slot=state.history.next_slot,
+            since=since,
+        )
+        thought = Thought(search_values=jnp.where(others, values, jnp.nan))
+        return jnp.where(undo, UNDO, best), tried, thought
+
+    def _results(self, state: State, legal: Legal, chance: Chance) -> PerAction:
+        """What the result of each legal action is worth; `NOTHING` for the others."""
+
+        def results(which: Legal, luck: Chance) -> PerAction:
+            seen = draw_unseen(state.position, chance=luck.fold_in(0))
+            game = deciding(seen, which)
+            values = imagine(self.config, game, self.weights, chance=luck.fold_in(1)).values
+            assert values is not None
+            return values
+
+        weak = state.position.player.hp <= 1
+        once = results(legal, chance.fold_in(0))
+        twice = results(legal & weak, chance.fold_in(1))
+        worse = jnp.where(weak, jnp.minimum(once, twice), once)
+        return jnp.where(legal, worse, NOTHING)
+
+    def _before(self, state: State, back: int | Int32[Array, ""]) -> Value:
+        """What the position of the newest snapshot is worth, or that so many before it."""
+        found = rewound(state.position, state.history, back=back)
+        held = state.history.count > back
+        return jnp.where(held, evaluate(self.config, found, self.weights), DEAD)
+
+    def _regrets(self, state: State, best: Value, patient: Flag) -> Flag:
+        """Whether the position before was worth more; `best` is that of the other actions."""
+        # The newest snapshot is of the end of the last turn: what that brought is undone by two.
+        newest, now = self._before(state, 0), evaluate(self.config, state.position, self.weights)
+        back = jnp.maximum(newest, self._before(state, 1))
+        worse = (back - now > self.weights["margin"]) | (back - best > self.weights["margin_best"])
+        worse = jnp.where(patient, worse, back - best > _FATAL)
+        return (newest > DEAD) & (state.position.turn > 0) & worse
+
+    def _retreats(self, state: State, best: Value, since: Int32[Array, ""]) -> Flag:
+        """Whether to go back to the board before; `best` is what the other actions bring."""
+        if not self.config.rewind_across_stages:
+            return jnp.bool_(False)
+        home = self._before(state, jnp.maximum(since, 0))
+        last_chance = since >= state.history.ring.shape[0] - _SOON
+        gain = jnp.where(last_chance, self.weights["sortie_commit"], self.weights["sortie_gain"])
+        weak = state.position.player.hp.astype(jnp.float32) < self.weights["sortie_hp"]
+        return (since >= 0) & (home > DEAD) & (weak | (best < home + gain))
+
+
+def _snapshots_since(state: State, tried: Tried) -> Int32[Array, ""]:
+    """How many snapshots are of this board, and not of the one before; see `Tried`."""
+    history = state.history
+    # An action adds a snapshot or none, and UNDO takes one off.
+    change = jnp.remainder(history.next_slot - tried.slot + 1, history.ring.shape[0]) - 1
+    since = jnp.where(tried.since < 0, _NONE, tried.since + change)
+    return jnp.where(state.position.turn == 0, 0, since)
