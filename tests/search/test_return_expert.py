@@ -181,6 +181,20 @@ def test_the_way_back_is_used_before_it_is_forgotten(thinks):
         assert (action == Action.UNDO) == (turn == CONFIG.history - 3)
 
 
+def test_with_1_hp_the_worse_of_two_draws_counts(thinks):
+    """A question block holds 1 to 9 points or a program: 2.5 points, 0.9 in the worse of two."""
+    question = {(2, 3): {"content": int(Content.HIDDEN_DATA), "value": 9, "spawn_count": 9}}
+    zero = dict.fromkeys(NUMBERS, 0.0) | {"score_last": 1.0}
+
+    def points(hp):
+        now = position((2, 2), stage=8, hp=hp, data_siphons=1, cells=question)
+        found = [thinks(game(now=now), seed=seed, **zero)[2][Action.SIPHON] for seed in range(64)]
+        return np.mean(found)
+
+    assert 1.8 < points(3) < 3.2
+    assert 0.4 < points(1) < 1.5
+
+
 def test_it_knows_nothing_unseen_and_plays_by_name(thinks):
     for league in LEAGUES:
         player, environment = find_player("expert@return", league=league)
