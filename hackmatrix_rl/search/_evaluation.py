@@ -1,8 +1,9 @@
 """The heuristic value of a position, a weighted sum of terms.
 
 To win, the player must live through eight stages. So hp, stages and programs count, and threats
-are counted by when they arrive; of the score almost nothing. Every number comes from one search
-for distances and a few sums over planes of the board.
+are counted by when they arrive; of the score almost nothing, unless the weights are
+`ReturnWeights`. Every number comes from a search for distances, or two, and a few sums over planes
+of the board.
 """
 
 import equinox as eqx

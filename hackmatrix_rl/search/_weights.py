@@ -153,8 +153,8 @@ class ReturnWeights(EvaluationWeights):
         "sortie_gain": "by how much more a new board must be worth than the one before, to stay",
         "sortie_commit": "the same, where the way back is about to be forgotten",
         "sortie_hp": "the least hp to stay with",
-        "margin": "by how much more a snapshot must be worth than the position, so that it is UNDO",
-        "margin_best": "by how much more than the best result of another action",
+        "margin": "by how much a snapshot must be worth more than the position for UNDO",
+        "margin_best": "by how much it must be worth more than the best result of another action",
         **EvaluationWeights.MEANING,
     }
 

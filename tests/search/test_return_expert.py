@@ -12,27 +12,19 @@ from game.recordings import CONFIG
 
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import check_player
-from hackmatrix_rl.game import Action, Content, Program, from_arrays, legal_actions
-from hackmatrix_rl.game._history import remember
+from hackmatrix_rl.game import Action, Content, legal_actions
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.search import ReturnExpert, ReturnWeights, evaluate
 
 from .hidden import look_alikes
+from .test_players import OWNER, with_snapshots
 
 LEAGUES = {"original": CONFIG, "no-rewind": dataclasses.replace(CONFIG, rewind_across_stages=False)}
 NOTHING = dict.fromkeys(ReturnWeights.MEANING, 0.0)
-OWNER = {"programs": [Program.UNDO], "credits": 1}
 PICKUP = {"content": int(Content.PICKUP)}
 
 
-def game(*snapshots, now):
-    """A game with these positions as its snapshots, the newest last."""
-    found = jax.tree.map(lambda leaf: leaf[0], from_arrays(CONFIG, now))
-    history, yes, no = found.history, jnp.bool_(True), jnp.bool_(False)
-    for each in snapshots:
-        past = jax.tree.map(lambda leaf: leaf[0], from_arrays(CONFIG, each)).position
-        history = remember(history, past, push=yes, pop=no)
-    return type(found)(found.position, history)
+game = partial(with_snapshots, CONFIG)
 
 
 @pytest.fixture(scope="module")
