@@ -18,12 +18,14 @@ from ._manifest import NAME as NAME
 from ._metadata import FORMAT as FORMAT
 from ._metadata import check_playable as check_playable
 from ._metadata import check_resumable as check_resumable
+from ._metadata import name_trouble as name_trouble
 from ._metadata import read_metadata as read_metadata
 from ._metadata import valid_names as valid_names
 from ._npz import CONVERSION as CONVERSION
 from ._npz import affine as affine
 from ._npz import load_npz as load_npz
 from ._npz import save_npz as save_npz
+from ._place import check_place as check_place
 from ._reader import Loaded as Loaded
 from ._reader import load as load
 from ._reader import read_arrays as read_arrays

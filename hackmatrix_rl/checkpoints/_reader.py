@@ -15,10 +15,10 @@ only if the caller trusts it (docs/security.md).
 
 import dataclasses
 import json
-import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from hackmatrix_rl.agent import ValueScale, check_is_policy, ends_of
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints._finder import CARD, Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import PARTS, check_playable, player_config, read_metadata
+from hackmatrix_rl.checkpoints._place import place
 from hackmatrix_rl.config import TrainConfig, check_trusted, schedule_of
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
@@ -304,23 +305,18 @@ def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
     """
     generators = read_metadata(folder)["random_keys"][part]
     keys = {name: each for name, each in generators.items() if name.startswith(under)}
-    place = absolute(folder)
-    try:
-        arrays = _restored(place, part, under)
+    where = place(folder)
+    with _unreadable(folder, part):
+        arrays = _restored(where, part, under)
         for name, generator in keys.items():
             jax.eval_shape(partial(jax.random.wrap_key_data, impl=generator), arrays[name])
-    except Exception as error:  # Orbax has no single error for this
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ConfigError(f"{folder}: its {part} cannot be read: {said}") from error
     return Stored(arrays, keys)
 
 
 def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray]:
     """The arrays of a part whose names begin so, by name; random keys as their raw words."""
-    _check_array_names(folder / part / "_METADATA")
-    handlers = {name: ocp.PyTreeCheckpointHandler() for name in PARTS}
-    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers)) as reader:
-        described = reader.metadata(folder).item_metadata[part].tree
+    with _reader() as reader:
+        described = _described(reader, folder, part)
         wanted = {name: each for name, each in described.items() if name.startswith(under)}
         if not wanted:
             return {}
@@ -335,6 +331,63 @@ def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray
     return restored
 
 
+def check_written(folder: epath.Path, written: Mapping[str, Mapping[str, Any]]) -> None:
+    """Reads a checkpoint that was just written, before it counts as complete.
+
+    `written` are the arrays of each part, or their shapes. The policy is read whole. Of the
+    training state, which may hold a replay buffer as large as the memory, each array is opened, and
+    its shape and dtype compared.
+
+    Raises:
+        ConfigError: an array cannot be read, is missing, or has another shape or dtype.
+    """
+    found: dict[str, Mapping[str, Any]] = {"policy": read_arrays(folder, "policy").arrays}
+    with _unreadable(folder, "training"), _reader() as reader:
+        found["training"] = _described(reader, place(folder), "training")
+    for part, arrays in written.items():
+        for name in {**arrays, **found[part]}:
+            there, here = (_layout(each.get(name)) for each in (found[part], arrays))
+            if there != here:
+                raise ConfigError(
+                    f"{folder}: its {part} was not stored: {name} is {there}, not {here}."
+                )
+
+
+def _layout(array: Any) -> str:
+    """The dtype and the shape of an array, in words."""
+    return "missing" if array is None else f"{jnp.dtype(array.dtype)}{list(array.shape)}"
+
+
+def _reader() -> Any:
+    """Orbax's reader, as a context. Each process reads for itself and waits for no other."""
+    here = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(primary_host=here, active_processes={here})
+    handlers = {
+        name: ocp.PyTreeCheckpointHandler(multiprocessing_options=alone) for name in PARTS
+    }
+    composite = ocp.CompositeCheckpointHandler(
+        composite_options=ocp.CompositeOptions(multiprocessing_options=alone), **handlers
+    )
+    return ocp.Checkpointer(composite, multiprocessing_options=alone)
+
+
+def _described(reader: Any, folder: epath.Path, part: str) -> dict[str, Any]:
+    """The shape and dtype of each array of a part, by name; Orbax opens each of them for it."""
+    _check_array_names(folder / part / "_METADATA")
+    described: dict[str, Any] = reader.metadata(folder).item_metadata[part].tree
+    return described
+
+
+@contextmanager
+def _unreadable(folder: epath.PathLike, part: str) -> Iterator[None]:
+    """Makes any error of the block a ConfigError: Orbax has no single error."""
+    try:
+        yield
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ConfigError(f"{folder}: its {part} cannot be read: {said}") from error
+
+
 def _check_array_names(file: epath.Path) -> None:
     """Refuses names of arrays that Orbax would turn into paths out of the checkpoint."""
     described = json.loads(read_bounded(file))["tree_metadata"]
@@ -343,8 +396,3 @@ def _check_array_names(file: epath.Path) -> None:
         if name.startswith("/") or ".." in name.split("/"):
             raise ValueError(f"the name {name!r} of an array leads out of the checkpoint")
 
-
-def absolute(folder: epath.PathLike) -> epath.Path:
-    """An absolute path, because Orbax takes no relative ones; a remote path as it is."""
-    text = os.fspath(folder)
-    return epath.Path(text if "://" in text else os.path.abspath(text))

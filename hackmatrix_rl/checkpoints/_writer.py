@@ -21,7 +21,8 @@ from hackmatrix_rl.checkpoints._finder import checkpoints_in, mean_return, run_o
 from hackmatrix_rl.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.checkpoints._manifest import write_manifest
 from hackmatrix_rl.checkpoints._metadata import FORMAT, METADATA, identity_of, read_metadata
-from hackmatrix_rl.checkpoints._reader import POLICY, VALUE_SCALE, absolute, read_arrays
+from hackmatrix_rl.checkpoints._place import place
+from hackmatrix_rl.checkpoints._reader import POLICY, VALUE_SCALE, check_written, read_arrays
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.system import describe_device, set_aside, write_json
 from hackmatrix_rl.training import arrays_to_store, random_keys, write_tree
@@ -65,7 +66,7 @@ class CheckpointWriter:
         keep_best: bool = False,
         run: Mapping[str, str] | None = None,
     ) -> None:
-        self._folder = absolute(folder)
+        self._folder = place(folder)
         self._keep = keep
         self._keep_best = keep_best
         self._config = config
@@ -136,15 +137,16 @@ class CheckpointWriter:
         }
         try:
             self._clear_the_way(folder)
-            items = {
-                name: ocp.args.StandardSave(arrays_to_store(part)) for name, part in parts.items()
-            }
+            arrays = {name: arrays_to_store(part) for name, part in parts.items()}
+            items = {name: ocp.args.StandardSave(each) for name, each in arrays.items()}
             self._checkpointer.save(folder, ocp.args.Composite(**items))
+            # Not the arrays themselves: their memory is free once Orbax has copied them.
+            shapes = jax.tree.map(lambda each: jax.ShapeDtypeStruct(each.shape, each.dtype), arrays)
         except Exception as error:  # any error: `poll` reports it, and training continues
             self._outcomes.append(SaveResult(update, time.monotonic() - began, 0, error))
             return
         self._writing = threading.Thread(
-            target=self._finish, args=(folder, update, metadata, began), name="checkpoint"
+            target=self._finish, args=(folder, update, metadata, shapes, began), name="checkpoint"
         )
         self._writing.start()
 
@@ -166,9 +168,14 @@ class CheckpointWriter:
         self._checkpointer.close()
 
     def _finish(
-        self, folder: epath.Path, update: int, metadata: Mapping[str, Any], began: float
+        self,
+        folder: epath.Path,
+        update: int,
+        metadata: Mapping[str, Any],
+        shapes: Mapping[str, Mapping[str, jax.ShapeDtypeStruct]],
+        began: float,
     ) -> None:
-        """Waits for the arrays, and then completes the checkpoint."""
+        """Waits for the arrays, reads them back, and then completes the checkpoint."""
         size = 0
         error: Exception | None = None
         try:
@@ -177,6 +184,7 @@ class CheckpointWriter:
             self._checkpointer.wait_until_finished()
             if jax.process_index() == 0:
                 write_json(folder / METADATA, metadata, indent=1)
+                check_written(folder, shapes)
                 size = write_manifest(folder)
                 self._forget_the_oldest()
         except Exception as failure:  # `poll` passes it to the training thread
@@ -268,24 +276,23 @@ def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
         ConfigError: the checkpoint cannot be read.
         ValueError: the target exists.
     """
-    there, place = epath.Path(source), absolute(target)
+    there, copy = epath.Path(source), place(target)
     metadata = read_metadata(there)
     parts = {"policy": "", "training": VALUE_SCALE}
     stored = {name: read_arrays(there, name, under=under) for name, under in parts.items()}
+    arrays = {name: jax.tree.map(jnp.asarray, dict(part.arrays)) for name, part in stored.items()}
     handlers = {name: ocp.StandardCheckpointHandler() for name in stored}
     with ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers)) as checkpointer:
-        items = {
-            name: ocp.args.StandardSave(jax.tree.map(jnp.asarray, dict(part.arrays)))
-            for name, part in stored.items()
-        }
-        checkpointer.save(place, ocp.args.Composite(**items))
+        items = {name: ocp.args.StandardSave(each) for name, each in arrays.items()}
+        checkpointer.save(copy, ocp.args.Composite(**items))
     metadata["random_keys"] = {name: dict(part.keys) for name, part in stored.items()}
     metadata["config"] |= dict.fromkeys(_PRIVATE)
     if metadata["config"].get("init") is not None:  # a training with a teacher must have one
         metadata["config"]["init"] = epath.Path(metadata["config"]["init"]).name
     metadata["run"] = {}
-    write_json(place / METADATA, metadata)
+    write_json(copy / METADATA, metadata)
     # Orbax notes in these where it saved to. They are read from cloud storage alone.
     for folder in ("", *stored):
-        (place / folder / "commit_success.txt").unlink(missing_ok=True)
-    return write_manifest(place)
+        (copy / folder / "commit_success.txt").unlink(missing_ok=True)
+    check_written(copy, arrays)
+    return write_manifest(copy)

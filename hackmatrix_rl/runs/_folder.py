@@ -1,6 +1,7 @@
 """A run's folder and its files."""
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -11,9 +12,9 @@ from typing import Any
 
 from etils import epath
 
-from hackmatrix_rl.checkpoints import valid_names
+from hackmatrix_rl.checkpoints import check_place, name_trouble, valid_names
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.runs._lock import LOCK, RunLock, unwritable
 from hackmatrix_rl.system import check_path, is_remote, read_json, storage_path, write_json
 
@@ -129,8 +130,10 @@ def make_run_folder(
     if lock is None:
         with RunLock() as own:
             return make_run_folder(config, lock=own, now=now)
+    named = Path(config.run_dir) if config.run_dir else RUNS
+    _check_names(config, named)
     if config.run_dir:
-        path = Path(config.run_dir)
+        path = named
         lock.take("--run-dir", path)
     else:
         path = _take_dated(lock, now())
@@ -156,6 +159,7 @@ def reopen_run_folder(
         with RunLock() as own:
             return reopen_run_folder(config, path, identity, lock=own)
     folder = RunFolder(path, _checkpoints(config, path), identity["wandb_id"])
+    _check_names(config, path, option="--resume-run")
     lock.take("--resume-run", path)
     _take_checkpoints(lock, config, folder)
     _check_files(folder)
@@ -191,9 +195,18 @@ def stored_identity(path: Path) -> dict[str, str]:
 
 
 def new_wandb_id(path: Path) -> str:
-    """A new id, unique over all machines; that of a sweep's agent, if one starts this process."""
-    given = os.environ.get("WANDB_RUN_ID") if os.environ.get("WANDB_SWEEP_ID") else None
-    return given or f"{_name(path)}-{secrets.token_hex(4)}"
+    """A new id, unique over all machines; that of a sweep's agent, if one starts this process.
+
+    Raises:
+        ConfigError: no folder can have the name that the agent gave.
+    """
+    given = os.environ.get("WANDB_RUN_ID") or None if os.environ.get("WANDB_SWEEP_ID") else None
+    if given is None:
+        plain = re.sub(r"[^\w.-]", "_", _name(path))  # the service refuses some characters
+        return f"{plain}-{secrets.token_hex(4)}"
+    if not valid_names({"wandb_id": given}):
+        raise ConfigError(f"WANDB_RUN_ID {shortened(given)}: cannot name a run. Use a plain name.")
+    return given
 
 
 def check_run_folder(config: RunConfig) -> None:
@@ -203,12 +216,23 @@ def check_run_folder(config: RunConfig) -> None:
         ConfigError: a folder cannot be written, or already holds a run.
     """
     path = Path(config.run_dir) if config.run_dir else RUNS
+    _check_names(config, path)
     checkpoints = _checkpoints(config, path)
     for folder, option in ((epath.Path(path), "--run-dir"), (checkpoints, "--checkpoint-dir")):
         there = next(each for each in (folder, *folder.parents) if each.exists())
         _make_writable(there, option)
     if config.run_dir or config.checkpoint_dir:
         _check_free(path, checkpoints)
+
+
+def _check_names(config: RunConfig, path: Path, *, option: str = "--run-dir") -> None:
+    """Refuses names under which a checkpoint could be written, but not be read."""
+    if (wrong := name_trouble(_name(path))) is not None:
+        raise ConfigError(f"{option} {path}: {wrong}. Use another folder.")
+    if config.checkpoint_dir:
+        check_place(config.checkpoint_dir, "--checkpoint-dir")
+    else:
+        check_place(path / "checkpoints", option)
 
 
 def _check_free(path: Path, checkpoints: epath.Path) -> None:

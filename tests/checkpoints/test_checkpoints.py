@@ -2,18 +2,21 @@ import errno
 import json
 import os
 import re
+import shutil
 import threading
 from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import orbax.checkpoint as ocp
 import pytest
 from training.states import assert_same
 
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
+    _place,
     check_resumable,
     find_checkpoint,
     load,
@@ -67,6 +70,58 @@ def test_what_is_loaded_is_what_was_saved(tmp_path):
     sums = json.loads((folder / "manifest.json").read_text())["sha256"]
     names = {str(path.relative_to(folder)) for path in files_of(Path(folder))}
     assert names == {*sums, "manifest.json"}
+
+
+def test_what_the_folder_is_called_does_not_matter(tmp_path):
+    run = tmp_path / "-proj[old] ~" / "a*b?c$x"
+    policy = hackmatrix_policy(seed=5)
+    assert [each.error for each in write(run / "checkpoints", 3, policy=policy)] == [None]
+    assert_same(load(run).policy, policy)
+    shutil.copytree(run, tmp_path / "copy")
+    assert_same(load(tmp_path / "copy").policy, policy)
+
+
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [
+        ("back\\slash/cks", "backslash"),
+        ("gs://bucket/seed[1]", r"a \["),
+        ("/gs/bucket/run", "etils takes this path for gs://bucket/run"),
+    ],
+)
+def test_a_folder_that_cannot_keep_checkpoints_is_refused(here, folder, why):
+    with pytest.raises(ConfigError, match=f"cannot keep checkpoints: .*{why}"):
+        write(folder, 1)
+    with pytest.raises(ConfigError, match=f"--checkpoint-dir .* cannot keep checkpoints: .*{why}"):
+        check_run_folder(make_config("debug", {"checkpoint_dir": folder}))
+    assert not list(here.iterdir())
+
+
+@pytest.mark.parametrize("lost", ["policy", "training"])
+def test_a_save_that_cannot_be_read_is_not_complete(tmp_path, monkeypatch, lost):
+    whole = _place._Folder.glob
+    monkeypatch.setattr(
+        _place._Folder, "glob", lambda self, _: () if lost in self.name else whole(self, _)
+    )
+    [failed] = write(tmp_path, 1)
+    assert "cannot be read: " in str(failed.error)
+    with pytest.raises(ConfigError, match="no checkpoint there"):
+        load(tmp_path, report=print)
+    monkeypatch.undo()
+    assert [each.error for each in write(tmp_path, 1)] == [None]
+
+
+@pytest.mark.parametrize("part", ["policy", "training"])
+def test_a_save_that_stored_other_arrays_is_not_complete(tmp_path, monkeypatch, part):
+    store = ocp.args.StandardSave
+
+    def cut(arrays):
+        hurt = (arrays.keys() == {"['a']"}) == (part == "training")
+        return store({name: each[:1] if hurt else each for name, each in arrays.items()})
+
+    monkeypatch.setattr(ocp.args, "StandardSave", cut)
+    [failed] = write(tmp_path, 1, training=ARRAYS)
+    assert f"its {part} was not stored: " in str(failed.error)
 
 
 def test_half_precision_and_random_keys_survive(tmp_path):
@@ -292,6 +347,7 @@ def test_another_network_is_refused_with_the_difference(tmp_path):
 
 def test_another_format_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("hackmatrix_rl.checkpoints._writer.FORMAT", 99)
+    monkeypatch.setattr("hackmatrix_rl.checkpoints._metadata.PLAYABLE_FORMATS", (99,))
     write(tmp_path, 1)
     monkeypatch.undo()
     with pytest.raises(ConfigError, match=r"format 99, written by hackmatrix-rl 0\.1\.0, but this"):
