@@ -5,7 +5,11 @@ import sys
 
 # Python puts the working directory first: a folder that someone sent, with a `matplotlib.py` in
 # it, would be run. This package's own folder is known by now.
-if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
+try:
+    here = ["", os.getcwd()]
+except FileNotFoundError:  # it was removed; the command says so
+    here = [""]
+if not sys.flags.safe_path and sys.path[0] in here:
     del sys.path[0]
 
 from hackmatrix_rl.cli import main

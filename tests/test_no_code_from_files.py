@@ -1,6 +1,7 @@
-"""Nothing makes code of what lies in a file, and what lies outside is opened in one way."""
+"""Nothing makes code of what lies in a file, and files are opened and written in one way."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,53 @@ def test_what_lies_outside_is_opened_in_one_way():
     assert {name: each for name, each in found.items() if each and name not in READERS} == {}
 
 
+# They write into a folder that they have just made, where nobody can have put a link; all others
+# use `write_whole` or `open_in_place`, which follow none.
+WRITERS = {"runs/_verify_resume.py", "system/_files.py", "view/ui/_serve.py"}
+WRITE = {
+    *("json.dump", "savefig", "savez", "savez_compressed", "shutil.copy", "shutil.copy2"),
+    *("shutil.copyfile", "shutil.copytree", "shutil.move", "tofile", "touch"),
+    *("write_bytes", "write_text"),
+}
+
+
+def writings(source):
+    """What in a source writes a file in its own way, with its line."""
+    tree = ast.parse(source)
+    buffers = ("io.BytesIO()", "io.StringIO()")
+    made = [each for each in ast.walk(tree) if isinstance(each, ast.Assign)]
+    inner = {ast.unparse(each.targets[0]) for each in made if ast.unparse(each.value) in buffers}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        function = ast.unparse(node.func)
+        owner, _, name = function.rpartition(".")
+        values = [ast.unparse(each) for each in node.args]
+        keywords = {each.arg: ast.unparse(each.value) for each in node.keywords}
+        if {*values[:1]} & {*inner, "os.devnull"} or owner == "formatter":
+            continue
+        text = " ".join([*values, *keywords.values()])
+        how = text if name == "open" else ""
+        if owner == "os":
+            writes = any(flag in how for flag in ("O_WRONLY", "O_RDWR", "O_CREAT"))
+        else:
+            writes = re.search(r"'[rb]*[wax+][b+]*'", how) is not None
+        picture = name == "save" and "format" in keywords
+        if writes or picture or {name, function} & WRITE:
+            yield f"{node.lineno}: {function}"
+
+
+def test_what_may_be_there_already_is_written_in_one_way():
+    found = {str(file.relative_to(ROOT)): list(writings(file.read_text("utf-8"))) for file in FILES}
+    assert {name: each for name, each in found.items() if each and name not in WRITERS} == {}
+
+
+WRITINGS = (
+    *("p.write_text(text)", "(a / b).write_bytes(b'')", "p.open('ab')", "open(p, mode='x')"),
+    *("os.open(p, os.O_RDWR | os.O_CREAT)", "figure.savefig(p)", "np.savez(p, a=a)"),
+    *("image.save(p, format='PNG')", "shutil.copyfile(a, p)", "json.dump(a, file)", "p.touch()"),
+)
+
 OPENINGS = ("p.read_text()", "(a / b).read_bytes()", "open(p)", 'p.open("rb")', "np.fromfile(p)")
 
 CODE = (
@@ -103,7 +151,11 @@ CODE = (
 
 @pytest.mark.parametrize(
     ("search", "source"),
-    [*[(openings, each) for each in OPENINGS], *[(findings, each) for each in CODE]],
+    [
+        *((openings, each) for each in OPENINGS),
+        *((writings, each) for each in WRITINGS),
+        *((findings, each) for each in CODE),
+    ],
 )
 def test_the_search_finds_it(search, source):
     assert list(search(source))

@@ -3,7 +3,7 @@
 import glob
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from etils import epath
 
@@ -13,13 +13,8 @@ from hackmatrix_rl.system import is_remote
 # Google advises against these in the names of objects: its tools take them for patterns.
 _PATTERNS = "*?[]#"
 
-if TYPE_CHECKING:
-    _LocalPath = epath.Path
-else:
-    _LocalPath = type(epath.Path(os.sep))
 
-
-class _Folder(_LocalPath):
+class _Folder(type(epath.Path(os.sep))):  # type: ignore[misc]
     """A local path that takes only the given pattern for one, and not the folder's own name.
 
     `epath.Path("seed[1]").glob("*")` looks into `seed1`, and Orbax finds the arrays of each process

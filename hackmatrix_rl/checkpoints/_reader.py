@@ -362,9 +362,7 @@ def _reader() -> Any:
     """Orbax's reader, as a context. Each process reads for itself and waits for no other."""
     here = jax.process_index()
     alone = ocp.options.MultiprocessingOptions(primary_host=here, active_processes={here})
-    handlers = {
-        name: ocp.PyTreeCheckpointHandler(multiprocessing_options=alone) for name in PARTS
-    }
+    handlers = {name: ocp.PyTreeCheckpointHandler(multiprocessing_options=alone) for name in PARTS}
     composite = ocp.CompositeCheckpointHandler(
         composite_options=ocp.CompositeOptions(multiprocessing_options=alone), **handlers
     )
@@ -395,4 +393,3 @@ def _check_array_names(file: epath.Path) -> None:
         name = ".".join(str(each["key"]) for each in entry["key_metadata"])
         if name.startswith("/") or ".." in name.split("/"):
             raise ValueError(f"the name {name!r} of an array leads out of the checkpoint")
-

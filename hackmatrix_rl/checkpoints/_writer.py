@@ -208,7 +208,7 @@ class CheckpointWriter:
                 )
         for path in self._folder.iterdir():
             if path == folder or _UNFINISHED in path.name:
-                if path.is_dir():
+                if path.is_dir() and not os.path.islink(path):
                     path.rmtree()
                 else:
                     set_aside(path)

@@ -132,6 +132,7 @@ class Commands(click.Group):
 
 def _run(command: Callable[[], Any]) -> NoReturn:
     try:
+        _check_working_directory()
         status = command()
         sys.stdout.flush()
     except OutputLostError as error:
@@ -148,6 +149,15 @@ def _run(command: Callable[[], Any]) -> NoReturn:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _check_working_directory() -> None:
+    """Refuses to start where all relative paths lead nowhere."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        said = "the working directory was removed, or cannot be read. Change to another one (cd)."
+        raise click.ClickException(said) from error
 
 
 def _dashed(word: str) -> str:

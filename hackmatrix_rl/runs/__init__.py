@@ -18,6 +18,7 @@ from ._health import Health as Health
 from ._launch import Launch as Launch
 from ._launch import launch as launch
 from ._lock import RunLock as RunLock
+from ._lock import check_links as check_links
 from ._monitor import send_summary as send_summary
 from ._plan import Plan as Plan
 from ._plan import make_plan as make_plan

@@ -12,7 +12,7 @@ from hackmatrix_rl.config import TrainConfig, algorithms
 from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import read_json
-from hackmatrix_rl.view import INKS, style
+from hackmatrix_rl.view import INKS, save_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ def draw_curve(metrics: Path, picture: Path, *, title: str, summary: Path | None
     for place, (name, label) in enumerate(panels):
         axes = figure.add_subplot(2, columns, place + 1)
         draw_panel(axes, rows, name, label, levels.get(name, {}))
-    figure.savefig(picture, dpi=120)
+    save_figure(figure, picture)
     return True
 
 

@@ -15,8 +15,15 @@ from etils import epath
 from hackmatrix_rl.checkpoints import check_place, name_trouble, valid_names
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
-from hackmatrix_rl.runs._lock import LOCK, RunLock, unwritable
-from hackmatrix_rl.system import check_path, is_remote, read_json, storage_path, write_json
+from hackmatrix_rl.runs._lock import CHECKPOINTS, LOCK, RunLock, check_links, unwritable
+from hackmatrix_rl.system import (
+    check_path,
+    is_remote,
+    read_json,
+    storage_path,
+    write_json,
+    write_whole,
+)
 
 _MARKS = ("config.json", "run.json", "checkpoints", "metrics.jsonl")
 """What makes a folder that of a run; one by `SaveRun` has only the last."""
@@ -135,11 +142,13 @@ def make_run_folder(
     if config.run_dir:
         path = named
         lock.take("--run-dir", path)
+        check_links(path, f"--run-dir {path}", checkpoints=not config.checkpoint_dir)
     else:
         path = _take_dated(lock, now())
     folder = RunFolder(path, _checkpoints(config, path), new_wandb_id(path))
     _take_checkpoints(lock, config, folder)
     _check_free(path, folder.checkpoints)
+    _check_files(folder)
     _write_down(config, folder)
     return replace(folder, notes=tuple(lock.notes))
 
@@ -232,7 +241,7 @@ def _check_names(config: RunConfig, path: Path, *, option: str = "--run-dir") ->
     if config.checkpoint_dir:
         check_place(config.checkpoint_dir, "--checkpoint-dir")
     else:
-        check_place(path / "checkpoints", option)
+        check_place(path / CHECKPOINTS, option)
 
 
 def _check_free(path: Path, checkpoints: epath.Path) -> None:
@@ -254,7 +263,7 @@ def _name(path: Path) -> str:
 
 def _checkpoints(config: RunConfig, path: Path) -> epath.Path:
     if not config.checkpoint_dir:
-        return epath.Path(path / "checkpoints")
+        return epath.Path(path / CHECKPOINTS)
     return storage_path(config.checkpoint_dir, "--checkpoint-dir")
 
 
@@ -290,9 +299,15 @@ def _check_files(folder: RunFolder) -> None:
     """Refuses a folder in which the run could not write one of its files."""
     written = (folder.config, folder.run, folder.versions, folder.metrics, folder.log)
     for file in (*written, folder.curve, folder.summary):
-        usable = file.is_file() and os.access(file, os.R_OK | os.W_OK)
+        usable = file.is_file() and not file.is_symlink() and os.access(file, os.R_OK | os.W_OK)
         if os.path.lexists(file) and not usable:
             raise ConfigError(f"{file}: is not a file that can be written. Rename or remove it.")
+    # All others are replaced.
+    if folder.log.exists() and folder.log.stat().st_nlink > 1:
+        raise ConfigError(
+            f"{folder.log}: is a hard link, and appending would change a second file. Put a copy "
+            "there."
+        )
 
 
 def _make_writable(folder: epath.Path, option: str) -> None:
@@ -300,7 +315,7 @@ def _make_writable(folder: epath.Path, option: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # Only a write is a sure test: permission bits miss mounts, quotas and buckets.
-        probe.write_text("")
+        write_whole(probe, "")
         probe.unlink()
     except OSError as error:
         raise unwritable(option, folder, error) from error

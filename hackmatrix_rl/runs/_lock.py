@@ -5,19 +5,24 @@ import errno
 import fcntl
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 from etils import epath
 
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.system import is_remote
+from hackmatrix_rl.errors import ConfigError, refusing
+from hackmatrix_rl.system import is_remote, open_in_place, set_aside
 
 LOCK = "lock"
 """Name of the lock file in a folder."""
 
+CHECKPOINTS = "checkpoints"
+"""Name of the folder of checkpoints in that of a run."""
+
 # Errors of `flock` on file systems without locks.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _ATTEMPTS = 100  # attempts while other processes remove and make the same folder
+_OWNER = b"process "  # begins what a lock file holds
 _SHOWN = 200  # bytes of a lock file that a message repeats
 
 
@@ -101,7 +106,7 @@ class RunLock:
             try:
                 folder.mkdir(parents=True, exist_ok=not new or folder in self._made)
                 self._made += reversed(missing)
-                file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+                file = open_in_place(folder / LOCK, os.O_RDWR)
             except FileNotFoundError:  # removed meanwhile by another process
                 continue
             with contextlib.ExitStack() as unless_held:
@@ -116,9 +121,14 @@ class RunLock:
                         return False
                     raise
                 # Another process may have removed the file before this lock.
-                if _is_open(folder / LOCK, file):
+                if not _is_open(folder / LOCK, file):
+                    continue
+                if os.pread(file, len(_OWNER), 0) not in (b"", _OWNER):
+                    set_aside(folder / LOCK)  # no lock, but perhaps somebody's file
+                else:
                     os.ftruncate(file, 0)
-                    os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+                    owner = f"{os.getpid()} on {socket.gethostname()}".encode()
+                    os.pwrite(file, _OWNER + owner, 0)
                     unless_held.pop_all()
                     self._held[folder] = file
                     return True
@@ -128,8 +138,8 @@ class RunLock:
 def is_locked(folder: Path) -> bool:
     """Whether a process writes a folder now, as far as this machine can tell."""
     try:
-        file = os.open(folder / LOCK, os.O_RDONLY)
-    except OSError:  # no lock: nobody writes
+        file = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # no lock of a run: nobody writes
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -148,9 +158,50 @@ def unwritable(option: str, folder: epath.PathLike, error: OSError) -> ConfigErr
     )
 
 
+def check_links(folder: Path, said: str, *, checkpoints: bool = True, deep: bool = True) -> None:
+    """Refuses links out of a folder, at any depth: what writes there would follow them.
+
+    The entries of `checkpoints` may be links, because a writer of checkpoints goes into none that
+    is there already. Without `checkpoints`, it may be a link, too. Unless `deep`, only the entries
+    of the folder itself are checked.
+
+    Raises:
+        ConfigError: there is such a link, or something else than a file or a folder beside it. The
+            message begins with what was `said`.
+    """
+    inside = Path(os.path.realpath(folder))
+    with refusing(f"{said}: cannot be read: ", of=OSError):
+        entries = list(_entries(folder, deep=deep))
+    for entry in sorted(entries):
+        if not checkpoints and entry == folder / CHECKPOINTS:
+            continue
+        name = entry.relative_to(folder)
+        if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(inside):
+            instead = "Put the file itself there, or remove the link."
+            if entry == folder / CHECKPOINTS:
+                instead = "If you want that folder, give its target as --checkpoint-dir."
+            raise ConfigError(
+                f"{said}: {name} in it is a link that leads out of the folder. {instead}"
+            )
+        if entry.exists() and not (entry.is_file() or entry.is_dir()):
+            raise ConfigError(f"{said}: {name} in it is neither a file nor a folder. Remove it.")
+
+
+def _entries(folder: Path, *, deep: bool) -> Iterator[Path]:
+    """All that is in a folder, without what is in its checkpoints; links are not followed."""
+    for place, folders, files in os.walk(folder, onerror=_fail):
+        yield from (Path(place, name) for name in (*folders, *files))
+        top = Path(place) == folder
+        folders[:] = [each for each in folders if deep and not (top and each == CHECKPOINTS)]
+
+
+def _fail(error: OSError) -> None:
+    raise error
+
+
 def _is_open(path: Path, file: int) -> bool:
-    """Whether a path is that of an open file."""
+    """Whether a path, which may be a link, is that of an open file."""
     try:
-        return os.path.samestat(path.stat(), os.fstat(file))
+        return os.path.samestat(path.lstat(), os.fstat(file))
     except OSError:  # the path is gone
         return False

@@ -1,6 +1,5 @@
 """Resuming a run."""
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from hackmatrix_rl.config import RunConfig, check_trusted, config_from_dict, ren
 from hackmatrix_rl.env import Frontier
 from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
-from hackmatrix_rl.runs._lock import RunLock
+from hackmatrix_rl.runs._lock import RunLock, check_links
 from hackmatrix_rl.system import check_path, read_json, set_aside, storage_path
 from hackmatrix_rl.training import Trainer
 
@@ -139,7 +138,7 @@ def find_resumable_run(
             "wandb run id; with --checkpoint-dir too, if the folder is missing."
         )
     if path is not None:
-        _check_links(path, run, given=checkpoint_dir)
+        check_links(path, f"--resume-run {run}", checkpoints=checkpoint_dir is None)
     folder = _checkpoints_of(path, checkpoint_dir)
     if path is None:
         path = RUNS / _run_in(folder, run)
@@ -287,26 +286,6 @@ def _settings_to_start_with(
             "--checkpoint-dir if they are elsewhere, or start again with another --run-dir."
         )
     return settings
-
-
-def _check_links(path: Path, run: str, *, given: str | None) -> None:
-    """Refuses links out of a run's folder: writing would follow them to the user's files."""
-    inside = path.resolve()
-    for entry in sorted(path.iterdir()):
-        if given is not None and entry.name == "checkpoints":
-            continue
-        if not Path(os.path.realpath(entry)).is_relative_to(inside):
-            instead = "Put the file itself there, or remove the link."
-            if entry.name == "checkpoints":
-                instead = "If you want that folder, give its target as --checkpoint-dir."
-            raise ConfigError(
-                f"--resume-run {run}: {entry.name} in it is a link that leads out of the folder. "
-                + instead
-            )
-        if entry.exists() and not (entry.is_file() or entry.is_dir()):
-            raise ConfigError(
-                f"--resume-run {run}: {entry.name} in it is neither a file nor a folder. Remove it."
-            )
 
 
 def _check_own(path: Path, folder: epath.Path, metadata: Mapping[str, Any]) -> None:

@@ -3,16 +3,17 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
 from typing import Any, final
 
 from hackmatrix_rl.checkpoints import CheckpointWriter, SaveResult
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import finite, whole
+from hackmatrix_rl.errors import finite, refusing, whole
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._health import Health
-from hackmatrix_rl.runs._lock import RunLock
+from hackmatrix_rl.runs._lock import RunLock, check_links
 from hackmatrix_rl.runs.sinks import (
     Fanout,
     JsonLines,
@@ -232,13 +233,18 @@ class SaveRun(Hook):
 
     def on_start(self, trainer: Trainer[Any]) -> None:
         """Continues from the state in the folder, or saves the first one there."""
-        self._lock = lock = RunLock()
         self._ended = False
         sinks: list[Sink] = []
-        if is_process_zero():
-            lock.take("folder", self._folder)
-            sinks = [self._notes, JsonLines(self._metrics), LogFile(self._folder / "log.txt")]
-        self._sinks = Fanout(sinks)
+        with ExitStack() as unless_opened:
+            lock = unless_opened.enter_context(RunLock())
+            if is_process_zero():
+                lock.take("folder", self._folder)
+                check_links(self._folder, f"folder {self._folder}")
+                log = self._folder / "log.txt"
+                with refusing(f"folder {self._folder}: ", of=OSError):
+                    sinks = [self._notes, JsonLines(self._metrics), LogFile(log)]
+            unless_opened.pop_all()
+        self._lock, self._sinks = lock, Fanout(sinks)
         if on_process_zero(self._state.exists):
             trainer.load(self._state)
             self._seen = self._saved = int(trainer.state.update)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from hackmatrix_rl.adapters import require
+from hackmatrix_rl.checkpoints import check_place
 from hackmatrix_rl.config import config_from_dict, settings_of
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, first_line, refusing
-from hackmatrix_rl.runs import RunLock, toml_of
+from hackmatrix_rl.runs import RunLock, check_links, toml_of
 from hackmatrix_rl.sweeps._space import Space, shown
 from hackmatrix_rl.system import check_path, is_remote, read_json, write_whole
 
@@ -284,10 +285,14 @@ def check_folder(folder: Path) -> None:
             f"--folder {folder}: must be a folder that all machines mount, because its locks say "
             "which trials were left."
         )
+    check_place(folder, "--folder")
     with refusing(f"--folder {folder}: ", ". Use another folder.", of=OSError):
         there = next(each for each in (folder, *folder.parents) if each.exists())
         if not there.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"{there} is a file")
+    if there == folder:
+        # Each trial's own folder is checked where it is taken.
+        check_links(folder, f"--folder {folder}", deep=False)
 
 
 def _check_same(stored: Mapping[str, str], identity: Mapping[str, str], place: str) -> None:

@@ -17,6 +17,7 @@ from ._exits import Interrupts as Interrupts
 from ._files import check_output_file as check_output_file
 from ._files import check_path as check_path
 from ._files import is_remote as is_remote
+from ._files import open_in_place as open_in_place
 from ._files import open_regular as open_regular
 from ._files import read_bounded as read_bounded
 from ._files import read_json as read_json

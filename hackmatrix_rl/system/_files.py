@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import secrets
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -32,26 +33,59 @@ def is_remote(path: epath.PathLike) -> bool:
 def write_whole(path: epath.PathLike, content: str | Iterable[bytes]) -> None:
     """Writes a file whole or not at all, also through a power cut and in an object store.
 
+    A link in its place is replaced, and its target stays as it is.
+
     Raises:
+        ConfigError: no file can have this name.
         OSError: the file cannot be written; the old file stays.
     """
+    check_path(os.fspath(path), "the file")
     pieces = [content.encode()] if isinstance(content, str) else content
     if is_remote(path):
         epath.Path(path).write_bytes(b"".join(pieces))
         return
     place = Path(path)
-    unfinished = place.with_name(place.name + ".part")
+    # Nobody can guess this name, and so put a link there.
+    unfinished = place.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        with unfinished.open("wb") as file:
+        with os.fdopen(open_in_place(unfinished, os.O_WRONLY | os.O_EXCL), "wb") as file:
             file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(place)
     except OSError:
-        if unfinished.is_file():
-            unfinished.unlink()
+        unfinished.unlink(missing_ok=True)
         raise
     _sync_folder(place.parent)
+
+
+def open_in_place(path: epath.PathLike, flags: int) -> int:
+    """Opens a local file to write into it, or makes it: the one way to do so. A descriptor.
+
+    `flags` are those of `os.open`: `O_WRONLY | O_APPEND`, or `O_EXCL` for a new file. A link is
+    not followed, and a file with a second name (a hard link) is refused: either may lead to a file
+    in another folder.
+
+    Raises:
+        OSError: it is something else than a file with one name, or cannot be opened.
+    """
+    # Without O_NONBLOCK, opening a pipe waits for its reader.
+    own = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags | own, 0o666)
+    except OSError as error:
+        if os.path.islink(path):
+            said = f"{Path(path).name} is a link, which is not followed: remove it"
+            raise OSError(error.errno, said, str(path)) from error
+        raise
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:
+        return descriptor
+    os.close(descriptor)
+    wrong = "is a pipe, a device or a socket, not a file"
+    if stat.S_ISREG(found.st_mode):
+        wrong = "is a hard link, and writing would change a second file: put a copy there"
+    raise OSError(errno.EINVAL, f"{Path(path).name} {wrong}", str(path))
 
 
 def write_json(path: epath.PathLike, content: Mapping[str, Any], *, indent: int = 2) -> None:

@@ -23,6 +23,7 @@ from jaxtyping import PyTree
 from hackmatrix_rl.errors import AgreedError, ConfigError, flag, is_key, refusing
 from hackmatrix_rl.system._devices import accelerator_present
 from hackmatrix_rl.system._exits import ExitCode
+from hackmatrix_rl.system._files import write_whole
 
 CONNECT_SECONDS = 60
 """How long processes wait for one another at the start."""
@@ -310,7 +311,7 @@ def check_shared(path: Any) -> None:
         return
     probe = path / ".seen_by_all"
     if is_process_zero():
-        probe.write_text("")
+        write_whole(probe, "")
     multihost_utils.sync_global_devices("probe written")
     seen = _gather_json(bool(probe.exists()))
     if is_process_zero():

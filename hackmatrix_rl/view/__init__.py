@@ -21,6 +21,7 @@ from ._names import KEYS as KEYS
 from ._names import why_not as why_not
 from ._picture import INKS as INKS
 from ._picture import figures as figures
+from ._picture import save_figure as save_figure
 from ._picture import style as style
 from ._raster import check_ffmpeg as check_ffmpeg
 from ._raster import image_of as image_of

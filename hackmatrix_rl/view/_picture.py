@@ -3,12 +3,15 @@
 import dataclasses
 import io
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.view._document import text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +62,17 @@ def style(axes: "Axes", x: str = "", y: str = "") -> None:
             frameon=False,
             labelcolor=INKS.text,
         )
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Writes a figure into a file, whose ending decides the format.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    written = io.BytesIO()
+    figure.savefig(written, format=path.suffix.removeprefix("."), dpi=120)
+    write_whole(path, [written.getvalue()])
 
 
 def _svg(draw: "Callable[[Axes], None]", salt: str) -> str:

@@ -1,8 +1,10 @@
 """A drawing as an image, an animation or a film."""
 
+import io
 import math
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system import open_regular, write_whole
 from hackmatrix_rl.view._drawing import (
     Circle,
     Drawing,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 _FINER = 3
 _CORNER = 6
 _COLOURS, _SAMPLES = 128, 6  # of a GIF, and the pictures that they are taken from
+_CHUNK = 1 << 20
 _LAST = 2.0  # seconds for which the last picture stays longer than the others
 _Points = Sequence[tuple[float, float]]
 
@@ -60,7 +64,9 @@ def save_png(
     Raises:
         ConfigError: the theme is neither `light` nor `dark`.
     """
-    image_of(drawing, theme=theme, scale=scale).save(path, format="PNG", optimize=True)
+    written = io.BytesIO()
+    image_of(drawing, theme=theme, scale=scale).save(written, format="PNG", optimize=True)
+    write_whole(path, [written.getvalue()])
 
 
 class _Brush:
@@ -231,8 +237,9 @@ def save_gif(
     )
     # A GIF counts hundredths of a second, and 0 or 1 of them play slowly in browsers.
     steady = 10 * max(2, round(100 * seconds_per_frame))
+    written = io.BytesIO()
     next(images).save(
-        path,
+        written,
         format="GIF",
         save_all=True,
         append_images=images,
@@ -240,6 +247,7 @@ def save_gif(
         loop=0,
         optimize=False,
     )
+    write_whole(path, [written.getvalue()])
 
 
 def save_mp4(
@@ -266,10 +274,14 @@ def save_mp4(
         # Players want even sizes, this colour format, and several pictures a second.
         *("-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-r", "20"),
         *("-movflags", "+faststart", "-fflags", "+bitexact", "-flags:v", "+bitexact"),
-        *("-f", "mp4", f"file:{path}"),
+        *("-f", "mp4"),
     ]
     images = _images(drawings, theme, scale)
-    _pipe(command, images, [1] * (len(drawings) - 1) + [still], path)
+    with tempfile.TemporaryDirectory() as folder:
+        film = Path(folder, "film")
+        _pipe([*command, f"file:{film}"], images, [1] * (len(drawings) - 1) + [still], path)
+        with open_regular(film) as file:
+            write_whole(path, iter(lambda: file.read(_CHUNK), b""))
 
 
 def check_ffmpeg(name: str) -> str:

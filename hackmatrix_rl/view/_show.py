@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 from hackmatrix_rl.env import Environment, HackMatrixState
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import State
+from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.view._board_drawing import draw
 from hackmatrix_rl.view._drawing import Drawing, Text, grid
 from hackmatrix_rl.view._frame import Frame
@@ -90,7 +91,7 @@ class Picture:
         theme = "light" if self.theme == "auto" else self.theme
         match Path(path).suffix.lower():
             case ".svg":
-                Path(path).write_text(svg_of(self.drawing, theme), encoding="utf-8")
+                write_whole(path, svg_of(self.drawing, theme))
             case ".png":
                 save_png(self.drawing, path, theme=theme, scale=scale)
             case ending:

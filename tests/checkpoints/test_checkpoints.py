@@ -279,6 +279,20 @@ def test_what_a_killed_process_left_unfinished_is_cleared_away(tmp_path):
     assert find_checkpoint(tmp_path).name == "7"
 
 
+def test_a_link_in_the_place_of_a_checkpoint_is_not_followed(tmp_path):
+    mine, folder = tmp_path / "mine", tmp_path / "run"
+    mine.mkdir()
+    folder.mkdir()
+    (mine / "file").write_text("precious")
+    for name in ("7", "7.orbax-checkpoint-tmp"):
+        (folder / name).symlink_to(mine)
+    assert [each.error for each in write(folder, 7)] == [None]
+    assert find_checkpoint(folder).name == "7"
+    assert not (folder / "7").is_symlink()
+    assert (folder / "7.damaged").is_symlink()
+    assert [each.name for each in mine.iterdir()] == ["file"]
+
+
 def test_a_store_that_cannot_be_asked_is_named(monkeypatch):
     def lacking(path):
         raise ImportError("Please install gcsfs")

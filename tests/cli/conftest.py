@@ -19,7 +19,8 @@ def trained(tmp_path_factory):
         place = tmp_path_factory.getbasetemp().parent
     else:
         place = tmp_path_factory.mktemp("shared")
-    folder, output = place / "trained" / "run", place / "trained" / "output.txt"
+    # In the name, what `glob` takes for a pattern.
+    folder, output = place / "trained" / "run[1]*?", place / "trained" / "output.txt"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

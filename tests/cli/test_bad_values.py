@@ -145,6 +145,14 @@ OF_PLACES = {
         "--preset cannot be given with --resume-run ... the options that are to change"
     ),
     f"train --run-dir {LONG}": "--run-dir aaa ... 5000 characters",
+    r"train --preset debug --run-dir 'a\b' --dry-run": r"'a\\b' holds a separator",
+    r"train --preset debug --run-dir 'a\b/c'": (
+        r"--run-dir a\b/c/checkpoints: cannot keep checkpoints: ... a backslash"
+    ),
+    r"selfplay --preset debug --run-dir 'a\b'": r"--run-dir a\b: ",
+    "train --preset debug --checkpoint-dir 'gs://b/run[1]'": (
+        "--checkpoint-dir gs://b/run[1]: cannot keep checkpoints: its name has a ["
+    ),
     "train --run-dir \ud800": "--run-dir \\ud800: must be text in UTF-8",
     "train --checkpoint-dir a\udcff": "--checkpoint-dir a\\udcff: must be text",
     "train --init http://x/y": "--init http://x/y:  ... no kind of storage",
@@ -207,6 +215,15 @@ def test_a_bad_value_gets_one_line(typed, here, monkeypatch):
     monkeypatch.setattr("hackmatrix_rl.cli._play.check_terminal", lambda command: None)
     assert_refused(invoke(*shlex.split(typed)), *REFUSED[typed].split(" ... "))
     assert list(here.iterdir()) == [], "nothing may be left behind"
+
+
+@pytest.mark.parametrize("typed", ["train", "eval pretrained"])
+def test_a_working_directory_that_is_gone_is_said(tmp_path, monkeypatch, typed):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert_refused(invoke(*typed.split()), "the working directory was removed")
 
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])

@@ -172,6 +172,9 @@ def test_a_garbled_lock_is_no_obstacle(here):
     with RunLock() as lock:
         lock.take("--run-dir", here / "run")
         assert not lock.notes
+    # It may be somebody's file.
+    assert (here / "run" / "lock.damaged").read_bytes() == b"\xff\xfe\x00"
+    assert not (here / "run" / "lock").exists()
 
 
 def test_a_second_start_in_the_same_second_has_a_name_of_its_own(here):

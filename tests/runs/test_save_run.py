@@ -76,6 +76,18 @@ def test_the_folder_is_locked_while_the_training_runs_and_free_after_it(trainer,
     assert not (tmp_path / "lock").exists()
 
 
+@pytest.mark.parametrize("name", ["log.txt", "metrics.jsonl", "lock", "deep/link"])
+def test_a_link_out_of_the_folder_is_not_followed(trainer, tmp_path, name):
+    mine, run = tmp_path / "mine", tmp_path / "run"
+    mine.write_text("precious")
+    (run / name).parent.mkdir(parents=True)
+    (run / name).symlink_to(mine)
+    with pytest.raises(hm.ConfigError, match=f"{name}.* is a link"):
+        cell(trainer, run)
+    assert mine.read_text() == "precious"
+    assert [each.name for each in run.rglob("*") if each.is_file()] == [name.rpartition("/")[2]]
+
+
 def test_other_modules_are_refused_and_nothing_is_overwritten(straight):
     policy = hm.MLPActorCritic(ENV.spec, width=4, depth=1, key=jax.random.key(0))
     other = hm.Trainer(hm.PPO(ENV, policy, num_envs=4, num_steps=8, num_minibatches=1))

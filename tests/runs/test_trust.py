@@ -31,6 +31,7 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import clique_identity
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import (
+    RunLock,
     config_here,
     find_player,
     find_resumable_run,
@@ -380,7 +381,10 @@ def test_a_forged_id_beside_no_checkpoint_is_not_taken(begun):
     assert find_resumable_run(str(begun)).metadata["run"]["wandb_id"].startswith("sent-")
 
 
-WRITTEN = ("metrics.jsonl", "log.txt", "config.json.part", "lock", "checkpoints", "wandb")
+WRITTEN = (
+    *("metrics.jsonl", "log.txt", "config.json.part", "lock", "checkpoints", "wandb"),
+    *("replays/update-1.json", "tensorboard/old/events"),
+)
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -392,6 +396,7 @@ def test_a_link_out_of_a_sent_folder_is_refused_on_resume(run, tmp_path, name):
         mine.mkdir()
     else:
         (run / name).unlink(missing_ok=True)
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
         mine.write_text("precious")
     (run / name).symlink_to(mine)
     result = invoke("train", "--resume-run", run)
@@ -401,6 +406,36 @@ def test_a_link_out_of_a_sent_folder_is_refused_on_resume(run, tmp_path, name):
     if name == "checkpoints":
         assert "--checkpoint-dir" in result.stderr
         assert find_resumable_run(str(run), str(mine)).checkpoint.parent == mine
+
+
+def reopen(run):
+    """The folder of a run, ready to be written by a resumed training."""
+    with RunLock() as lock:
+        stopped = find_resumable_run(str(run), lock=lock)
+        return reopen_run_folder(stopped.config({}), run, stopped.metadata["run"], lock=lock)
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link"])
+@pytest.mark.parametrize("name", ["checkpoints/lock", "log.txt"])
+def test_a_run_goes_on_into_no_file_of_another_folder(run, tmp_path, name, kind):
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    (run / name).unlink(missing_ok=True)
+    (run / name).hardlink_to(mine) if kind == "hard link" else (run / name).symlink_to(mine)
+    with pytest.raises(ConfigError, match=f"{Path(name).name}.* is a"):
+        reopen(run)
+    assert mine.read_text() == "precious"
+
+
+def test_a_new_run_does_not_write_through_a_link(run, tmp_path):
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    new = run.parent / "new"
+    new.mkdir()
+    (new / "log.txt").symlink_to(mine)
+    with pytest.raises(ConfigError, match=r"--run-dir .*new: log.txt in it is a link that leads"):
+        make_run_folder(make_config("debug", {"run_dir": str(new)}))
+    assert [each.name for each in new.iterdir()] == ["log.txt"]
 
 
 def test_a_link_within_the_folder_is_fine_and_what_is_no_file_is_refused_on_resume(run):

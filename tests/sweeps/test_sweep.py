@@ -397,6 +397,7 @@ def test_a_space_that_cannot_be_is_refused_before_anything_starts(here, space, p
         (BASE, ("--folder", "gs://bucket/sweep"), ("must be a folder that all machines mount",)),
         (BASE, ("--folder", "space.toml/sweep"), ("space.toml is a file. Use another folder",)),
         (BASE, ("--folder", "a" * 300), ("more than 255 characters. Use another name",)),
+        (BASE, ("--folder", r"a\b"), ("cannot keep checkpoints: ", "a backslash")),
         (BASE, ("--sampler", "grid"), ("'grid' is not one of 'tpe', 'random'",)),
         (f"{BASE}run_dir = 'here'\n", (), ("run_dir is of one run, and a sweep has many",)),
         (f"{BASE}vary = 'gamma=0.9,0.99'\n", (), ("vary is of one run",)),
@@ -407,6 +408,15 @@ def test_a_space_that_cannot_be_is_refused_before_anything_starts(here, space, p
 def test_a_sweep_that_cannot_be_is_refused_before_anything_starts(here, base, given, parts):
     assert_refused(invoke("sweep", write(base=base), *given), *parts)
     assert [each.name for each in here.iterdir()] == ["space.toml"]
+
+
+def test_a_link_out_of_a_sweep_is_not_followed(here):
+    Path("sweep").mkdir()
+    Path("mine").write_text("precious")
+    Path("sweep/journal.log").symlink_to(here / "mine")
+    refused = invoke("sweep", write(), "--folder", "sweep")
+    assert_refused(refused, "--folder sweep: journal.log in it is a link that leads out")
+    assert Path("mine").read_text() == "precious"
 
 
 def test_a_damaged_journal_and_a_folder_without_a_sweep_are_told(here):

@@ -1,4 +1,4 @@
-"""Files from outside are regular and of a bounded size, or are refused."""
+"""Files from outside are regular and of a bounded size, or are refused; links are not followed."""
 
 import errno
 import os
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix_rl.errors import DamagedFileError
-from hackmatrix_rl.system import read_bounded, read_json
+from hackmatrix_rl.errors import ConfigError, DamagedFileError
+from hackmatrix_rl.system import open_in_place, read_bounded, read_json, write_whole
 
 
 def test_a_file_is_read_whole_up_to_its_bound(tmp_path: Path) -> None:
@@ -34,6 +34,42 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
                 read_json(tmp_path / name)
     with pytest.raises(DamagedFileError, match="is a folder, not a file"):
         read_json(tmp_path)
+
+
+@pytest.mark.parametrize("link", ["file", "file.part", ".part"])
+def test_a_file_is_written_through_no_link(tmp_path: Path, link: str) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    (tmp_path / link).symlink_to(mine)
+    write_whole(tmp_path / "file", "new")
+    assert (tmp_path / "file").read_text() == "new"
+    assert not (tmp_path / "file").is_symlink()
+    assert mine.read_text() == "precious"
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "mine", link}
+    # As wide as other files: only its name was hidden.
+    assert (tmp_path / "file").stat().st_mode == mine.stat().st_mode
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "hard link", "pipe"])
+def test_nothing_is_written_into_what_may_lie_elsewhere(tmp_path: Path, kind: str) -> None:
+    mine, file = tmp_path / "mine", tmp_path / "file"
+    mine.write_text("precious")
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "hard link":
+        file.hardlink_to(mine)
+    else:
+        file.symlink_to(mine if kind == "link" else tmp_path / "elsewhere")
+    with pytest.raises(OSError, match=f"file is a {kind.removeprefix('dangling ')}"):
+        open_in_place(file, os.O_RDWR | os.O_APPEND)
+    assert mine.read_text() == "precious"
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "mine"}
+
+
+def test_a_name_under_which_nothing_can_be_read_is_not_written(here: Path) -> None:
+    with pytest.raises(ConfigError, match="a line break or another control character"):
+        write_whole("a\nb", "text")
+    assert not list(here.iterdir())
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800"])

@@ -2,15 +2,16 @@
 
 import json
 import math
+import os
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from hackmatrix_rl.errors import printable
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
 from hackmatrix_rl.runs.sinks._terminal import Length, one_line
-from hackmatrix_rl.system import open_regular, write_whole
+from hackmatrix_rl.system import open_in_place, open_regular, write_whole
 
 
 class AppendedFile:
@@ -19,16 +20,19 @@ class AppendedFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._waiting = b""
-        path.open("ab").close()
+        self._open().close()
 
     def append(self, data: bytes) -> None:
         """Appends."""
         self._waiting += data
         # Opened each time, because a network disk may come back under another handle. Unbuffered:
         # this object keeps the data that could not be written.
-        with self._path.open("ab", buffering=0) as file:
+        with self._open() as file:
             while self._waiting:
                 self._waiting = self._waiting[file.write(self._waiting) :]
+
+    def _open(self) -> IO[bytes]:
+        return os.fdopen(open_in_place(self._path, os.O_WRONLY | os.O_APPEND), "ab", buffering=0)
 
     def flush(self) -> None:
         """Writes the waiting data, if any."""

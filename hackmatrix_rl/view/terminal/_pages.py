@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.game import ENEMY_HP, ENEMY_SPEED, FIRST_PROGRAM, SPECS, Action, EnemyType
-from hackmatrix_rl.system import read_json, set_aside, write_json
+from hackmatrix_rl.system import open_in_place, read_json, set_aside, write_json
 from hackmatrix_rl.view._names import KEYS, STYLES, Signs, bar, program_name, styled
 from hackmatrix_rl.view._text import cost_of
 from hackmatrix_rl.view.replays import Match
@@ -62,7 +62,8 @@ class ScoreTable:
         """Adds a game. Returns all games, the best first, and what went wrong in words, or `""`."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            with self._file.with_name(f"{self._file.name}.lock").open("a") as lock:
+            place = self._file.with_name(f"{self._file.name}.lock")
+            with os.fdopen(open_in_place(place, os.O_WRONLY), "wb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # a process that dies gives it back
                 known, said = self._read()
                 # The better game has the larger key: score, then stage, then fewer moves.
