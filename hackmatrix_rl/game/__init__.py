@@ -62,6 +62,7 @@ from ._stage import set_up_stage as set_up_stage
 from ._state import ALL_PROGRAMS as ALL_PROGRAMS
 from ._state import ENEMY_HP as ENEMY_HP
 from ._state import ENEMY_SPEED as ENEMY_SPEED
+from ._state import GIVEN_POINTS as GIVEN_POINTS
 from ._state import LAST_STAGE as LAST_STAGE
 from ._state import MAX_HP as MAX_HP
 from ._state import MAX_POINTS as MAX_POINTS

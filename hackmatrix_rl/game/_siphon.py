@@ -15,7 +15,16 @@ from jaxtyping import Array, Bool, Float32, Int32, Shaped, UInt32
 
 from hackmatrix_rl.batching import fields, pick, union
 from hackmatrix_rl.game._board import NUM_CELLS, SIZE, CellSet
-from hackmatrix_rl.game._state import Board, Content, Position, holds_data, holds_program, is_block
+from hackmatrix_rl.game._state import (
+    GIVEN_POINTS,
+    MAX_POINTS,
+    Board,
+    Content,
+    Position,
+    holds_data,
+    holds_program,
+    is_block,
+)
 
 SHORTEST_INTERVAL = 4
 RESPITE = 5
@@ -63,8 +72,11 @@ def siphon(position: Position) -> Position:
     )
 
 
-_AT_STAKE = fields(credits=8, energy=8, blocks=8)
-"""Sums over a cross, in one word: at most 15 credits, 15 energy and 5 blocks."""
+_COUNT = 3
+"""Bits of a count: a cross has at most five blocks."""
+_AT_STAKE = fields(credits=4, energy=4, blocks=_COUNT, rich=_COUNT * (GIVEN_POINTS - MAX_POINTS))
+"""Sums over a cross, in one word: at most 15 credits and 15 energy, its blocks, and how many have
+each number of points beyond `MAX_POINTS`."""
 
 
 def siphon_quality(position: Position) -> Float32[Array, ""]:
@@ -80,34 +92,40 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
     center = CellSet.of(position.player.cell)
     at_hand = (data | program) & (center | center.neighbours()).to_array()
 
-    # A cross has at most five blocks: the multiset of points, 0 to 9, is ten counts of three bits.
-    count = jnp.uint32(1) << (3 * board.value.astype(jnp.uint32))
+    # The multiset of points is a count of each number. Those up to `MAX_POINTS` fill a word; the
+    # others, which only a given position has, are in the word of the stake.
+    rich = data & (board.value > MAX_POINTS)
+    kind = jnp.where(rich, board.value - MAX_POINTS - 1, board.value)
+    count = jnp.uint32(1) << (_COUNT * kind.astype(jnp.uint32))
     stake = (
         _AT_STAKE["credits"].placed(jnp.where(loose, board.credits, 0))
         | _AT_STAKE["energy"].placed(jnp.where(loose, board.energy, 0))
         | _AT_STAKE["blocks"].placed(at_hand)
+        | _AT_STAKE["rich"].placed(jnp.where(rich, count, 0))
     )
     none = jnp.uint32(0)
-    points = jnp.sum(crosses(jnp.where(data, count, none)), axis=0, dtype=jnp.uint32)
+    points = jnp.sum(crosses(jnp.where(data & ~rich, count, none)), axis=0, dtype=jnp.uint32)
     programs = functools.reduce(operator.or_, crosses(jnp.where(new_program, bit, none)))
     stake = jnp.sum(crosses(stake), axis=0, dtype=jnp.uint32)
     points, programs, stake = (jnp.where(no_block, x, none) for x in (points, programs, stake))
 
     here = np.arange(NUM_CELLS) == position.player.cell
     own_points, own_programs, own_stake = (pick(here, x) for x in (points, programs, stake))
-    credits_, energy = (_AT_STAKE[name].read(stake) for name in ("credits", "energy"))
-    own_credits, own_energy = (_AT_STAKE[name].read(own_stake) for name in ("credits", "energy"))
-
+    credits_, energy, blocks, riches = (field.read(stake) for field in _AT_STAKE.values())
+    own_credits, own_energy, own_blocks, own_riches = (
+        field.read(own_stake) for field in _AT_STAKE.values()
+    )
     # If this cross reaches unsiphoned blocks, only cells that reach the same blocks count.
-    reached = _AT_STAKE["blocks"].read(stake) == _AT_STAKE["blocks"].read(own_stake)
+    nothing_here = (own_points == 0) & (own_riches == 0) & (own_programs == 0)
     better = (
         no_block
         & (points == own_points)
+        & (riches == own_riches)
         & (programs == own_programs)
         & (credits_ >= own_credits)
         & (energy >= own_energy)
         & ((credits_ > own_credits) | (energy > own_energy))
-        & (((own_points == 0) & (own_programs == 0)) | reached)
+        & (nothing_here | (blocks == own_blocks))
     )
     missed = pick(better, credits_) - own_credits + pick(better, energy) - own_energy
     return jnp.where(better.any(), -0.5 * 0.05 * missed.astype(jnp.float32), jnp.float32(0))

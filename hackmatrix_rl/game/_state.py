@@ -12,7 +12,9 @@ from hackmatrix_rl.game._board import CellSet
 LAST_STAGE = 8
 MAX_HP = 3
 MAX_POINTS = 9
-"""The most points of a data block."""
+"""The most points of a data block of a new stage."""
+GIVEN_POINTS = 15
+"""The most points of a data block in a given position: no block calls more transmissions."""
 
 
 class Content(IntEnum):
@@ -92,7 +94,7 @@ class Board(Packed):
 
     FIELDS = fields(
         content=3,
-        value=max(MAX_POINTS, NUM_PROGRAMS - 1).bit_length(),
+        value=max(GIVEN_POINTS, NUM_PROGRAMS - 1).bit_length(),
         spawn_count=4,
         credits=2,
         energy=2,
@@ -101,8 +103,8 @@ class Board(Packed):
     )
 
     content = Number()  #: A `Content`.
-    #: Points of a data block (0 only in a position that was given), `Program` of a program block,
-    #: else 0.
+    #: Points of a data block (0, and more than `MAX_POINTS`, only in a position that was given),
+    #: `Program` of a program block, else 0.
     value = Number()
     #: Number of transmissions that siphoning the block calls; 0 without a block. 10 and more are
     #: only in a position that was given.

@@ -9,10 +9,10 @@ from hackmatrix_rl.game._board import CORNERS, NUM_CELLS, SIZE
 from hackmatrix_rl.game._config import GameConfig
 from hackmatrix_rl.game._state import (
     ENEMY_HP,
+    GIVEN_POINTS,
     LAST_STAGE,
     LONGEST_WAIT,
     MAX_HP,
-    MAX_POINTS,
     NUM_ENEMY_TYPES,
     NUM_PROGRAMS,
     Board,
@@ -194,7 +194,7 @@ def _check_cells(name: str, cells: np.ndarray) -> None:
     content, value = columns["content"], columns["value"]
     data = np.isin(content, (Content.DATA, Content.HIDDEN_DATA))
     program = np.isin(content, (Content.PROGRAM, Content.HIDDEN_PROGRAM))
-    _refuse(data & (value > MAX_POINTS), name, "points", value, f"not within 0..{MAX_POINTS}")
+    _refuse(data & (value > GIVEN_POINTS), name, "points", value, f"not within 0..{GIVEN_POINTS}")
     last = NUM_PROGRAMS - 1
     _refuse(program & (value > last), name, "program", value, f"not within 0..{last}")
     for column in ("value", "spawn_count"):

@@ -10,9 +10,9 @@ from hackmatrix_rl.game import (
     ENEMY_HP,
     FIRST_INTERVAL,
     FIRST_PROGRAM,
+    GIVEN_POINTS,
     LAST_STAGE,
     MAX_HP,
-    MAX_POINTS,
     NUM_ACTIONS,
     NUM_CELLS,
     NUM_PROGRAMS,
@@ -160,7 +160,7 @@ def _block(record: Record) -> list[int]:
     """Content, value and spawn count."""
     most = Board.FIELDS["spawn_count"].largest
     if record.choice("type", ("data", "program")) == 0:
-        points = record.whole("points", 0, MAX_POINTS, default=1)
+        points = record.whole("points", 0, GIVEN_POINTS, default=1)
         return [Content.DATA, points, record.whole("spawnCount", 0, most, default=points)]
     if record.has("programActionIndex"):
         program = record.whole("programActionIndex", FIRST_PROGRAM, NUM_ACTIONS - 1) - FIRST_PROGRAM

@@ -11,7 +11,14 @@ from game.mutations import assert_names_a_field
 from game.positions import data, position
 from game.recordings import COLUMNS, CONFIG, POSITION, canonical, differences, load, report, rows
 from game.replay import BATCH
-from hackmatrix_rl.game import NUM_PROGRAMS, SIPHON, GameConfig, from_arrays, to_arrays
+from hackmatrix_rl.game import (
+    GIVEN_POINTS,
+    NUM_PROGRAMS,
+    SIPHON,
+    GameConfig,
+    from_arrays,
+    to_arrays,
+)
 from hackmatrix_rl.game._validation import LARGEST
 
 
@@ -91,8 +98,8 @@ def test_a_single_position_needs_no_batch_axis():
         ("num_enemies", (), 41, "num_enemies"),
         ("num_transmissions", (), -1, "num_transmissions"),
         ("cells", (8, 0), 7, "content of cells[8]"),
-        ("cells", (8, slice(0, 2)), (1, 10), "points of cells[8]"),
-        ("cells", (8, slice(0, 2)), (3, 11), "points of cells[8]"),
+        ("cells", (8, slice(0, 2)), (1, 16), "points of cells[8]"),
+        ("cells", (8, slice(0, 2)), (3, 16), "points of cells[8]"),
         ("cells", (8, slice(0, 3)), (1, 9, 16), "spawn_count of cells[8]"),
         ("cells", (8, slice(0, 2)), (2, NUM_PROGRAMS), "program of cells[8]"),
         ("cells", (35, 3), 4, "credits of cells[35]"),
@@ -156,25 +163,36 @@ def test_a_config_without_room_or_with_more_than_a_draw_can_tell_apart_is_refuse
         GameConfig(**{name: size})
 
 
-# No play reaches these two, but a given position may hold them.
-def test_a_data_block_without_points_is_a_block_that_a_better_cell_must_reach_too(replay):
-    def quality(cells):
-        before = position((2, 2), cells=cells, data_siphons=1)
+# No play reaches these, but a given position may hold them.
+def test_a_cell_is_better_only_if_it_reaches_the_same_points(replay):
+    def quality(points, *others, there=(3, 5)):
+        """Of a siphon at (3, 2); a cell with more credits, (3, 4), reaches the blocks, too."""
+        blocks = zip([(3, 3), (4, 4)], [points, *others], strict=False)
+        cells = {cell: data(each) for cell, each in blocks} | {there: {"credits": 3}}
+        before = position((3, 2), cells=cells, data_siphons=1)
         played = replay.play(before, np.array([SIPHON]), seed=0)
         names = COLUMNS["terms"].split()
         return played.outcome["terms"][0, names.index("siphon_quality")]
 
-    better = {(0, 5): {"credits": 3}}
-    assert quality({(3, 2): data(0)} | better) == 0 > quality(better)
+    for points in (0, 9, GIVEN_POINTS):
+        assert quality(points) < 0
+        assert quality(points, there=(0, 5)) == 0  # whose cross reaches no block
+        for other in (0, 9, 10, GIVEN_POINTS):
+            assert quality(points, other) == 0
 
 
-def test_a_given_spawn_count_above_that_of_any_block_calls_as_many_transmissions(replay):
-    cells = {(3, 2): data(9) | {"spawn_count": 15}}
+def test_given_points_and_spawn_counts_above_those_of_any_block_are_played(replay):
+    cells = {(3, 2): data(GIVEN_POINTS)}
     before = position((2, 2), cells=cells, data_siphons=1)
+    lines = differences(
+        canonical(before), canonical(to_arrays(from_arrays(CONFIG, before))), np.array([-1])
+    )
+    assert not lines, report(lines)
     after = replay.play(before, np.array([SIPHON]), seed=0).position
+    assert after["player"][0, COLUMNS["player"].split().index("score")] == GIVEN_POINTS
     assert after["num_transmissions"][0] == 15
     siphoned = dict(zip(COLUMNS["cells"].split(), after["cells"][0, 3 * 6 + 2], strict=True))
-    assert (siphoned["spawn_count"], siphoned["siphoned"]) == (0, 1)
+    assert (siphoned["value"], siphoned["spawn_count"], siphoned["siphoned"]) == (15, 0, 1)
 
 
 @pytest.mark.parametrize("thing", [None, "text", [[1, 2], [3]], {"a": 1}, [[2**70]], 3])

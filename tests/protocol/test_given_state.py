@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hackmatrix_rl.protocol import Server
+from hackmatrix_rl.protocol import Server, seen_of
 
 BLOCK = {"row": 3, "col": 3, "type": "data", "points": 4}
 
@@ -106,6 +106,10 @@ def test_what_no_play_reaches_is_taken_where_it_fits(server):
     assert cell(answer, 2, 3)["block"]["transmissionSpawnCount"] == 10
     coming = [each for row in step(server, 4)["observation"]["cells"] for each in row]
     assert sum("transmission" in each for each in coming) == 10
+    answer = put(server, blocks=[{**BLOCK, "row": 2, "points": 10}], player={"dataSiphons": 1})
+    assert cell(answer, 2, 3)["block"]["points"] == 10
+    assert seen_of(answer["observation"]).plane("value")[2 * 6 + 3] == 10
+    assert step(server, 4)["observation"]["score"] == 10
 
 
 @pytest.mark.parametrize(
@@ -116,6 +120,10 @@ def test_what_no_play_reaches_is_taken_where_it_fits(server):
             "state.resources[0].credits is 5; expected a whole number from 0 to 3",
         ),
         ({"blocks": [BLOCK | {"spawnCount": 16}]}, "state.blocks[0].spawnCount is 16; "),
+        (
+            {"blocks": [BLOCK | {"points": 16}]},
+            "state.blocks[0].points is 16; expected a whole number from 0 to 15",
+        ),
         ({"blocks": [BLOCK | {"type": "question"}]}, "expected one of data, program"),
         ({"blocks": [BLOCK | {"hue": 1}]}, "state.blocks[0] has an unknown field hue; "),
         ({"blocks": [{"row": 1, "col": 1, "type": "program"}]}, "programType is missing"),
