@@ -8,6 +8,7 @@ from ._actions import allowed as allowed
 from ._actions import legal_actions as legal_actions
 from ._arrays import from_arrays as from_arrays
 from ._arrays import to_arrays as to_arrays
+from ._board import CORNERS as CORNERS
 from ._board import NUM_CELLS as NUM_CELLS
 from ._board import NUM_DIRECTIONS as NUM_DIRECTIONS
 from ._board import SIZE as SIZE
@@ -82,3 +83,4 @@ from ._state import Transmissions as Transmissions
 from ._state import by_type as by_type
 from ._state import is_block as is_block
 from ._validation import COLUMNS as COLUMNS
+from ._validation import LARGEST as LARGEST

@@ -71,7 +71,7 @@ def arrays_of(state: Any) -> Arrays:
     exit_cell = _place_exit(cells, here)
     owned = np.zeros(NUM_PROGRAMS, np.int8)
     for place, action in enumerate(given.wholes("ownedPrograms", FIRST_PROGRAM, NUM_ACTIONS - 1)):
-        owned[action - FIRST_PROGRAM] = place % NUM_PROGRAMS + 1
+        owned[action - FIRST_PROGRAM] = place + 1
     enemies = [_enemy(each) for each in given.records("enemies", _ENEMY)]
     transmissions = [_transmission(each) for each in given.records("transmissions", _TRANSMISSION)]
     return {

@@ -1,11 +1,14 @@
 """JSON objects from another program, read field by field."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.game import LARGEST
 
-LARGEST = 2**31 - 1
+_LARGEST_REAL = 1e12
+"""Of a reward: a victory pays 100 for each point, of which there may be `LARGEST`."""
+_LONGEST_TEXT = 100
 
 
 class Record:
@@ -37,53 +40,62 @@ class Record:
         """A whole number of a range."""
         value = self._of(name, default)
         if type(value) is not int or not least <= value <= most:
-            self._refuse(name, value, f"a whole number from {least} to {most}")
+            self.refuse(name, value, f"a whole number from {least} to {most}")
         return int(value)
 
     def truth(self, name: str, *, default: bool | None = None) -> bool:
         """True or false."""
         value = self._of(name, default)
         if type(value) is not bool:
-            self._refuse(name, value, "true or false")
+            self.refuse(name, value, "true or false")
         return bool(value)
 
     def real(self, name: str) -> float:
-        """A number."""
+        """A number; the rewards of a game are no larger than it may be."""
         value = self._of(name, None)
-        if type(value) not in (int, float):
-            self._refuse(name, value, "a number")
+        # Written so that NaN is refused, and a number that no float holds is not converted.
+        if type(value) not in (int, float) or not abs(value) <= _LARGEST_REAL:
+            self.refuse(name, value, f"a number from {-_LARGEST_REAL:g} to {_LARGEST_REAL:g}")
         return float(value)
+
+    def text(self, name: str) -> str:
+        """A short text."""
+        value = self._of(name, None)
+        if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
+            self.refuse(name, value, f"a text of at most {_LONGEST_TEXT} characters")
+        return str(value)
 
     def choice(self, name: str, choices: tuple[str, ...]) -> int:
         """The index of a word among some; capitals do not matter."""
         value = self._of(name, None)
         known = [each.lower() for each in choices]
         if not isinstance(value, str) or value.lower() not in known:
-            self._refuse(name, value, f"one of {', '.join(choices)}")
+            self.refuse(name, value, f"one of {', '.join(choices)}")
         return known.index(value.lower())
 
     def wholes(self, name: str, least: int, most: int) -> list[int]:
-        """A list of whole numbers of a range; an empty one if the field is missing."""
-        values = self._list(name)
+        """A list of whole numbers of a range, no more than are in it; by default an empty one."""
+        values = self._list(name, most - least + 1)
         for value in values:
             if type(value) is not int or not least <= value <= most:
-                self._refuse(name, value, f"whole numbers from {least} to {most}")
+                self.refuse(name, value, f"whole numbers from {least} to {most}")
         return values
 
     def lists(self, name: str, size: int) -> list[list[Any]]:
         """A list of as many lists of as many values."""
         values = self._list(name)
         if [len(each) if isinstance(each, list) else -1 for each in values] != [size] * size:
-            self._refuse(name, values, f"{size} lists of {size}")
+            self.refuse(name, values, f"{size} lists of {size}")
         return values
 
-    def records(self, name: str, known: Iterable[str]) -> "list[Record]":
+    def records(
+        self, name: str, known: Iterable[str], *, most: int | None = None
+    ) -> "list[Record]":
         """A list of objects with the same fields; an empty one if the field is missing."""
         known = list(known)
-        places = (f"{self._place}.{name}[{number}]" for number in range(len(self._list(name))))
         return [
-            Record(value, place, known)
-            for value, place in zip(self._list(name), places, strict=True)
+            Record(value, f"{self._place}.{name}[{number}]", known)
+            for number, value in enumerate(self._list(name, most))
         ]
 
     def record(self, name: str, known: Iterable[str]) -> "Record":
@@ -98,12 +110,14 @@ class Record:
         """Whether there is such a field, and it is not `null`."""
         return self._value.get(name) is not None
 
-    def _list(self, name: str) -> list[Any]:
+    def _list(self, name: str, most: int | None = None) -> list[Any]:
         value = self._value.get(name)
         if value is None:
             return []
         if not isinstance(value, list):
-            self._refuse(name, value, "a list")
+            self.refuse(name, value, "a list")
+        if most is not None and len(value) > most:
+            self.refuse(name, value, f"at most {most} entries")
         found: list[Any] = value
         return found
 
@@ -115,6 +129,7 @@ class Record:
             raise ConfigError(f"{self._place}.{name} is missing")
         return default
 
-    def _refuse(self, name: str, value: Any, expected: str) -> None:
+    def refuse(self, name: str, value: Any, expected: str) -> NoReturn:
+        """Refuses the value of a field."""
         shown = shortened(repr(value))
         raise ConfigError(f"{self._place}.{name} is {shown}; expected {expected}")

@@ -12,7 +12,11 @@ from jaxtyping import ArrayLike
 from hackmatrix_rl.env import CELL, CompactObservation, Number, Sight
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import (
+    CORNERS,
+    ENEMY_HP,
     FIRST_PROGRAM,
+    GIVEN_POINTS,
+    LAST_STAGE,
     MAX_HP,
     NUM_ACTIONS,
     NUM_CELLS,
@@ -37,6 +41,12 @@ _NUMBERS = {
     "dataSiphons": Number.DATA_SIPHONS,
     "baseAttack": Number.ATTACK_DAMAGE,
     "score": Number.SCORE,
+}
+_RANGES = {
+    "playerRow": (0, SIZE - 1),
+    "playerCol": (0, SIZE - 1),
+    "playerHP": (0, MAX_HP),
+    "stage": (1, LAST_STAGE),
 }
 _FLAGS = {
     "showActivated": Number.SHOW_ACTIVATED,
@@ -150,9 +160,8 @@ def seen_of(observation: Any) -> CompactObservation:
     """
     given = Record(observation, "observation", _OBSERVATION)
     numbers = np.zeros(len(Number), np.int32)
-    most = {"playerRow": SIZE - 1, "playerCol": SIZE - 1, "playerHP": MAX_HP}
     for name, number in _NUMBERS.items():
-        numbers[number] = given.whole(name, **({"most": most[name]} if name in most else {}))
+        numbers[number] = given.whole(name, *_RANGES.get(name, ()))
     for name, number in _FLAGS.items():
         numbers[number] = given.truth(name)
     owned = given.wholes("ownedPrograms", FIRST_PROGRAM, NUM_ACTIONS - 1)
@@ -162,7 +171,7 @@ def seen_of(observation: Any) -> CompactObservation:
         if cell != place:
             raise ConfigError(f"observation.cells has cell {cell} in place {place}")
         grid[cell] = word
-    for hint in given.records("cryptogHints", ("row", "col")):
+    for hint in given.records("cryptogHints", ("row", "col"), most=NUM_CELLS):
         grid[_place(hint)] |= 1 << CELL["last_known"].shift
     return CompactObservation(
         numbers=jnp.asarray(numbers),
@@ -187,38 +196,46 @@ def _place(record: Record) -> int:
 
 def _word(record: Record) -> tuple[int, int]:
     """The cell of a record, and its word."""
+    place = _place(record)
     found: dict[str, int] = {"siphon_center": record.truth("siphonCenter", default=False)}
     for name in ("credits", "energy"):
         found[name] = record.whole(name, 0, CELL[name].largest, default=0)
+    if record.truth("isDataSiphon", default=False):
+        found["content"] = Sight.PICKUP
     if record.truth("isExit", default=False):
         found["content"] = Sight.EXIT
-    elif record.truth("isDataSiphon", default=False):
-        found["content"] = Sight.PICKUP
+        if place not in CORNERS:
+            record.refuse("isExit", True, "false: exits are on corners")
     if (block := record.optional("block", _BLOCK)) is not None:
         found |= _block_of(block)
     if (enemy := record.optional("enemy", _ENEMY)) is not None:
-        found["enemy"] = enemy.choice("type", TYPES) + 1
-        found["enemy_hp"] = enemy.whole("hp", 0, MAX_HP)
+        kind = enemy.choice("type", TYPES)
+        found["enemy"] = kind + 1
+        found["enemy_hp"] = enemy.whole("hp", 1, ENEMY_HP[kind])
         found["enemy_stunned"] = enemy.truth("isStunned", default=False)
         found["enemy_from_siphon"] = enemy.truth("spawnedFromSiphon", default=False)
     if (coming := record.optional("transmission", _TRANSMISSION)) is not None:
         turns = coming.whole("turnsUntilSpawn")
-        found["transmission"] = min(max(turns, 0), CELL["transmission"].largest)
+        found["transmission"] = min(turns, CELL["transmission"].largest)
         if coming.has("enemyType"):
             found["transmission_type"] = coming.choice("enemyType", TYPES) + 1
-    return _place(record), sum(value << CELL[name].shift for name, value in found.items())
+    return place, sum(value << CELL[name].shift for name, value in found.items())
 
 
 def _block_of(block: Record) -> dict[str, int]:
     sight = Sight.DATA + block.choice("blockType", _BLOCKS)
     found = {"content": int(sight), "siphoned": int(block.truth("isSiphoned", default=False))}
+    # Each field is read, also one that this kind of block needs none of: a record stores it.
+    value: dict[int, int] = {}
+    if sight == Sight.DATA or block.has("points"):
+        value[Sight.DATA] = block.whole("points", 0, GIVEN_POINTS)
+    if sight == Sight.PROGRAM or block.has("programActionIndex"):
+        action = block.whole("programActionIndex", FIRST_PROGRAM, NUM_ACTIONS - 1)
+        value[Sight.PROGRAM] = action - FIRST_PROGRAM
+    if block.has("programType"):
+        block.text("programType")
+    most = CELL["spawn_count"].largest
+    spawn_count = block.whole("transmissionSpawnCount", 0, most, default=0)
     if sight == Sight.QUESTION:
         return found
-    if sight == Sight.DATA:
-        found["value"] = block.whole("points", 0, CELL["value"].largest)
-    else:
-        action = block.whole("programActionIndex", FIRST_PROGRAM, NUM_ACTIONS - 1)
-        found["value"] = action - FIRST_PROGRAM
-    most = CELL["spawn_count"].largest
-    found["spawn_count"] = block.whole("transmissionSpawnCount", 0, most, default=0)
-    return found
+    return found | {"value": value[sight], "spawn_count": spawn_count}

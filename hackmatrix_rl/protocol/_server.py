@@ -1,6 +1,5 @@
 """The answers of the original game's line protocol: one request, one answer."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from hackmatrix_rl.game import NUM_ACTIONS, SIZE, TERM_NAMES, Enemies, GameConfi
 from hackmatrix_rl.protocol._engine import CLOCK, Engine, Result, Told
 from hackmatrix_rl.protocol._given_state import TYPES, arrays_of
 from hackmatrix_rl.protocol._screen import Json, observation_of
+from hackmatrix_rl.system import parse_json
 
 BREAKDOWN = {
     "stage": "stage_completion",
@@ -64,8 +64,8 @@ class Server:
     def answer_line(self, line: bytes) -> Json:
         """The answer to a line, which may hold anything."""
         try:
-            request = json.loads(line)
-        except (ValueError, RecursionError):
+            request = parse_json(line)
+        except ValueError:
             return _error("Invalid command")
         return self.answer(request)
 

@@ -20,6 +20,7 @@ from hackmatrix_rl.env import (
     Sight,
     TacticalObservation,
 )
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import (
     FIRST_INTERVAL,
     NUM_DIRECTIONS,
@@ -127,7 +128,11 @@ class Tracker:
         self.next_task = self.interval if turn < self.interval else turn + self.interval
 
     def follow(self, action: int, step: Step) -> None:
-        """An action was taken, and this came of it."""
+        """An action was taken, and this came of it.
+
+        Raises:
+            ConfigError: it was UNDO, without a snapshot.
+        """
         before, self.seen = self.seen, step.seen
         if not step.legal:
             return
@@ -139,6 +144,9 @@ class Tracker:
         self.attack_uses += action == Action.ATK_PLUS
         self.reductions += action == Action.REDUC
         if action == Action.UNDO:
+            if not self.snapshots:
+                where = "" if self._rewind else " in this stage, the first that UNDO reaches here"
+                raise ConfigError(f"UNDO was legal, but no turn has ended{where}")
             _, self.attack_uses, self.reductions = self.snapshots.pop()
         if step.completed:
             if not step.done:

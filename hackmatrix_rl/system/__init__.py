@@ -19,6 +19,7 @@ from ._files import check_path as check_path
 from ._files import is_remote as is_remote
 from ._files import open_in_place as open_in_place
 from ._files import open_regular as open_regular
+from ._files import parse_json as parse_json
 from ._files import read_bounded as read_bounded
 from ._files import read_json as read_json
 from ._files import set_aside as set_aside

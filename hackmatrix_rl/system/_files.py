@@ -18,6 +18,9 @@ AnyPath = TypeVar("AnyPath", Path, epath.Path)
 MOST_BYTES = 2**26
 """Bytes of a small file: settings, metadata, a replay. 64 MiB."""
 
+MOST_DEPTH = 50
+"""Objects and lists inside one another in JSON from outside. Ours has less than ten."""
+
 # Errors of file systems that cannot flush a folder; a rename is then as safe as they allow.
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
@@ -166,12 +169,33 @@ def read_json(path: epath.PathLike, most: int = MOST_BYTES) -> dict[str, Any] | 
     if not content.strip():
         raise DamagedFileError("is empty")
     try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(content)
+    except ValueError as error:
         raise DamagedFileError("is not JSON") from error
     if not isinstance(value, dict):
         raise DamagedFileError("is not a JSON object")
     return value
+
+
+def parse_json(content: bytes) -> Any:
+    """The JSON value in a text from outside, in which nothing is nested deeper than `MOST_DEPTH`.
+
+    Raises:
+        ValueError: it is no JSON, or nested deeper.
+    """
+    try:
+        value = json.loads(content)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    inside = [value]
+    for _ in range(MOST_DEPTH):
+        lists = [each for each in inside if isinstance(each, list)]
+        objects = [each.values() for each in inside if isinstance(each, dict)]
+        inside = [each for values in (*lists, *objects) for each in values]
+        if not inside:
+            return value
+    # Whatever shows or stores it later is a recursion, too, and begins further down.
+    raise ValueError("nested too deeply")
 
 
 def set_aside(path: AnyPath) -> AnyPath:

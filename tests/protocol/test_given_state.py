@@ -135,7 +135,12 @@ def test_what_no_play_reaches_is_taken_where_it_fits(server):
         ({"enemies": 7}, "state.enemies is 7; expected a list"),
         ({"enemies": [7]}, "state.enemies[0] is 7; expected an object"),
         ({"stage": 9}, "state.stage is 9; expected a whole number from 1 to 8"),
-        ({"turn": 2**31 - 1}, "turn of game is 2147483647"),
+        (
+            {"turn": 2**31 - 1},
+            "state.turn is 2147483647; expected a whole number from 0 to 1000000000",
+        ),
+        ({"turn": 10**9}, "next_scheduled_task_turn of game is 1000000012"),
+        ({"ownedPrograms": [5] * 24}, "expected at most 23 entries"),
         ({"ownedPrograms": [4]}, "state.ownedPrograms is 4; expected whole numbers from 5 to 27"),
         ({"exit": {"row": 0}}, "state has an unknown field exit; its fields are player, "),
         ({"player": None}, "state.player is missing"),

@@ -2,6 +2,9 @@
 
 import functools
 import json
+import operator
+import os
+import select
 import sys
 
 import jax
@@ -14,7 +17,7 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import RandomAgent, Runner, Thought
 from hackmatrix_rl.game import Action, GameConfig, to_arrays
 from hackmatrix_rl.protocol import Engine, Server, Step
-from hackmatrix_rl.protocol.client import App, AppError, SeenGame, coach, play_app
+from hackmatrix_rl.protocol.client import App, AppError, SeenGame, _app, coach, play_app
 from hackmatrix_rl.protocol.client._coach import advice, recognised
 from hackmatrix_rl.search import Expert
 from hackmatrix_rl.view.replays import Match, Mind, play_on
@@ -98,31 +101,146 @@ def test_what_an_app_does_wrong_is_one_line(answers, said):
     assert len(game.moments) == int("BEGUN" in answers)
 
 
+def _changed(answer, *path):
+    """An answer in which the value of a path is another, or what a function makes of it."""
+    *names, last, value = path
+    answer = json.loads(json.dumps(true_answers()[answer]))
+    within = functools.reduce(operator.getitem, names, answer)
+    within[last] = value(within[last]) if callable(value) else value
+    return json.loads(json.dumps(answer))
+
+
+def _cells(**more):
+    """Cells with something more in each of them; exits stay where they are."""
+    return lambda rows: [[cell | more for cell in row] for row in rows]
+
+
+VIRUS = {"type": "virus", "hp": 2, "isStunned": False, "spawnedFromSiphon": False}
+BLOCK = {"blockType": "question", "isSiphoned": False}
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        *(
+            (("reward", value), r"answer\.reward is .*; expected a number from -1e\+12 to 1e\+12")
+            for value in (np.nan, np.inf, -(10**400), 1e308)
+        ),
+        (("info", "reward_breakdown", "kills", np.inf), r"reward_breakdown\.kills is inf"),
+        (("observation", "credits", 10**9 + 1), "from 0 to 1000000000"),
+        (("observation", "turn", 10**9), "next_scheduled_task_turn of game is 1000000012"),
+        (("observation", "stage", 0), "observation.stage is 0; expected a whole number from 1 to"),
+        (("observation", "stage", 9), "observation.stage is 9; expected a whole number from 1 to"),
+        (("observation", "ownedPrograms", [5] * 24), "expected at most 23 entries"),
+        (("observation", "cryptogHints", 37 * [{"row": 0, "col": 0}]), "at most 36 entries"),
+        (("observation", "cells", _cells(enemy=VIRUS)), "num_enemies is 36, more than max_enemies"),
+        (("observation", "cells", _cells(enemy=VIRUS | {"hp": 3})), "enemy.hp is 3; expected"),
+        (("observation", "cells", _cells(isExit=True)), r"\[0\]\[1\].isExit is True; .* corners"),
+        (("observation", "cells", _cells(credits=1, energy=1)), "cells.0. is 1, not 0"),
+        *(
+            (("observation", "cells", _cells(block=BLOCK | odd)), f"block.{name} is ")
+            for odd in ({"points": 1e99}, {"programType": [0]}, {"programActionIndex": np.nan})
+            for name in odd
+        ),
+    ],
+)
+def test_an_answer_that_no_game_has_is_one_line(path, said):
+    game, legal = SeenGame(GameConfig()), true_answers()["LEGAL"]["validActions"]
+    game.begin(true_answers()["BEGUN"]["observation"])
+    with pytest.raises(ConfigError, match=said) as error:
+        game.follow(legal[0], _changed("MOVED", *path))
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 300
+    if path[0] == "observation":
+        with pytest.raises(ConfigError, match=said):
+            SeenGame(GameConfig()).begin(_changed("MOVED", *path)["observation"])
+    assert len(game.moments) == 1
+    json.dumps(game.record(player="nobody"), allow_nan=False)
+
+
+def test_more_hidden_cryptogs_than_there_is_room_for_are_one_line():
+    hints = [{"row": row, "col": col} for row in range(6) for col in range(6)]
+    seen = _changed("BEGUN", "observation", "cryptogHints", hints)["observation"]
+    for row in seen["cells"]:
+        row[0]["enemy"] = row[1]["enemy"] = VIRUS
+    with pytest.raises(ConfigError, match="more than max_enemies=24"):
+        SeenGame(GameConfig()).begin(seen)
+
+
+@pytest.mark.parametrize(
+    ("league", "said"), [("original", "no turn has ended$"), ("no-rewind", "ended in this stage")]
+)
+def test_undo_of_nothing_is_one_line(league, said):
+    game = SeenGame(GameConfig.of_league(league))
+    game.begin(true_answers()["BEGUN"]["observation"])
+    with pytest.raises(ConfigError, match=said):
+        game.follow(Action.UNDO, true_answers()["MOVED"])
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Nobody waits long for an app to end by itself."""
+    monkeypatch.setattr(_app, "_LEAVE_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_an_app_that_is_late_or_missing_is_named():
     late = pytest.raises(AppError, match=r"has not answered reset within 0\.5 s")
     with late, scripted("sleep", patience=0.5) as app:
         app.reset()
+    long = pytest.raises(AppError, match="answers reset with a line of more than 131,072 bytes")
+    with long, scripted("endless") as app:
+        app.reset()
+    deaf = pytest.raises(AppError, match=r"has not read reset within 0\.5 s")
+    with deaf, scripted("deaf", patience=0.5) as app:
+        app.ask({"action": "reset", "more": 2**20 * "x"}, "observation")
     with pytest.raises(AppError, match="the app /nowhere/app cannot be started: No such file"):
         App(["/nowhere/app"], patience=1.0)
+
+
+@pytest.mark.parametrize("asked", ["reset", "next_move"])
+def test_an_app_whose_child_keeps_its_output_open_is_late_and_both_are_ended(tmp_path, asked):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    end = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+
+    def heard():
+        assert select.select([end], [], [], 30)[0]
+        return os.read(end, 99)
+
+    late = pytest.raises(AppError, match=r"has not answered .* within 0\.5 s")
+    with late, scripted(f"child {fifo}", patience=0.5, person=asked == "next_move") as app:
+        app._pipes.write(b"\n")
+        assert heard() == b"here\n"
+        getattr(app, asked)()
+    assert heard() == b""  # nobody holds the other end any more
+    os.close(end)
+
+
+def test_moves_without_end_are_one_line():
+    moves = "\n".join(250 * [json.dumps(true_answers()["MOVED"] | {"observation": {}})])
+    many = pytest.raises(AppError, match="answers getValidActions with 200 moves and more")
+    with many, scripted(moves, person=True) as app:
+        app.valid_actions()
 
 
 def test_a_game_is_kept_as_far_as_it_went(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "app"
     begun, legal, moved = (true_answers()[name] for name in ("BEGUN", "LEGAL", "MOVED"))
-    lines = [json.dumps(each) for each in (begun, legal, moved, "oops")]
+    lines = [json.dumps(each) for each in (begun, legal, moved, legal, moved | {"reward": np.nan})]
     file.write_text(
         f"#!{sys.executable}\nimport sys\nfor line in {lines!r}:\n"
         "    sys.stdin.readline()\n    print(line, flush=True)\n"
     )
     file.chmod(0o755)
     record = tmp_path / "game.json"
-    with pytest.raises(AppError, match="answers getValidActions without validActions"):
+    with pytest.raises(ConfigError, match=r"answer\.reward is nan; expected a number"):
         main(["play-app", "random", "--app", "./app", "--save", str(record)], standalone_mode=False)
     content = json.loads(record.read_text())
     assert content["start"] == begun | legal
     (move,) = content["moves"]
-    assert move["answer"] == moved
+    assert (move["answer"], move["validActions"]) == (moved, legal["validActions"])
     page = tmp_path / "game.html"
     main(["replay", str(record), "--html", str(page)], standalone_mode=False)
     assert "As it was seen: random: 1 moves" in capsys.readouterr().out

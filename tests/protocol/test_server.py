@@ -49,6 +49,12 @@ def test_what_is_no_request_is_answered_as_the_original_does(server, line):
     assert server.answer_line(line) == {"error": ERRORS[line]}
 
 
+def test_what_is_nested_too_deeply_to_be_shown_is_no_request(server):
+    for depth in range(900, 1000):  # the limits of reading and of showing it lie close together
+        nested = b'{"action": "setState", "state": {"player": %b%b}}' % (b"[" * depth, b"]" * depth)
+        assert server.answer_line(nested) == {"error": "Invalid command"}
+
+
 def test_the_spaces_are_those_that_clients_expect(server):
     assert ask(server, "getActionSpace") == {"actionSpaceSize": 28}
     stale = {"gridSize": 6, "playerFeatures": 9, "cellFeatures": 20}

@@ -1,9 +1,11 @@
 """A program that speaks the line protocol: the original's binary, or this package's server."""
 
 import json
-import queue
+import math
+import os
+import signal
 import subprocess
-import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,10 +17,15 @@ import numpy as np
 from hackmatrix_rl.errors import ConfigError, shortened
 from hackmatrix_rl.protocol._records import Record
 from hackmatrix_rl.protocol._screen import Json
+from hackmatrix_rl.protocol.client._pipes import LongLineError, Pipes
 from hackmatrix_rl.protocol.client._seen_game import mask_of
+from hackmatrix_rl.system import parse_json
 
 _LEAVE_SECONDS = 5.0
 """How long an app may take to end after its input has."""
+
+_MOST_MOVES = 200
+"""Moves that a person makes while an answer is due."""
 
 
 class AppError(ConfigError):
@@ -27,6 +34,9 @@ class AppError(ConfigError):
 
 class App:
     """An app as a process, asked one thing at a time. Use it as a context.
+
+    At the end of the context the app and the processes that it has started are ended, but for those
+    that have made themselves a session.
 
     Args:
         command: the app, and its flags.
@@ -44,12 +54,24 @@ class App:
         self._person = person
         self._moves: deque[Json] = deque()
         try:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,  # so `__exit__` can end its children, too
+            )
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise AppError(f"the app {command[0]} cannot be started: {why}") from error
-        self._answers: queue.Queue[bytes] = queue.Queue()
-        threading.Thread(target=self._listen, name="app", daemon=True).start()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._pipes = Pipes(
+            self._process.stdin,
+            self._process.stdout,
+            patience=patience,
+            has_ended=lambda: self._process.poll() is not None,
+        )
 
     def __enter__(self) -> "App":
         return self
@@ -58,14 +80,15 @@ class App:
         """Ends the app: first by the end of its input."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with suppress(OSError):  # what it did not read is lost
-            self._process.stdin.close()
+        self._process.stdin.close()
         try:
-            self._process.wait(_LEAVE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LEAVE_SECONDS)
+        finally:
+            with suppress(ProcessLookupError, PermissionError):  # none is left; a dead one on macOS
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        self._process.stdout.close()
+            self._process.stdout.close()
 
     def reset(self) -> Json:
         """Begins a game; its first observation."""
@@ -93,7 +116,9 @@ class App:
         Raises:
             AppError: the app has ended, or answers otherwise.
         """
-        return self._moves.popleft() if self._moves else self._next("a person's move", "reward")
+        if self._moves:
+            return self._moves.popleft()
+        return self._next("a person's move", "reward", until=math.inf)
 
     def ask(self, request: Json, expected: str) -> Json:
         """The answer to a request, which must have the field that is expected.
@@ -103,51 +128,48 @@ class App:
         """
         said = request["action"]
         try:
-            assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
+            self._pipes.write(json.dumps(request).encode() + b"\n")
+        except TimeoutError as error:
+            raise AppError(
+                f"{self._name} has not read {said} within {self._patience:g} s"
+            ) from error
         except OSError as error:
             raise AppError(self._ended(said)) from error
-        return self._next(said, expected, patience=self._patience)
+        return self._next(said, expected, until=time.monotonic() + self._patience)
 
-    def _next(self, said: str, expected: str, *, patience: float | None = None) -> Json:
-        """The next answer, within so many seconds; a person's moves before it are kept."""
+    def _next(self, said: str, expected: str, *, until: float) -> Json:
+        """The next answer, which is late at a time; a person's moves before it are kept."""
         while True:
-            try:
-                line = self._answers.get(timeout=patience)
-            except queue.Empty as error:
-                raise AppError(
-                    f"{self._name} has not answered {said} within {patience:g} s"
-                ) from error
-            answer = self._read(line, said)
+            answer = self._answer(said, until)
             fields = answer if isinstance(answer, dict) else {}
             if "error" in fields:
                 raise AppError(f"{self._name} refuses {said}: {shortened(str(fields['error']))}")
             if self._person and expected != "reward" and "reward" in fields:
                 self._moves.append(fields)
+                if len(self._moves) > _MOST_MOVES:
+                    raise AppError(f"{self._name} answers {said} with {_MOST_MOVES} moves and more")
             elif expected in fields:
                 return fields
             else:
                 shown = shortened(repr(answer))
                 raise AppError(f"{self._name} answers {said} without {expected}: {shown}")
 
-    def _read(self, line: bytes, said: str) -> Any:
-        """The value that a line holds."""
+    def _answer(self, said: str, until: float) -> Any:
+        """The value that the next line holds."""
+        try:
+            line = self._pipes.read(until)
+        except TimeoutError as error:
+            late = f"has not answered {said} within {self._patience:g} s"
+            raise AppError(f"{self._name} {late}") from error
+        except LongLineError as error:
+            raise AppError(f"{self._name} answers {said} with {error}") from error
         if not line:
             raise AppError(self._ended(said))
         try:
-            return json.loads(line)
-        except (ValueError, RecursionError) as error:
+            return parse_json(line)
+        except ValueError as error:
             shown = shortened(repr(line.decode(errors="replace").strip()))
             raise AppError(f"{self._name} answers {said} with {shown}, which is no JSON") from error
-
-    def _listen(self) -> None:
-        """Passes on its lines; an empty one stands for its end."""
-        assert self._process.stdout is not None
-        with suppress(OSError, ValueError):  # `__exit__` closes it
-            for line in self._process.stdout:
-                self._answers.put(line)
-        self._answers.put(b"")
 
     def _ended(self, said: str) -> str:
         try:

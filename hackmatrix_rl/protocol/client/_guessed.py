@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, UInt32
 
 from hackmatrix_rl.env import CompactObservation, Memory, TacticalObservation, seen_position
+from hackmatrix_rl.errors import refusing
 from hackmatrix_rl.game import (
     COLUMNS,
     ENEMY_HP,
@@ -45,8 +46,13 @@ class Guesses:
         """A game that looks like the tracker's, with the history that the tracker remembers.
 
         Raises:
-            ValueError: more stands on the board than the config has room for.
+            ConfigError: there is none, since the screens are of no game, or more stands on the
+                board than the config has room for.
         """
+        with refusing("the screen shows no position that this package can play: ", ""):
+            return self._state(tracker)
+
+    def _state(self, tracker: Tracker) -> State:
         here = from_arrays(self._config, _arrays(tracker.observation(), snapshots=0))
         snapshots = list(tracker.snapshots)[-self._config.history :]
         # A snapshot keeps its row: each move adds one at most.
@@ -78,19 +84,14 @@ def _arrays(seen: TacticalObservation, *, snapshots: int) -> Arrays:
     """The arrays of a position that looks like this."""
     arrays = to_arrays(_position(seen))
     arrays["game"][_SNAPSHOTS] = snapshots
-    for cell, hint in _cryptogs(seen, arrays):
-        number = int(arrays["num_enemies"])
-        arrays["enemies"][number] = [
-            EnemyType.CRYPTOG,
-            *divmod(cell, SIZE),
-            ENEMY_HP[EnemyType.CRYPTOG],
-            0,
-            0,
-            *divmod(hint, SIZE),
-            0,
-            0,
-        ]
-        arrays["num_enemies"] = arrays["num_enemies"] + np.int32(1)
+    hp = ENEMY_HP[EnemyType.CRYPTOG]
+    hidden = [
+        [EnemyType.CRYPTOG, *divmod(cell, SIZE), hp, 0, 0, *divmod(hint, SIZE), 0, 0]
+        for cell, hint in _cryptogs(seen, arrays)
+    ]
+    shown = arrays["enemies"][: arrays["num_enemies"]]
+    arrays["enemies"] = np.array([*shown, *hidden], np.int32).reshape(-1, shown.shape[1])
+    arrays["num_enemies"] = np.array(len(arrays["enemies"]), np.int32)
     return arrays
 
 

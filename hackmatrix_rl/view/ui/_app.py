@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import json
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -16,6 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from hackmatrix_rl.errors import ConfigError, first_line, printable
+from hackmatrix_rl.system import parse_json
 from hackmatrix_rl.view.replays import Json
 from hackmatrix_rl.view.ui._clique_table import SEATS
 from hackmatrix_rl.view.ui._served import Served
@@ -184,8 +184,8 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
 async def _arguments(method: Callable[..., Json], request: Request) -> dict[str, Any]:
     """The arguments of a method from the body of a request."""
     try:
-        given = json.loads(await _body(request))
-    except (ValueError, RecursionError) as error:
+        given = parse_json(await _body(request))
+    except ValueError as error:
         raise _BadRequestError(f"the request is no JSON: {first_line(error)}") from error
     names = list(inspect.signature(method).parameters)
     if not isinstance(given, dict) or set(given) != set(names):

@@ -1,0 +1,95 @@
+"""The pipes of another program: lines of a bounded length, written and read within a time."""
+
+import math
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import IO
+
+LONGEST = 2**17
+"""Bytes of a line that is read. A screen takes 5,000, and 20,000 with something on each cell."""
+
+_CHUNK = 2**16
+_SLICE = 0.2
+"""Seconds between two looks at whether the program still runs."""
+
+
+class LongLineError(ValueError):
+    """A line of more than `LONGEST` bytes."""
+
+
+class Pipes:
+    """The standard input and output of a program, as lines.
+
+    Neither end blocks, so nothing waits for longer than `patience`, whatever the program and its
+    children do with theirs.
+
+    Args:
+        requests: the program's input.
+        answers: its output.
+        patience: seconds that a line may take.
+        has_ended: whether the program has ended. A child of it may still hold its output.
+    """
+
+    def __init__(
+        self,
+        requests: IO[bytes],
+        answers: IO[bytes],
+        *,
+        patience: float,
+        has_ended: Callable[[], bool],
+    ) -> None:
+        self._requests, self._answers = requests, answers
+        self._patience, self._has_ended = patience, has_ended
+        self._read = bytearray()
+        for each in (requests, answers):
+            os.set_blocking(each.fileno(), False)
+
+    def write(self, line: bytes) -> None:
+        """Writes a line.
+
+        Raises:
+            TimeoutError: the program does not read it.
+            OSError: nobody can read it any more.
+        """
+        until, rest = time.monotonic() + self._patience, memoryview(line)
+        while rest:
+            self._wait(self._requests, select.POLLOUT, until)
+            try:
+                rest = rest[os.write(self._requests.fileno(), rest) :]
+            except BlockingIOError:  # there is room, but for less than the line
+                time.sleep(0.01)
+
+    def read(self, until: float = math.inf) -> bytes:
+        """The next line; an empty one is the end of the output.
+
+        Args:
+            until: when it is late, by `time.monotonic`. Without it, a line may take any time while
+                the program runs, and `patience` afterwards.
+
+        Raises:
+            TimeoutError: it is late.
+            LongLineError: it is too long.
+        """
+        while (end := self._read.find(b"\n") + 1) == 0 and len(self._read) <= LONGEST:
+            self._wait(self._answers, select.POLLIN, until)
+            chunk = os.read(self._answers.fileno(), _CHUNK)
+            if not chunk:
+                end = len(self._read)
+                break
+            self._read += chunk
+        if (end or len(self._read)) > LONGEST:
+            raise LongLineError(f"a line of more than {LONGEST:,} bytes")
+        line = bytes(self._read[:end])
+        del self._read[:end]
+        return line
+
+    def _wait(self, file: IO[bytes], event: int, until: float) -> None:
+        waiting = select.poll()
+        waiting.register(file, event)
+        while not waiting.poll(1000 * min(_SLICE, max(0.0, until - time.monotonic()))):
+            if time.monotonic() >= until:
+                raise TimeoutError
+            if until == math.inf and self._has_ended():
+                until = time.monotonic() + self._patience
