@@ -3,16 +3,14 @@
 It starts in a second, so it imports nothing of the other commands.
 """
 
-import os
 import secrets
 import sys
 from collections.abc import Callable
-from io import BytesIO
 from typing import Any
 
 import click
 
-from hackmatrix_rl.cli._output import STDERR, STDOUT, own_streams
+from hackmatrix_rl.cli._output import UNWRITTEN, OutputLostError, own_streams, take_streams
 
 SEED = click.IntRange(0, 2**32 - 1)
 _INSTEAD = {
@@ -41,7 +39,7 @@ def protocol_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def serve_protocol(*, seed: int | None, debug: bool, info: bool, **flags: bool) -> None:
-    """Serves the protocol on standard input and output until the input ends."""
+    """Serves the protocol on standard input and output until one of them ends."""
     for name, why in _INSTEAD.items():
         if flags[name.removeprefix("--").replace("-", "_")]:
             raise click.UsageError(f"{name}: {why}.")
@@ -57,10 +55,13 @@ def serve_protocol(*, seed: int | None, debug: bool, info: bool, **flags: bool) 
     drawn = secrets.randbits(32) if seed is None else seed
     if seed is None:
         _say(f"--seed {drawn}")
-    answers = os.fdopen(os.dup(STDOUT), "wb", buffering=0)
-    os.dup2(STDERR, STDOUT)  # whatever else is printed here is no answer
-    requests = BytesIO() if sys.stdin is None else sys.stdin.buffer
-    serve(Server(drawn), requests, answers, say=_say, debug=debug, info=info)
+    requests, answers = take_streams()
+    try:
+        serve(Server(drawn), requests, answers, say=_say, debug=debug, info=info)
+    except OutputLostError as error:
+        if not isinstance(error.__cause__, BrokenPipeError):
+            raise
+        _say("nobody reads the answers")
 
 
 def _say(message: str) -> None:
@@ -86,6 +87,9 @@ def main() -> None:
     own_streams()
     try:
         headless.main(standalone_mode=False)
+    except OutputLostError as error:
+        _say(f"{error}.")
+        sys.exit(UNWRITTEN)
     except click.ClickException as error:
         _say(" ".join(error.format_message().split()))
         sys.exit(click.UsageError.exit_code)

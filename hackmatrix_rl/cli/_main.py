@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 from click.exceptions import NoSuchCommand, NoSuchOption
 
-from hackmatrix_rl.cli._output import OutputLostError, own_streams
+from hackmatrix_rl.cli._output import UNWRITTEN, OutputLostError, own_streams
 from hackmatrix_rl.cli._working import Working
 
 _REGISTRY = "hackmatrix_rl.algorithms"
@@ -61,8 +61,6 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 FLAGS = "HACKMATRIX_RL_FLAGS"
 EXIT_SECONDS = 15.0
-UNWRITTEN = 4
-"""Exit status of a command that could not write its result to standard output."""
 
 
 class Commands(click.Group):

@@ -1,12 +1,15 @@
-"""Standard output and error, which may be full, closed, or a pipe that nobody reads."""
+"""The standard streams, which may be full, closed, unread, or not block."""
 
 import errno
 import io
 import os
+import select
 import sys
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO, cast
 
 STDOUT, STDERR = 1, 2
+UNWRITTEN = 4
+"""Exit status of a command that could not write its result to standard output."""
 
 
 class OutputLostError(Exception):
@@ -17,7 +20,39 @@ class OutputLostError(Exception):
     """
 
 
-class _Stream(io.FileIO):
+class _Waiting(io.FileIO):
+    """A stream that reads and writes like any other where its descriptor does not block.
+
+    Whoever starts a command may hand it such a descriptor. Of a plain `FileIO` a write then takes a
+    part of the data or nothing, and a read without data looks like the end.
+    """
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Reads what there is, and waits for it."""
+        while (read := super().readinto(buffer)) is None:
+            _wait(self, select.POLLIN)
+        return read
+
+    def write(self, data: Any, /) -> int:
+        """Writes all of the data."""
+        rest = memoryview(data).cast("B")
+        while rest:
+            # The type of `FileIO` leaves out that it is None where nothing could be written.
+            written: int | None = super().write(rest)
+            if written is None:
+                _wait(self, select.POLLOUT)
+            else:
+                rest = rest[written:]
+        return len(data)
+
+
+def _wait(stream: io.FileIO, event: int) -> None:
+    waiting = select.poll()
+    waiting.register(stream, event)
+    waiting.poll()
+
+
+class _Stream(_Waiting):
     """A standard stream that fails at most once; later writes are dropped.
 
     A failure is an error if the stream is `needed`. One that was `closed` when the process began
@@ -27,7 +62,7 @@ class _Stream(io.FileIO):
     def __init__(self, descriptor: int, *, needed: bool, closed: bool) -> None:
         super().__init__(descriptor, "w", closefd=False)
         self.needed = needed
-        self._never = OSError(errno.EBADF, os.strerror(errno.EBADF)) if closed else None
+        self.began_closed = closed
         self._lost = False
 
     def write(self, data: Any, /) -> int:
@@ -35,8 +70,8 @@ class _Stream(io.FileIO):
         if self._lost:
             return len(data)
         try:
-            if self._never is not None:
-                raise self._never
+            if self.began_closed:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             return super().write(data)
         except OSError as error:
             self._lost = True
@@ -53,6 +88,20 @@ def spare_output() -> None:
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _Stream):
         raw.needed = False
+
+
+def take_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input, and standard output for answers alone.
+
+    What else is printed goes to standard error. Writing raises `OutputLostError`.
+    """
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    closed = isinstance(raw, _Stream) and raw.began_closed
+    answers = cast(BinaryIO, _Stream(os.dup(STDOUT), needed=True, closed=closed))
+    os.dup2(STDERR, STDOUT)
+    if sys.stdin is None:  # closed
+        return io.BytesIO(), answers
+    return io.BufferedReader(_Waiting(sys.stdin.fileno(), closefd=False)), answers
 
 
 def own_streams() -> bool:

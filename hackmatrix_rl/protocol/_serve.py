@@ -20,7 +20,7 @@ def serve(
     debug: bool = False,
     info: bool = False,
 ) -> None:
-    """Answers each line with a line until the requests end, or nobody reads the answers.
+    """Answers each line with a line until the requests end, or an answer cannot be written.
 
     `say` is told whatever is no answer: that something compiles, each request if `debug`, and what
     each step led to if `info`.
@@ -31,11 +31,7 @@ def serve(
         answer = server.answer_line(line)
         if info and "info" in answer:
             say(json.dumps({name: answer[name] for name in ("reward", "done", "info")}))
-        try:
-            answers.write(json.dumps(answer).encode() + b"\n")
-        except BrokenPipeError:
-            say("nobody reads the answers")
-            return
+        answers.write(json.dumps(answer).encode() + b"\n")
         # What the next requests need compiles while the client thinks.
         server.engine.warm_up(say)
 

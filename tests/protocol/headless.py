@@ -18,16 +18,22 @@ def headless_command():
 
 
 class Process:
-    """A process that answers lines."""
+    """A process that answers lines. Its ends of the pipes do not block, which some clients set."""
 
     def __init__(self, command, cache):
+        (given, requests), (answers, taken) = os.pipe(), os.pipe()
+        for end in (given, taken):
+            os.set_blocking(end, False)
         self.child = subprocess.Popen(
             command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=given,
+            stdout=taken,
             stderr=subprocess.PIPE,
             env=os.environ | {"JAX_COMPILATION_CACHE_DIR": cache},
         )
+        for end in (given, taken):
+            os.close(end)
+        self.child.stdin, self.child.stdout = os.fdopen(requests, "wb"), os.fdopen(answers, "rb")
 
     def ask(self, action, **more):
         return self.send(json.dumps({"action": action, **more}).encode())

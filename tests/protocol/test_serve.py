@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import subprocess
 import sys
 
@@ -28,6 +29,12 @@ def test_the_binary_in_its_place_answers_as_the_server_does(cache):
         assert answer == beside.answer(step)
         if answer["done"]:
             break
+    for _ in range(20):  # more than a pipe holds, before the first is read
+        process.child.stdin.write(b'{"action": "reset"}\n')
+    process.child.stdin.flush()
+    for _ in range(20):
+        expected = json.loads(json.dumps(beside.answer({"action": "reset"})))
+        assert json.loads(process.child.stdout.readline()) == expected
     assert process.send(b"\x00nonsense") == {"error": "Invalid command"}
     state = {"player": {"row": 1, "col": 2}}
     seen = process.ask("setState", state=state)["observation"]
@@ -50,6 +57,21 @@ def test_serve_says_which_seed_it_drew_and_ends_when_nobody_reads_its_answers(ca
     assert seen == Server(seed).answer({"action": "reset"})
     process.child.stdin.close()
     process.child.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "where", "said"),
+    [(headless_command(), "> /dev/full", "hackmatrix-headless: "), (SERVE, ">&-", "Error: ")],
+)
+def test_an_answer_that_cannot_be_written_is_one_line_and_status_4(command, where, said):
+    line = f"{shlex.join([*command, '--seed', '1'])} {where}"
+    request = '{"action": "getActionSpace"}'
+    done = subprocess.run(
+        ["bash", "-c", line], input=request, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert done.returncode == 4
+    assert done.stderr.startswith(f"{said}standard output cannot be written: ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("flag", ["--visual-cli", "--debug-scenario"])

@@ -49,6 +49,9 @@ _LONGEST_NAME = 500
 class Guard:
     """Refuses requests without the token, for another host, or from another site.
 
+    An answer to a request whose body was not read to its end closes the connection: the rest may
+    have no end.
+
     A page of another site can make a browser send requests here. It does not know the token; its
     origin is another one; and a name of its own that leads to 127.0.0.1 is not in `hosts`.
     """
@@ -63,12 +66,13 @@ class Guard:
         if scope["type"] != "http":
             return
         refused = self._refusal(scope)
-        sending = _with_headers(send)
+        reading = _Body(scope, receive)
+        sending = _with_headers(send, reading)
         if refused is not None:
             status, why = refused
-            await JSONResponse({"error": why}, status)(scope, receive, sending)
+            await JSONResponse({"error": why}, status)(scope, reading, sending)
         else:
-            await self._app(scope, receive, sending)
+            await self._app(scope, reading, sending)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = {
@@ -99,11 +103,29 @@ def _is_page(scope: Scope) -> bool:
     return scope["path"] == "/" and scope["method"] == "GET"
 
 
-def _with_headers(send: Send) -> Send:
-    more = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+class _Body:
+    """Receives the body of a request, and knows whether it was read to its end."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        headers = dict(scope["headers"])
+        self.is_read = b"transfer-encoding" not in headers and (
+            headers.get(b"content-length", b"0") == b"0"
+        )
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        """The next part."""
+        message = await self._receive()
+        self.is_read |= not message.get("more_body", False)
+        return message
+
+
+def _with_headers(send: Send, body: _Body) -> Send:
+    always = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
+            more = always if body.is_read else [*always, (b"connection", b"close")]
             message = {**message, "headers": [*message["headers"], *more]}
         await send(message)
 
@@ -112,6 +134,10 @@ def _with_headers(send: Send) -> Send:
 
 class _BadRequestError(Exception):
     """A request that the page never makes."""
+
+    def __init__(self, said: str, status: int = 400) -> None:
+        super().__init__(said)
+        self.status = status
 
 
 def make_app(table: Served, worker: Worker, *, token: str, hosts: frozenset[str]) -> ASGIApp:
@@ -135,7 +161,7 @@ def make_app(table: Served, worker: Worker, *, token: str, hosts: frozenset[str]
             job = partial(method, **await _arguments(method, request))
             return JSONResponse(await asyncio.wrap_future(worker.submit(job)))
         except _BadRequestError as error:
-            return JSONResponse({"error": str(error)}, 400)
+            return JSONResponse({"error": str(error)}, error.status)
         except ConfigError as error:
             return JSONResponse({"error": printable(" ".join(str(error).split()))})
         except Exception as error:
@@ -203,5 +229,5 @@ async def _body(request: Request) -> bytes:
         parts.append(part)
         size += len(part)
         if size > MOST_BYTES:
-            raise _BadRequestError(f"the request is longer than {MOST_BYTES:,} bytes")
+            raise _BadRequestError(f"the request is longer than {MOST_BYTES:,} bytes", 413)
     return b"".join(parts)

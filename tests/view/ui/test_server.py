@@ -1,6 +1,7 @@
 """The server as a browser meets it: real requests, also those that it has to refuse."""
 
 import json
+import socket
 import sys
 import threading
 import time
@@ -201,10 +202,32 @@ def test_a_board_is_as_guarded_as_the_game_and_has_no_other_requests(clique):
 
 def test_longer_requests_other_methods_and_other_addresses_are_refused(served):
     response, _ = served.send("POST", "/state", b" " * (MOST_BYTES + 1))
-    assert response.status == 400
+    assert response.status == 413
     assert served.send("GET", "/state")[0].status == 405
     assert served.send("GET", "/nothing")[0].status == 404
     assert served.send("GET", "/../pyproject.toml")[0].status == 404
+
+
+@pytest.mark.parametrize(
+    ("token", "size", "status"), [(TOKEN, MOST_BYTES + 1, 413), ("another", 1, 403), (None, 1, 403)]
+)
+def test_a_body_without_an_end_is_refused_and_its_connection_closed(served, token, size, status):
+    given = f"Host: 127.0.0.1:{served.port}\r\nTransfer-Encoding: chunked\r\n"
+    if token is not None:
+        given += f"X-HackMatrix-Token: {token}\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=120) as connection:
+        connection.sendall(f"POST /state HTTP/1.1\r\n{given}\r\n".encode())
+        connection.sendall(f"{size:x}\r\n".encode() + b" " * size + b"\r\n")  # and no more
+        with connection.makefile("rb") as answer:
+            assert int(answer.readline().split()[1]) == status
+            assert b"connection: close\r\n" in answer.read()  # to its end
+
+
+def test_a_connection_is_kept_for_the_next_request(served):
+    for method, body in (("GET", None), ("POST", {"have": NOTHING})):
+        response, _ = served.send(method, "/status" if body is None else "/state", body)
+        assert response.status == 200
+        assert response.getheader("connection") is None
 
 
 def test_what_a_person_can_put_right_is_a_line(served):
