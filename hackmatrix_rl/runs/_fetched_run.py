@@ -1,10 +1,12 @@
 """A run whose checkpoints are on Weights & Biases, fetched to be resumed here."""
 
+import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,10 +19,11 @@ from hackmatrix_rl.checkpoints import (
     valid_names,
     whole_checkpoint,
 )
-from hackmatrix_rl.errors import ConfigError, shortened
-from hackmatrix_rl.runs._folder import RUNS, run_folders, stored_identity
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, shortened
+from hackmatrix_rl.runs._folder import FETCHED_FROM, RUNS, run_folders, stored_identity
+from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs.sinks import ARTIFACT, artifact_name
-from hackmatrix_rl.system import format_bytes, set_aside, within
+from hackmatrix_rl.system import format_bytes, read_json, set_aside, within, write_json
 
 PREFIX = "wandb:"
 """What the names of such runs begin with: `wandb:ENTITY/PROJECT/RUN_ID`."""
@@ -30,81 +33,141 @@ _MOST_FILES = 10_000
 _SECONDS = 30  # for an answer of the service
 
 
-def fetch_run(run: str, *, note: Callable[[str], None]) -> str:
+@dataclass(frozen=True)
+class _Named:
+    """A run on Weights & Biases as the user named it."""
+
+    said: str
+    entity: str | None
+    project: str
+    run_id: str
+
+    @classmethod
+    def of(cls, run: str) -> "_Named":
+        """The run of `wandb:ENTITY/PROJECT/RUN_ID`."""
+        said = f"--resume-run {shortened(run)}"
+        named = run.removeprefix(PREFIX).split("/")
+        if len(named) not in (2, 3) or "" in named or not valid_names({"wandb_id": named[-1]}):
+            raise ConfigError(
+                f"{said}: is no run there. Write {PREFIX}ENTITY/PROJECT/RUN_ID, as in its address."
+            )
+        return cls(said, named[0] if len(named) == 3 else None, *named[-2:])
+
+    @property
+    def artifact(self) -> str:
+        """The name of its checkpoints."""
+        owner = [] if self.entity is None else [self.entity]
+        return "/".join([*owner, self.project, artifact_name(self.run_id)])
+
+    @property
+    def place(self) -> dict[str, str]:
+        """What `run.json` keeps of it, besides its id."""
+        pairs = zip(FETCHED_FROM, (self.entity, self.project), strict=True)
+        return {name: value for name, value in pairs if value is not None}
+
+    def is_in(self, folder: Path, default: str | None) -> bool:
+        """Whether a folder is of this run: by its id, its project, and its entity.
+
+        Without an entity, a run belongs to the `default` one.
+        """
+        names = stored_identity(folder)
+        projects: list[Any] = [names.get("wandb_project")]
+        with suppress(DamagedFileError):  # resuming writes it again
+            projects.append((read_json(folder / "config.json") or {}).get("wandb_project"))
+        return (
+            names.get("wandb_id") == self.run_id
+            and (self.project in projects or projects.count(None) == len(projects))
+            and names.get("wandb_entity", default) == (self.entity or default)
+        )
+
+
+def fetch_run(run: str, *, note: Callable[[str], None], lock: RunLock) -> str:
     """The folder of a run on Weights & Biases, with its newest whole checkpoint in there.
 
-    The folder is the run's own under `runs/`. If that holds a checkpoint as new, nothing is
-    fetched. A checkpoint goes through the checks of every other one before it has its place.
+    The folder is the run's own under `runs/`, which `lock` takes, or a new one: a folder of another
+    run stays as it is. If the run's own holds a checkpoint as new, nothing is fetched. A checkpoint
+    goes through the checks of every other one before it has its place.
 
     Args:
         run: `wandb:ENTITY/PROJECT/RUN_ID`, or without the entity.
         note: takes lines for people.
+        lock: takes the lock of the folder.
 
     Raises:
-        ConfigError: there is no such run, its checkpoints cannot be used, or the service refuses.
+        ConfigError: there is no such run, its checkpoints cannot be used, the service refuses, or
+            the folder cannot be written.
     """
-    said = f"--resume-run {shortened(run)}"
-    *project, run_id = run.removeprefix(PREFIX).split("/")
-    named = [*project, run_id]
-    if len(named) not in (2, 3) or "" in named or not valid_names({"wandb_id": run_id}):
+    named = _Named.of(run)
+    if os.path.lexists(RUNS) and not RUNS.is_dir():
         raise ConfigError(
-            f"{said}: is no run there. Write {PREFIX}ENTITY/PROJECT/RUN_ID, as in its address."
+            f"{named.said}: would be fetched into the folder {RUNS}, but {RUNS} is no folder. "
+            "Rename it, or stand in another folder."
         )
-    # By its id alone: a name may be that of another folder here.
-    own = (each for each in run_folders() if stored_identity(each).get("wandb_id") == run_id)
-    folder = next(own, None)
-    there = None if folder is None else _newest(folder)
-    versions = _versions(said, "/".join([*project, artifact_name(run_id)]))
+    alike = [
+        each for each in run_folders() if stored_identity(each).get("wandb_id") == named.run_id
+    ]
+    default, versions = _versions(named, whose=bool(alike))
+    own = {each: _newest(each) for each in alike if named.is_in(each, default)}
+    folder = max(own, key=lambda each: own[each], default=None)
+    there = -1 if folder is None else own[folder]
+    if folder is not None:
+        lock.take("--resume-run", folder)
     wrong = []
     for version in versions[:_TRIED]:
         update = dict(version.metadata or {}).get("update")
-        if there is not None and type(update) is int and update <= there:
+        if type(update) is int and update <= there:
             note(f"{folder}: has update {there:,}, as new as on Weights & Biases")
             return str(folder)
         try:
-            place = _fetch(version, run_id, folder)
+            place = _fetch(version, named, folder, newer_than=there)
         except ConfigError as error:
             wrong.append(str(error))
-            note(f"{said}: {version.name}: {error}; it is skipped")
+            note(f"{named.said}: {version.name}: {error}; it is skipped")
             continue
         note(f"{version.name}: fetched from Weights & Biases into {place}")
         return str(place)
     why = f": {wrong[0]}" if wrong else ""
     raise ConfigError(
-        f"{said}: no checkpoint there can be used{why}. train --wandb-artifacts keeps them."
+        f"{named.said}: no checkpoint there can be used{why}. train --wandb-artifacts keeps them."
     )
 
 
-def _newest(folder: Path) -> int | None:
-    """The update of the newest whole checkpoint in a run's folder."""
+def _newest(folder: Path) -> int:
+    """The update of the newest whole checkpoint in a run's folder; -1 without one."""
     found = whole_checkpoint(epath.Path(folder / "checkpoints"), report=lambda line: None)
-    return None if found is None else int(found.name)
+    return -1 if found is None else int(found.name)
 
 
-def _versions(said: str, name: str) -> list[Any]:
-    """The artifacts of a run's checkpoints, the newest first."""
+def _versions(named: _Named, *, whose: bool) -> tuple[str | None, list[Any]]:
+    """The user's own entity, if that matters, and the checkpoints of a run, the newest first."""
     import wandb  # takes seconds to import, and few runs use it
+
+    def ask() -> tuple[str | None, list[Any]]:
+        service = wandb.Api(timeout=_SECONDS)
+        found = list(service.artifacts(ARTIFACT, named.artifact))
+        return service.default_entity if whose else None, found
 
     try:
         # The library tries again for a minute where its service does not answer.
-        found = within(
-            _SECONDS, lambda: list(wandb.Api(timeout=_SECONDS).artifacts(ARTIFACT, name))
-        )
+        default, found = within(_SECONDS, ask)
         numbers = {id(each): int(str(each.version).removeprefix("v")) for each in found}
     except Exception as error:  # any error of the library or the service: told
         why = " ".join(f"{error}".split())[:200].rstrip(".")
         raise ConfigError(
-            f"{said}: Weights & Biases says: {why}. Log in with `wandb login`, and name the run as "
-            "in its address; train --wandb-artifacts keeps its checkpoints there."
+            f"{named.said}: Weights & Biases says: {why}. Log in with `wandb login`, and name the "
+            "run as in its address; train --wandb-artifacts keeps its checkpoints there."
         ) from error
-    return sorted(found, key=lambda each: numbers[id(each)], reverse=True)
+    return default, sorted(found, key=lambda each: numbers[id(each)], reverse=True)
 
 
-def _fetch(version: Any, run_id: str, folder: Path | None) -> Path:
-    """Downloads a checkpoint, checks it, and puts it into the run's folder, which is returned."""
-    RUNS.mkdir(exist_ok=True)
-    # On the same disk as its place: a rename puts it there whole or not at all.
-    waiting = Path(tempfile.mkdtemp(prefix=".fetching-", dir=RUNS))
+def _fetch(version: Any, named: _Named, folder: Path | None, *, newer_than: int) -> Path:
+    """Downloads a checkpoint and checks it; returns the run's folder, where it then is."""
+    try:
+        RUNS.mkdir(exist_ok=True)
+        # On the same disk as its place: a rename puts it there whole or not at all.
+        waiting = Path(tempfile.mkdtemp(prefix=".fetching-", dir=RUNS))
+    except OSError as error:
+        raise ConfigError(f"cannot be stored: {error}") from error
     try:
         try:
             _check_listed(version)
@@ -117,24 +180,48 @@ def _fetch(version: Any, run_id: str, folder: Path | None) -> Path:
         found = find_checkpoint(waiting / "checkpoint", report=lambda line: None)
         metadata = read_metadata(found)
         check_resumable(found, metadata)
-        if metadata.get("run", {}).get("wandb_id") != run_id:
+        if metadata.get("run", {}).get("wandb_id") != named.run_id:
             raise ConfigError("is a checkpoint of another run")
         if folder is None:
-            own = RUNS / (metadata["run"].get("run_id") or run_id)
-            folder = own if not own.exists() else RUNS / run_id
-        place = folder / "checkpoints" / str(metadata["update"])
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.parent.resolve().is_relative_to(folder.resolve()):
-            raise ConfigError(f"does not go into {place.parent}, a link out of the run's folder")
-        if os.path.lexists(place):  # not whole, or nothing would have been fetched
-            set_aside(place)
-        Path(found).rename(place)
+            return _in_new_folder(waiting, Path(found), metadata, named)
+        # The list of the artifacts may count otherwise: a whole checkpoint stays.
+        if metadata["update"] > newer_than:
+            _into_own_folder(folder, Path(found), metadata["update"])
     except OSError as error:
         raise ConfigError(f"cannot be stored: {error}") from error
     finally:
         with suppress(OSError):
             shutil.rmtree(waiting)
     return folder
+
+
+def _in_new_folder(
+    waiting: Path, checkpoint: Path, metadata: Mapping[str, Any], named: _Named
+) -> Path:
+    """Puts a checkpoint into a new folder, which gets the first name that is free."""
+    made = waiting / "run"
+    (made / "checkpoints").mkdir(parents=True)
+    checkpoint.rename(made / "checkpoints" / str(metadata["update"]))
+    first = metadata["run"].get("run_id") or named.run_id
+    more = (f"{named.run_id}_{number}" for number in itertools.count(2))
+    for name in itertools.chain([first, named.run_id], more):
+        if not os.path.lexists(place := RUNS / name):
+            names = {"run_id": name, "wandb_id": named.run_id, **named.place}
+            write_json(made / "run.json", names)
+            made.rename(place)
+            return place
+    raise AssertionError("numbers do not end")
+
+
+def _into_own_folder(folder: Path, checkpoint: Path, update: int) -> None:
+    """Puts a checkpoint into the run's own folder, which holds no whole one of this update."""
+    place = folder / "checkpoints" / str(update)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if not place.parent.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(f"does not go into {place.parent}, a link out of the run's folder")
+    if os.path.lexists(place):
+        set_aside(place)
+    checkpoint.rename(place)
 
 
 def _check_listed(version: Any) -> None:

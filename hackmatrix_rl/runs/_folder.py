@@ -27,6 +27,8 @@ from hackmatrix_rl.system import (
 
 _MARKS = ("config.json", "run.json", "checkpoints", "metrics.jsonl")
 """What makes a folder that of a run; one by `SaveRun` has only the last."""
+FETCHED_FROM = ("wandb_entity", "wandb_project")
+"""What `run.json` also has of a run that was fetched from Weights & Biases."""
 RUNS = Path("runs")
 """The default folder of runs."""
 
@@ -290,7 +292,9 @@ def _take_checkpoints(lock: RunLock, config: RunConfig, folder: RunFolder) -> No
 def _write_down(config: RunConfig, folder: RunFolder) -> None:
     try:
         write_json(folder.config, config.as_dict())
-        write_json(folder.run, folder.identity)
+        stored = stored_identity(folder.path)
+        fetched = {name: stored[name] for name in FETCHED_FROM if name in stored}
+        write_json(folder.run, {**folder.identity, **fetched})
     except OSError as error:
         raise unwritable("--run-dir", folder.path, error) from error
 

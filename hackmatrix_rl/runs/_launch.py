@@ -171,7 +171,7 @@ def _find(
                     f"--checkpoint-dir {changes['checkpoint_dir']}: the checkpoints of "
                     f"--resume-run {run_id} come from there. Leave it out."
                 )
-            place = fetch_run(run_id, note=notes.append)
+            place = fetch_run(run_id, note=notes.append, lock=lock)
         found = find_resumable_run(place, changes.get("checkpoint_dir"), lock=lock)
         found = replace(found, notes=(*notes, *found.notes))
         found.check_command(command)

@@ -1,6 +1,7 @@
 """Checkpoints on Weights & Biases: uploaded by a run, and gone on with from there."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -52,6 +53,7 @@ class Service:
 
     Error, Artifact = RuntimeError, Artifact
     offline = False
+    default_entity = "me"
 
     class Settings:
         """Has no time limits."""
@@ -78,7 +80,7 @@ class Service:
         return self
 
     def artifacts(self, kind, name):
-        found = [each for each in self.kept if name == f"me/mine/{each.collection}"]
+        found = [each for each in self.kept if name.endswith(f"/{each.collection}")]
         if kind != "checkpoint" or not found:
             raise ValueError("no such\nartifact.")
         return found
@@ -151,6 +153,33 @@ def test_a_damaged_checkpoint_there_is_skipped_and_another_run_s_refused(service
         "wandb:me/mine/other: no checkpoint there can be used: ",
     )
     assert not list(Path("runs").iterdir())
+
+
+def test_the_folders_of_other_runs_stay_as_they_are(service, run):
+    places = {
+        "first": {"wandb_id": "another"},
+        run: {"wandb_id": run, "wandb_project": "another"},
+        f"{run}_2": {"wandb_id": run, "wandb_entity": "another"},
+    }
+    for name, names in places.items():
+        kept = Path("runs", name, "checkpoints", "2")
+        kept.mkdir(parents=True)
+        (kept / "metadata.json").write_text("{}")
+        Path("runs", name, "run.json").write_text(json.dumps(names))
+    before = {file: file.read_text() for file in Path("runs").rglob("*") if file.is_file()}
+    dry = ("train", "--resume-run", f"wandb:me/mine/{run}", "--dry-run")
+    assert f"into runs/{run}_3" in done(*dry).output
+    assert f"runs/{run}_3: has update 2, as new as" in done(*dry).output
+    assert {file: file.read_text() for file in before} == before
+    assert sorted(os.listdir("runs")) == sorted([*places, f"{run}_3"])
+
+
+def test_a_run_is_not_fetched_where_runs_is_a_file(service):
+    Path("runs").write_text("")
+    service.Api = pytest.fail
+    assert_refused(
+        invoke("train", "--resume-run", "wandb:me/mine/a"), "wandb:", "runs is no folder"
+    )
 
 
 def entry(name, ref=None):
