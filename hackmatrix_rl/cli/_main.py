@@ -216,11 +216,6 @@ def _tell_versions(context: click.Context) -> NoReturn:
 )
 @click.pass_context
 def main(context: click.Context) -> None:
-    """HackMatrix: train an agent, see how it plays, play, measure speed.
-
-    The environment variable HACKMATRIX_RL_FLAGS (`--num-envs=16 --num-steps=4`) adds flags to
-    every command that knows them. They override the command line, to try any command at a small
-    size.
-    """
+    """HackMatrix: train an agent, see how it plays, play, measure speed."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -17,6 +17,7 @@ def test_without_a_command_there_is_help():
     result = done()
     for command in COMMANDS:
         assert re.search(rf"^  {command} ", result.output, re.MULTILINE)
+    assert "HACKMATRIX_RL_FLAGS" not in result.output, "it serves the tests of the pages alone"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
