@@ -8,11 +8,8 @@ first.
 
 import io
 import itertools
-import math
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,14 +22,14 @@ from etils import epath
 from hackmatrix_rl.agent import IDENTITY_SCALE, IdentityScale, RunningScale, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, Dense, MLPActorCritic, WithAuxiliaryHead
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing, shortened
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.game import NUM_ACTIONS
-from hackmatrix_rl.system import check_path, read_bounded, write_whole
+from hackmatrix_rl.system import check_path, read_bounded, read_npz, write_whole
 
 _MOST = 2**28
 """Bytes of a file, and of all its arrays: 64 million weights."""
 _MOST_LAYERS = 64
-_NAME = re.compile(r"params\.Dense_([0-9]{1,2})\.(kernel|bias)\.npy")
+_NAME = re.compile(r"params\.Dense_([0-9]{1,2})\.(kernel|bias)")
 _LAST_INPUTS = 33
 """The inputs of the player and its programs: the first ones there, the last ones here."""
 
@@ -166,57 +163,34 @@ def _arrays(content: bytes) -> dict[tuple[int, str], np.ndarray]:
     """The arrays of a file by layer and kind."""
     if content[:1] == b"\x80":
         raise _pickled("is a pickle")
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = archive.infolist()
-            if len(members) > 2 * _MOST_LAYERS or sum(each.file_size for each in members) > _MOST:
-                raise DamagedFileError(
-                    f"unpacks to more than {2 * _MOST_LAYERS} arrays or {_MOST:,} bytes"
-                )
-            found = {}
-            for member in members:
-                named = _NAME.fullmatch(member.filename)
-                if named is None:
-                    raise DamagedFileError(
-                        f"has {printable(shortened(member.filename))}, which is no layer of the "
-                        "original's network (params.Dense_0.kernel, params.Dense_0.bias, ...)"
-                    )
-                found[int(named[1]), named[2]] = _array(member.filename, _unpacked(archive, member))
-            if len(found) < len(members):
-                raise DamagedFileError("names an array twice")
-            return found
-    # The last two: a compression that zipfile does not know, and an encrypted member.
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise DamagedFileError("is no .npz file, or a damaged one") from error
 
+    def check(name: str, dtype: str, shape: tuple[int, ...]) -> None:
+        shown = shortened(name)
+        if "O" in dtype:
+            raise _pickled(f"its array {shown} holds a pickle")
+        if _NAME.fullmatch(name) is None:
+            raise DamagedFileError(
+                f"has {shown}, which is no layer of the original's network (params.Dense_0.kernel, "
+                "params.Dense_0.bias, ...)"
+            )
+        if dtype[1:2] != "f":
+            raise DamagedFileError(
+                f"its array {shown} is of dtype {shortened(dtype)}, not of floats"
+            )
 
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """The content of a member, and no more than the archive says that it has."""
-    with archive.open(member) as file:
-        return file.read(member.file_size)
-
-
-def _array(name: str, content: bytes) -> np.ndarray:
-    """An array of floats, whose header is checked before anything of its size is made."""
-    file = io.BytesIO(content)
-    try:
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise ValueError(f"version {version}")
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    except ValueError as error:
-        raise DamagedFileError(f"its array {name} is damaged") from error
-    if dtype.hasobject:
-        raise _pickled(f"its array {name} holds a pickle")
-    if dtype.kind != "f" or dtype.itemsize > 8:
-        raise DamagedFileError(f"its array {name} is of dtype {dtype}, not of floats")
-    if math.prod(shape) * dtype.itemsize != len(content) - file.tell():
-        raise DamagedFileError(f"its array {name} is damaged")
-    file.seek(0)
-    array = np.load(file, allow_pickle=False).astype(np.float32)
-    if not np.isfinite(array).all():
-        raise DamagedFileError(f"its array {name} holds NaN or infinity")
-    return array
+    named = read_npz(content, most_arrays=2 * _MOST_LAYERS, most_bytes=_MOST, check=check)
+    found = {}
+    for name, stored in named.items():
+        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is refused
+            array = stored.astype(np.float32)
+        if not np.isfinite(array).all():
+            raise DamagedFileError(f"its array {shortened(name)} holds NaN or infinity")
+        layer = _NAME.fullmatch(name)
+        assert layer is not None, "the check knows the name"
+        found[int(layer[1]), layer[2]] = array
+    if len(found) < len(named):
+        raise DamagedFileError("names an array twice")
+    return found
 
 
 def _pickled(said: str) -> DamagedFileError:

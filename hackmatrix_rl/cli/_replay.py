@@ -19,6 +19,8 @@ from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.system import compiling, enable_compilation_cache, read_json
 from hackmatrix_rl.view.replays import Mind, Replay
 
+_LONGEST_PLAYER = 200  # characters that are shown
+
 
 @click.command("replay", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path))
@@ -99,7 +101,7 @@ def _show_record(
         enable_compilation_cache()
         with refusing(f"{file}: ", of=ValueError):
             game = SeenGame.of_record(record)
-        match, player = game.match(), printable(str(record.get("player", "")))
+        match, player = game.match(), printable(str(record.get("player", "")), _LONGEST_PLAYER)
         shown.show(match, None, player=player, agent=player, work=work, plays=False)
     summary = Replay.of(match, player=player).summary()
     click.echo("\n".join([f"As it was seen: {summary}", *shown.lines()]))

@@ -41,6 +41,7 @@ from ._hosts import is_single_process as is_single_process
 from ._hosts import leave as leave
 from ._hosts import on_process_zero as on_process_zero
 from ._hosts import process_index as process_index
+from ._npz import read_npz as read_npz
 from ._targets import Target as Target
 from ._targets import is_here as is_here
 from ._targets import memory_limit as memory_limit

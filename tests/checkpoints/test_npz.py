@@ -1,7 +1,6 @@
 """Weights of the original project: read, written, trained on, and refused with the reason."""
 
 import io
-import itertools
 import pickle
 import struct
 import zipfile
@@ -15,23 +14,11 @@ from cli.commands import assert_refused, done, invoke
 from processes import python
 
 import hackmatrix_rl as hm
+from checkpoints.theirs import theirs
 from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.checkpoints import CONVERSION
 
 WIDTH, DEPTH = 16, 2
-
-
-def theirs(seed=0, *, inputs=1545, actions=28):
-    """The arrays of such a file."""
-    draw = np.random.default_rng(seed)
-    sizes = [inputs, *[WIDTH] * DEPTH]
-    shapes = [*itertools.pairwise(sizes), (WIDTH, actions), (WIDTH, 1)]
-    arrays = {}
-    for number, shape in enumerate(shapes):
-        kernel = draw.normal(size=shape) / np.sqrt(shape[0])
-        arrays[f"params.Dense_{number}.kernel"] = kernel.astype(np.float32)
-        arrays[f"params.Dense_{number}.bias"] = draw.normal(size=shape[1]).astype(np.float32)
-    return arrays
 
 
 def forward(arrays, seen):
@@ -124,6 +111,15 @@ def damaged(change):
     return file.getvalue()
 
 
+def forged(header="", data=b"", *, name="params.Dense_0.kernel.npy", how=zipfile.ZIP_STORED):
+    """An archive with one member, whose header is what a forger writes."""
+    file = io.BytesIO()
+    begin = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+    with zipfile.ZipFile(file, "w", how) as archive:
+        archive.writestr(name, begin + data)
+    return file.getvalue()
+
+
 def bomb():
     """A member that says that it unpacks to far more than the file has."""
     size = 12345
@@ -133,14 +129,39 @@ def bomb():
     return file.getvalue().replace(struct.pack("<I", size), struct.pack("<I", 2**31))
 
 
-def false_header():
-    """An array that says that it is far larger than its bytes."""
-    header, file = io.BytesIO(), io.BytesIO()
-    described = {"descr": "<f4", "fortran_order": False, "shape": (2**40, 16)}
-    np.lib.format.write_array_header_1_0(header, described)
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("params.Dense_0.kernel.npy", header.getvalue())
-    return file.getvalue()
+def patched(offset, value):
+    """An archive whose description of its member has other bytes at a place."""
+    content = forged(FLOATS % "16", bytes(64))
+    at = content.index(b"PK\x01\x02") + offset
+    return content[:at] + value + content[at + len(value) :]
+
+
+def many():
+    """A file of nothing but descriptions of members."""
+    return (b"PK\x01\x02" + bytes(42)) * 1000
+
+
+FLOATS = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s,), }"
+WORDS = "its array params.Dense_0.kernel is "
+FORGED = [
+    *((forged(FLOATS % shape), WORDS) for shape in ("-1", "2**40", "1" * 600, "4 4", "16L")),
+    *((forged(header), WORDS) for header in ("", "{", "(" * 900, "[" * 999, "'", "{'descr': 3}")),
+    *((forged(header), WORDS) for header in ("\\", "\n  x\n y", "{'descr': '<f4'}", "\x1b[2J")),
+    (forged(FLOATS % 2**40), "another size than its shape says"),
+    (forged(FLOATS % f"0, {2**62}, {2**62}"), WORDS),
+    (forged(FLOATS.replace(",)", ")") % f"0, {2**62}, {2**62}"), "no .npz file"),
+    (forged(FLOATS.replace(",)", ")") % ", ".join("0" * 99)), "no .npz file"),
+    (forged(FLOATS.replace("<f4", "<M8[ns]") % 2, bytes(16)), "not of floats"),
+    (forged(FLOATS.replace("<f4", "<f16") % 1, bytes(16)), "is of dtype <f16"),
+    (forged(FLOATS % 16, bytes(64), how=zipfile.ZIP_LZMA), "compressed as NumPy never does"),
+    (forged(FLOATS % 16, bytes(64), how=zipfile.ZIP_BZIP2), "compressed as NumPy never does"),
+    (forged(name="\u202e.npy"), r"its array \\u202e is "),
+    (patched(8, b"\x01\x00"), "encrypted"),
+    (patched(10, b"\x0e\x00"), "compressed as NumPy never does"),  # lzma, but it is not
+    (patched(42, b"\xff\xff\xff\x7f"), "no .npz file"),  # begins where no file ends
+    (patched(8, b"\x00\x08").replace(b".Dense", b"\xff\xfeense"), "no .npz file"),  # no UTF-8
+    (many(), "unpacks to more than"),
+]
 
 
 @pytest.mark.parametrize(
@@ -150,12 +171,12 @@ def false_header():
         (b"PK\x03\x04" + bytes(50), "no .npz file"),
         (lambda: damaged(lambda a: None)[:-900], "no .npz file"),
         (bomb, "unpacks to more than"),
-        (false_header, "is damaged"),
+        *FORGED,
         (lambda: damaged(lambda a: a.pop("params.Dense_1.bias")), "lacks the kernel or the bias"),
-        (lambda: damaged(lambda a: a.update(weights=np.zeros(3))), "weights.npy"),
+        (lambda: damaged(lambda a: a.update(weights=np.zeros(3))), "has weights, which is no"),
         (
             lambda: damaged(lambda a: a["params.Dense_1.kernel"].__setitem__((0, 0), np.nan)),
-            "params.Dense_1.kernel.npy holds NaN",
+            "params.Dense_1.kernel holds NaN",
         ),
         (
             lambda: damaged(lambda a: a.update(theirs(inputs=1544))),
@@ -163,8 +184,12 @@ def false_header():
         ),
         (lambda: damaged(lambda a: a.update(theirs(actions=27))), "params.Dense_2: kernel"),
         (
+            lambda: damaged(lambda a: a.update({"params.Dense_0.bias": np.full(16, 1e300)})),
+            "params.Dense_0.bias holds NaN or infinity",
+        ),
+        (
             lambda: damaged(lambda a: a.update({"params.Dense_0.bias": np.arange(16)})),
-            "of dtype int64, not of floats",
+            "of dtype <i8, not of floats",
         ),
     ],
 )
@@ -174,6 +199,7 @@ def test_other_files_are_refused_in_one_line(tmp_path, content, words):
     with pytest.raises(hm.ConfigError, match=words) as error:
         hm.load_npz(file)
     assert str(error.value).startswith(f"{file}: ")
+    assert str(error.value).isprintable()
     with pytest.raises(hm.ConfigError, match="there is no such file"):
         hm.load_npz(tmp_path / "none.npz")
 

@@ -1,9 +1,7 @@
 """Forged demonstrations: refused in one line, or actions are legal and numbers finite."""
 
-import io
 import json
 import shutil
-import zipfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,8 +11,8 @@ import jax
 import numpy as np
 from hypothesis import strategies as st
 
+from fuzz.archives import NO_CHANGES, Changes, change, changes
 from fuzz.commands import room
-from fuzz.stored import WAYS
 from fuzz.worker import Fuzzer
 from hackmatrix_rl.algorithms.imitation import (
     Demonstrations,
@@ -59,11 +57,10 @@ def written() -> Path:
 
 @dataclass(frozen=True)
 class Forgery:
-    """Changes of `header.json`, a damage and its seed, and members of the archive by name."""
+    """Changes of `header.json`, and of the archive."""
 
     header: dict[str, Any]
-    damage: tuple[str, int] | None
-    members: list[tuple[str, str, bytes]]
+    archive: Changes = NO_CHANGES
 
 
 texts = st.text(max_size=12)
@@ -76,30 +73,13 @@ odd = st.one_of(
     st.dictionaries(st.sampled_from(["rules", "observation", "actions", "x"]), texts, max_size=3),
 )
 fields = st.sampled_from(["format", "game", "league", "teacher", "seed", "games", "random_share"])
-names = st.one_of(
-    st.sampled_from(["mask", "action", "played", "reward", "done", "game", "observation.numbers"]),
-    texts,
+names = st.sampled_from(
+    ["mask", "action", "played", "reward", "done", "game", "observation.numbers"]
 )
-kinds = st.sampled_from(["|b1", "<i4", "<f4", "|O", "<f8", "|V9"])
-lengths = st.one_of(st.just(POSITIONS), st.integers(-2, 2**70))
-told = st.one_of(
-    st.builds(
-        "{{'descr': '{}', 'fortran_order': {}, 'shape': ({},), }}".format,
-        kinds,
-        st.booleans(),
-        lengths,
-    ),
-    st.text(max_size=30),
-    st.builds(lambda sign, depth: sign * depth, st.sampled_from("([{'\\"), st.integers(1, 2000)),
-)
-data = st.one_of(st.binary(max_size=100), st.binary(min_size=20, max_size=20), st.just(bytes(80)))
 forgeries = st.builds(
     Forgery,
     st.dictionaries(st.one_of(fields, st.just("shards")), odd, max_size=2),
-    st.one_of(
-        st.none(), st.none(), st.tuples(st.sampled_from(sorted(WAYS)), st.integers(0, 10_000))
-    ),
-    st.lists(st.tuples(names, told, data), max_size=2),
+    changes(names, POSITIONS),
 )
 
 
@@ -109,21 +89,7 @@ def forge(each: Forgery) -> Path:
     shutil.copytree(written(), folder)
     file, shard = folder / "header.json", folder / SHARD
     file.write_text(json.dumps({**json.loads(file.read_text()), **each.header}))
-    with zipfile.ZipFile(shard) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    for name, text, content in each.members:
-        begin = text.encode("utf-8", "replace")
-        length = len(begin).to_bytes(2, "little")
-        named = name.encode("utf-8", "replace").decode().replace("\0", "")
-        members[f"{named}.npy"] = b"\x93NUMPY\x01\x00" + length + begin + content
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    shard.write_bytes(out.getvalue())
-    if each.damage is not None:
-        how, seed = each.damage
-        WAYS[how](shard, np.random.default_rng(seed))
+    change(shard, each.archive)
     return folder
 
 
@@ -150,10 +116,10 @@ FUZZER = Fuzzer(
     check,
     examples=200,
     found=(
-        Forgery({"random_share": 10**400}, None, []),
-        Forgery({"games": 10**30}, None, []),
-        Forgery({"game": ["actions", "observation", "rules"]}, None, []),
-        Forgery({}, None, [("reward", "(" * 500, bytes(80))]),
-        Forgery({}, None, [("action", "{'descr': '<i4', 'shape': (1000000000000,), }", bytes(80))]),
+        Forgery({"random_share": 10**400}),
+        Forgery({"games": 10**30}),
+        Forgery({"game": ["actions", "observation", "rules"]}),
+        Forgery({}, Changes((("reward", "(" * 500, bytes(80)),))),
+        Forgery({}, Changes((("action", "{'descr': '<i4', 'shape': (10**12,), }", bytes(80)),))),
     ),
 )

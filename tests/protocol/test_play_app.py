@@ -247,9 +247,13 @@ def test_a_game_is_kept_as_far_as_it_went(tmp_path, capsys, monkeypatch):
     for flags in (["--move", "1"], ["--agent", "runner"], ["--save", str(tmp_path / "x.json")]):
         with pytest.raises(ConfigError, match=f"^{flags[0]} .* is a record of another program"):
             main(["replay", str(record), *flags], standalone_mode=False)
-    record.write_text(json.dumps(content | {"moves": [move | {"action": 28}]}))
-    with pytest.raises(ConfigError, match=r"record\.moves\[0\]\.action is 28"):
-        main(["replay", str(record)], standalone_mode=False)
+    for moves, said in (
+        ([move | {"action": 28}], r"record\.moves\[0\]\.action is 28"),
+        ([{}] * 20_001, r"record\.moves has 20,001 moves"),
+    ):
+        record.write_text(json.dumps(content | {"moves": moves}))
+        with pytest.raises(ConfigError, match=said):
+            main(["replay", str(record)], standalone_mode=False)
 
 
 def test_states_for_searches_look_like_the_true_one_and_have_its_history():

@@ -2,7 +2,6 @@
 
 import io
 import math
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from hackmatrix_rl.errors import (
     whole,
 )
 from hackmatrix_rl.game import LEAGUES
-from hackmatrix_rl.system import open_regular, read_json, write_json, write_whole
+from hackmatrix_rl.system import read_bounded, read_json, read_npz, write_json, write_whole
 
 FORMAT = 1
 HEADER = "header.json"
@@ -31,8 +30,7 @@ SHARD_POSITIONS = 65_536
 """Positions in a file: a few MB."""
 MOST_SHARD_POSITIONS = 16 * SHARD_POSITIONS
 """Positions that a file may have: it is read as a whole."""
-_NPY = b"\x93NUMPY\x01\x00"  # how a file of an array begins
-_MOST_HEADER = 1024  # bytes that say what an array is
+_MOST_AROUND = 2**16  # bytes of a file besides its arrays, if nothing can be compressed
 
 _USE_ANOTHER = "Write the demonstrations again."
 
@@ -230,15 +228,12 @@ class StoredDemonstrations:
         file = self.folder / _shard_name(number)
         like = _like(self.environment, self.header.shards[number])
         try:
-            with open_regular(file) as content, zipfile.ZipFile(content) as archive:
-                some = _read_arrays(archive, like)
+            some = _read_arrays(file, like)
             _check_values(some, self.header.games)
-        except _Wrong as wrong:
+        except FileNotFoundError as error:
+            raise ConfigError(f"{file}: is missing. {_USE_ANOTHER}") from error
+        except DamagedFileError as wrong:
             raise ConfigError(f"{file}: {wrong}. {_USE_ANOTHER}") from wrong
-        except Exception as error:  # zipfile has no single error for this
-            raise ConfigError(
-                f"{file}: cannot be read, it is missing, cut short or damaged. {_USE_ANOTHER}"
-            ) from error
         return some
 
     def batches(
@@ -317,60 +312,49 @@ def _within(name: str, value: Any, least: float, most: float) -> Any:
     return value
 
 
-class _Wrong(Exception):
-    """A file does not hold what it must; the message says how."""
+def _read_arrays(file: Path, like: Demonstrations) -> Demonstrations:
+    """The arrays of a file, which must be those of `like` by name, dtype and shape."""
+    wanted = _named(like)
+    size = sum(leaf.nbytes for leaf in wanted.values())
 
+    def check(name: str, dtype: str, shape: tuple[int, ...]) -> None:
+        if name not in wanted:
+            raise DamagedFileError(
+                f"holds {printable(name, 60)}, which no version of hackmatrix-rl writes"
+            )
+        expected = wanted[name]
+        if (dtype, shape) != (expected.dtype.str, expected.shape):
+            there = printable(f"{dtype}{list(shape)}", 120)
+            raise DamagedFileError(
+                f"its array {name} is {there}, not {expected.dtype.str}{list(expected.shape)}"
+            )
 
-def _read_arrays(archive: zipfile.ZipFile, like: Demonstrations) -> Demonstrations:
-    """The arrays of an archive of NumPy."""
-    wanted = {f"{name}.npy": leaf for name, leaf in _named(like).items()}
-    found = archive.namelist()
-    if odd := set(found) - wanted.keys():
-        raise _Wrong(f"holds {printable(min(odd), 60)}, which no version of hackmatrix-rl writes")
-    if len(found) < len(wanted) or len(found) > len(set(found)):
-        missing = wanted.keys() - set(found)
-        raise _Wrong(f"{min(missing)} is missing" if missing else "holds an array twice")
-    arrays = [_read_array(archive.getinfo(name), archive, leaf) for name, leaf in wanted.items()]
-    return jax.tree.unflatten(jax.tree.structure(like), arrays)
-
-
-def _read_array(member: zipfile.ZipInfo, archive: zipfile.ZipFile, like: np.ndarray) -> np.ndarray:
-    """An array of an archive. NumPy's own reader would evaluate what the file says of its shape."""
-    kind, shape = like.dtype.str, like.shape
-    orders = {
-        f"{{'descr': '{kind}', 'fortran_order': {order == 'F'}, 'shape': {shape}, }}": order
-        for order in ("C", "F")
-    }
-    with archive.open(member) as file:
-        begin = file.read(len(_NPY) + 2)
-        length = int.from_bytes(begin[len(_NPY) :], "little")
-        told = file.read(min(length, _MOST_HEADER)).decode("latin-1").strip()
-        if not begin.startswith(_NPY) or told not in orders:
-            said = printable(told, 120) or "no array"
-            raise _Wrong(f"{member.filename} is {said}, not {like.dtype}{list(shape)}")
-        if member.file_size != len(begin) + length + like.nbytes:
-            raise _Wrong(f"{member.filename} has another size than its shape says")
-        content = np.frombuffer(bytearray(file.read(like.nbytes)), like.dtype)
-    if like.dtype == bool and (content.view(np.uint8) > 1).any():
-        raise _Wrong(f"{member.filename} holds something else than true and false")
-    return content.reshape(shape, order="F" if orders[told] == "F" else "C")
+    content = read_bounded(file, size + _MOST_AROUND)
+    found = read_npz(content, most_arrays=len(wanted), most_bytes=size, check=check)
+    if missing := wanted.keys() - found.keys():
+        raise DamagedFileError(f"{min(missing)} is missing")
+    return jax.tree.unflatten(jax.tree.structure(like), [found[name] for name in wanted])
 
 
 def _check_values(some: Demonstrations, games: int) -> None:
-    """Raises _Wrong if a value is not what demonstrations hold."""
+    """Raises a DamagedFileError if a value is not what demonstrations hold."""
     if not some.mask.any(axis=1).all():
-        raise _Wrong("mask leaves no legal action in a position")
+        raise DamagedFileError("mask leaves no legal action in a position")
     for name, chosen in (("action", some.action), ("played", some.played)):
         legal = (chosen >= 0) & (chosen < some.mask.shape[1])
         legal[legal] = some.mask[legal, chosen[legal]]
         if not legal.all():
-            raise _Wrong(f"{name} is {chosen[~legal][0]} in a position, where that is not legal")
+            raise DamagedFileError(
+                f"{name} is {chosen[~legal][0]} in a position, where that is not legal"
+            )
     for name, leaf in _named(some).items():
         if not np.isfinite(leaf).all():
-            raise _Wrong(f"{name} holds NaN or infinity")
+            raise DamagedFileError(f"{name} holds NaN or infinity")
     outside = (some.game < 0) | (some.game >= games)
     if outside.any():
-        raise _Wrong(f"game is {some.game[outside][0]}, but {HEADER} counts {games:,} games")
+        raise DamagedFileError(
+            f"game is {some.game[outside][0]}, but {HEADER} counts {games:,} games"
+        )
 
 
 def _shard_name(number: int) -> str:

@@ -12,7 +12,7 @@ from hackmatrix_rl.protocol._records import Record
 from hackmatrix_rl.protocol._screen import Json, seen_of
 from hackmatrix_rl.protocol._tracker import Step, Tracker
 from hackmatrix_rl.protocol.client._guessed import Guesses
-from hackmatrix_rl.view.replays import DIED, ILLEGAL, WON, Match, Moment
+from hackmatrix_rl.view.replays import DIED, ILLEGAL, MOST_MOVES, WON, Match, Moment
 
 FORMAT = "hackmatrix-record-1"
 _FIELDS = ("player", "league", "end", "start", "moves")
@@ -102,7 +102,12 @@ class SeenGame:
         game = SeenGame(GameConfig.of_league(LEAGUES[given.choice("league", LEAGUES)]))
         game.begin(content["start"].get("observation"))
         game.allow(mask_of(start))
-        for move in given.records("moves", ("action", "answer", "validActions")):
+        moves = given.records("moves", ("action", "answer", "validActions"))
+        if len(moves) > MOST_MOVES:  # each position is kept with its history
+            raise ConfigError(
+                f"record.moves has {len(moves):,} moves; at most {MOST_MOVES:,} are read"
+            )
+        for move in moves:
             if game.end is not None:
                 raise ConfigError(f"record.moves go on after the game has ended ({game.end})")
             action = move.whole("action", 0, NUM_ACTIONS - 1)

@@ -169,11 +169,11 @@ def test_files_that_are_cut_short_damaged_missing_or_of_another_shape_give_one_l
             stored.shard(1)
         assert "\n" not in str(error.value)
     file.write_bytes((written / "00002.npz").read_bytes())
-    with pytest.raises(ConfigError, match=r"00001\.npz: .* is .*\(20.*not .*\[40"):
+    with pytest.raises(ConfigError, match=r"00001\.npz: .* is .*\[20.*not .*\[40"):
         stored.shard(1)
     file.unlink()
     os.mkfifo(file)
-    with pytest.raises(ConfigError, match="damaged"):
+    with pytest.raises(ConfigError, match="a pipe, a device or a socket"):
         stored.shard(1)
     file.unlink()
     with pytest.raises(ConfigError, match="missing"):
@@ -196,9 +196,7 @@ ABSURD = (
 @pytest.mark.parametrize("header", ABSURD)
 def test_a_header_that_no_array_here_has_is_refused_before_the_array_is_read(written, header):
     replaced(written, "reward.npy", npy(header.encode(), b"\0" * 160))
-    with pytest.raises(
-        ConfigError, match=r"00001\.npz: reward\.npy is .*, not float32\[40\]"
-    ) as error:
+    with pytest.raises(ConfigError, match=r"00001\.npz: its array reward is ") as error:
         read_demonstrations(written, GAME).shard(1)
     assert str(error.value).isprintable()
 
@@ -219,11 +217,11 @@ def replaced(folder, name, content):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("reward.npy", b"no array", "reward.npy is no array, not float32"),
-        ("reward.npy", None, "reward.npy is missing"),
+        ("reward.npy", b"no array", "its array reward is no array"),
+        ("reward.npy", None, "reward is missing"),
         ("reward.npy", npy((REWARD % 40).encode(), b"\0" * 99), "another size than its shape says"),
-        ("more.npy", bytes(10**7), "holds more.npy, which no version"),
-        ("../\x1b.npy", b"", r"holds \.\./\\x1b.npy, which no version"),
+        ("more.npy", bytes(10**7), "unpacks to more than 9 arrays or"),
+        ("../\x1b.npy", b"", "unpacks to more than 9 arrays or"),
     ],
 )
 def test_a_member_that_does_not_belong_there_is_named(written, name, content, message):
