@@ -1,3 +1,4 @@
+from ._failures import say as say
 from ._grouped import GROUPS as GROUPS
 from ._grouped import GroupedOptions as GroupedOptions
 from ._main import main as main

@@ -9,7 +9,7 @@ import jax
 
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command, NumberRange
-from hackmatrix_rl.cli._failures import writing
+from hackmatrix_rl.cli._failures import say, writing
 from hackmatrix_rl.cli._games import chosen_player, named
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.evaluation import PolicyAgent, find, keep_journal
@@ -105,7 +105,7 @@ def analyze_command(
     with writing(f"--output {output}"):
         write_whole(output, analysis_page(findings, player=name, about=about))
     won = findings.won
-    click.echo(
+    say(
         f"{episodes:,} games: return {findings.total_reward.mean:.1f}, score "
         f"{findings.score.mean:.1f}, {won.mean:.1%} won [{100 * won.low:.1f}, "
         f"{100 * won.high:.1f}]; {play}, seed {seed}. Open in a browser: {output}"

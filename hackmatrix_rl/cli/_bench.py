@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from hackmatrix_rl.adapters import require
@@ -32,6 +31,7 @@ from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_mesh, versions
 from hackmatrix_rl.system import check_output_file, write_json
+from hackmatrix_rl.view import plain_console
 
 COMPARED_GAMES = 1024
 SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")
@@ -123,7 +123,7 @@ def bench(
         found = (benchmark if compare is None else compare_with_pgx)(settings, repeats=repeats)
     if json_file is not None:
         write_json(json_file, found.as_dict())
-    Console().print(results_table(found))
+    plain_console().print(results_table(found))
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
@@ -140,7 +140,7 @@ def bench_all(
 ) -> None:
     """`--full`: shows each part when it is done, and writes all parts so far."""
     check_sizes(settings, sizes)
-    console = Console()
+    console = plain_console()
     report: dict[str, Any] = {
         "device": device_of(make_mesh(replace(settings, num_envs=max(sizes)))),
         "versions": versions(),

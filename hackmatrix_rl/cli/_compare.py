@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from hackmatrix_rl.cli._command import Command
@@ -24,6 +23,7 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Estimate, Verdict
 from hackmatrix_rl.runs import Comparison, compare, config_here, contender
 from hackmatrix_rl.system import select_device
+from hackmatrix_rl.view import plain_console
 
 STATUS = {Verdict.WITHIN: 0, Verdict.WORSE: 10, Verdict.NOT_SHOWN: 11}
 MIB = 2**20
@@ -83,7 +83,7 @@ def compare_command(
     first = configs[0][1].seed
     replace(configs[0][1], seed=first + seeds - 1)  # refuses seeds beyond the last
     # Without the compilation cache of `train`: compile time is measured.
-    show = partial(Console(stderr=True).print, highlight=False, markup=False)
+    show = plain_console(stderr=True).print
     with Working("preparing") as work:
         found = compare(
             *contenders,
@@ -95,9 +95,9 @@ def compare_command(
     if as_json:
         click.echo(json.dumps(found.as_dict(), allow_nan=False))
     else:
-        console = Console()
+        console = plain_console()
         console.print(comparison_table(found))
-        console.print(verdict_line(found), highlight=False, soft_wrap=True)
+        console.print(verdict_line(found), soft_wrap=True)
     return STATUS[found.judgement.verdict]
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 import jax
-from rich.console import Console
 from rich.table import Table
 
 from hackmatrix_rl.cli import _options as shared
@@ -23,6 +22,7 @@ from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.evaluation import Estimate, Evaluation, evaluate
 from hackmatrix_rl.runs import check_played, find_player
 from hackmatrix_rl.system import enable_compilation_cache
+from hackmatrix_rl.view import plain_console
 from hackmatrix_rl.view.replays import choose_games, parse_choice, replays_of
 
 REPLAYS = Path("replays")
@@ -110,7 +110,7 @@ def evaluate_command(
     else:
         league = "" if game is None else f"league {game.config.league}, "
         title = f"{episodes:,} games, {league}95% intervals"
-        Console().print(summary_table({name: found}, title=title))
+        plain_console().print(summary_table({name: found}, title=title))
     if save_replays is not None and game is not None:
         write_replays(found, game, folder, save_replays, seed=seed, player=name)
 

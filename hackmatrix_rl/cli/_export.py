@@ -6,7 +6,7 @@ import click
 
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import tell, writing
+from hackmatrix_rl.cli._failures import say, tell, writing
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.evaluation import PolicyAgent
@@ -68,4 +68,4 @@ def export_command(
         refused = refusing(f"{agent}: --format {kind}: ", "", of=ConfigError)
         with refused, writing(f"--output {output}"):
             files = export_agent(player, environment, output, format=kind)
-    click.echo(f"Written: {', '.join(map(str, files))}")
+    say(f"Written: {', '.join(map(str, files))}")

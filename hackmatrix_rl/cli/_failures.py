@@ -25,6 +25,11 @@ def tell(message: str) -> None:
     click.echo(short, err=True)
 
 
+def say(*lines: str) -> None:
+    """Prints lines on standard output, each of which may repeat a name or what a file holds."""
+    click.echo("\n".join(map(printable, lines)))
+
+
 def writing(place: str) -> AbstractContextManager[None]:
     """Makes a failure to write a ConfigError about the place, such as `--output page.html`."""
     return refusing(f"{place}: cannot be written: ", of=OSError)

@@ -141,7 +141,9 @@ def _run(command: Callable[[], Any]) -> NoReturn:
 
         refuse(error)
     except click.ClickException as error:
-        click.echo(f"Error: {' '.join(error.format_message().split())}", err=True)
+        from hackmatrix_rl.cli._failures import tell
+
+        tell(f"Error: {error.format_message()}")
         sys.exit(click.UsageError.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)

@@ -7,15 +7,15 @@ from itertools import count
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import tell
+from hackmatrix_rl.cli._failures import say, tell
 from hackmatrix_rl.cli._games import given_replay, league_to_play, named, played_again
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.system import check_output_file, enable_compilation_cache, select_device
+from hackmatrix_rl.view import plain_console
 from hackmatrix_rl.view.replays import Match, Mind, Replay
 from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_in_terminal
 
@@ -53,7 +53,7 @@ def play_command(
     replay = given_replay(source, move, seed=seed)
     if save is not None:
         check_output_file(save, "--save")
-    with Console(stderr=True).status("Loading ..."):
+    with plain_console(stderr=True).status("Loading ..."):
         # One game is no work for a GPU, which may be busy with a training.
         select_device("cpu")
         player, environment = find_hackmatrix_player(
@@ -97,4 +97,4 @@ def play_command(
         )
     )
     if match is not None:
-        click.echo(Replay.of(match).summary())
+        say(Replay.of(match).summary())

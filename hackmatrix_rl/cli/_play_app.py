@@ -9,7 +9,7 @@ import jax
 
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command, NumberRange
-from hackmatrix_rl.cli._failures import writing
+from hackmatrix_rl.cli._failures import say, writing
 from hackmatrix_rl.cli._games import chosen_player, named
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import env_keys
@@ -126,7 +126,7 @@ def play_app_command(
         finally:
             if game.moments:
                 _keep(game, who, html, save)
-    click.echo(Replay.of(game.match(), player=who).summary())
+    say(Replay.of(game.match(), player=who).summary())
 
 
 def _keep(game: SeenGame, player: str, html: Path | None, save: Path | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import tell
+from hackmatrix_rl.cli._failures import say, tell
 from hackmatrix_rl.cli._games import GameOutputs, league_to_play, output_options, played_again
 from hackmatrix_rl.cli._options import trust_option, whole_number
 from hackmatrix_rl.cli._settings import AGENT
@@ -75,7 +75,7 @@ def replay_command(
         )
     said = "the same end as in the file" if move is None else f"{move} moves"
     summary = Replay.of(match, player=replay.player).summary()
-    click.echo("\n".join([f"Played again, {said}: {summary}", *shown.lines()]))
+    say(f"Played again, {said}: {summary}", *shown.lines())
 
 
 def _record_in(file: Path) -> dict[str, Any] | None:
@@ -104,4 +104,4 @@ def _show_record(
         match, player = game.match(), printable(str(record.get("player", "")), _LONGEST_PLAYER)
         shown.show(match, None, player=player, agent=player, work=work, plays=False)
     summary = Replay.of(match, player=player).summary()
-    click.echo("\n".join([f"As it was seen: {summary}", *shown.lines()]))
+    say(f"As it was seen: {summary}", *shown.lines())

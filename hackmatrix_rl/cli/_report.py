@@ -8,7 +8,7 @@ import click
 
 from hackmatrix_rl import system
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import writing
+from hackmatrix_rl.cli._failures import say, writing
 from hackmatrix_rl.cli._options import file_option, json_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError
@@ -64,4 +64,4 @@ def report_command(
         place = folder / "report.html" if output is None else output
         with writing(f"--output {place}"):
             system.write_whole(place, page)
-    click.echo(json.dumps({"page": str(place), "returns": returns}) if as_json else place)
+    say(json.dumps({"page": str(place), "returns": returns}) if as_json else str(place))

@@ -5,13 +5,12 @@ from functools import partial
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import tell
+from hackmatrix_rl.cli._failures import say, tell
 from hackmatrix_rl.cli._options import file_option, seed_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.sweeps import (
     SAMPLERS,
     Sweep,
@@ -25,6 +24,7 @@ from hackmatrix_rl.sweeps import (
 )
 from hackmatrix_rl.sweeps import work as work_through
 from hackmatrix_rl.system import ExitCode, select_device
+from hackmatrix_rl.view import plain_console
 
 SUGGESTED = 5
 """First settings that `--dry-run` shows."""
@@ -125,9 +125,9 @@ def sweep_command(
             look=dry_run,
         )
     if dry_run:
-        click.echo("\n".join(plan_of(sweep, prune=prune)))
+        say(*plan_of(sweep, prune=prune))
         return int(ExitCode.DONE)
-    show = partial(Console().print, highlight=False, markup=False, soft_wrap=True)
+    show = partial(plain_console().print, soft_wrap=True)
     status = ExitCode.INTERRUPTED
     with Working("starting") as work:
 
@@ -194,6 +194,7 @@ def conclusion(sweep: Sweep, status: ExitCode) -> list[str]:
         lines.append(f"{others}; if one of them dies, the same command goes on with its trial.")
     if best is not None:
         lines.append(f"Best: {sweep.metric} {best[1]:.4g}, trial {best[0]}")
-        lines.append(f"Train with it:  hackmatrix-rl train --config {sweep.folder / 'best.toml'}")
-    lines.append(f"See the sweep:  hackmatrix-rl report {sweep.folder}")
+        train = in_shell("hackmatrix-rl", "train", "--config", sweep.folder / "best.toml")
+        lines.append(f"Train with it:  {train}")
+    lines.append(f"See the sweep:  {in_shell('hackmatrix-rl', 'report', sweep.folder)}")
     return lines

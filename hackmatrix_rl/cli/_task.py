@@ -11,6 +11,7 @@ import jax
 from rich.console import Console
 
 from hackmatrix_rl import system
+from hackmatrix_rl.cli._failures import say
 from hackmatrix_rl.cli._launcher import check_launcher, write_launcher
 from hackmatrix_rl.cli._options import PROCESSES
 from hackmatrix_rl.cli._output import spare_output
@@ -20,6 +21,7 @@ from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.runs import RunFolder, RunResult, launch, plan_for
 from hackmatrix_rl.runs.sinks import Length, terminal
+from hackmatrix_rl.view import plain_console
 
 C = TypeVar("C", bound=RunConfig)
 
@@ -107,11 +109,11 @@ def run_task(
             with Working("compiling", lines=False):
                 plan = ready.plan()
             if system.is_process_zero():
-                click.echo("\n".join([*told, *ready.needs, *plan.lines()]))
+                say(*told, *ready.needs, *plan.lines())
             system.disconnect()
             return int(system.ExitCode.DONE)
         folder = ready.open_folder()
-        console = Console(quiet=not system.is_process_zero())
+        console = plain_console(quiet=not system.is_process_zero())
         display = terminal(console, length=Length.of(settings))
         for line in (*told, *task.describe(settings, folder), *ready.needs):
             display.note(line)
@@ -120,7 +122,7 @@ def run_task(
         if status is system.ExitCode.DONE and system.is_process_zero():
             status = task.summarize(ended, folder, result, console)
     for line in (f"Everything is in {folder.path}", *task.advice(ended, folder, result)):
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
     system.disconnect()
     return int(status)
 
@@ -167,7 +169,7 @@ def plan_elsewhere(
     if launcher is not None:
         write_launcher(launcher, target, context)
         lines.append(f"Wrote {launcher}, which starts this training there")
-    click.echo("\n".join(lines))
+    say(*lines)
     return int(system.ExitCode.DONE)
 
 

@@ -18,7 +18,7 @@ from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import RunConfig, TrainConfig, algorithms_of, baseline_algorithm, code_of
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.evaluation import Agent, RandomAgent, Runner, evaluate_all
 from hackmatrix_rl.runs import ReplayWriter, RunFolder, RunResult, draw_curve, send_summary
 from hackmatrix_rl.system import ExitCode, describe_device, write_json
@@ -89,14 +89,16 @@ def train_a_run(
 def advice(config: RunConfig, folder: RunFolder, result: RunResult) -> list[str]:
     """Next steps after a run, in lines."""
     # A user who names the network's code may import it.
-    own = "".join(f" --{name} {text}" for name, (text, _) in code_of(config).items())
-    see = f"See it play:  hackmatrix-rl watch {folder.path}{own}"
-    go_on = f"Go on:  hackmatrix-rl train --resume-run {folder.path}{own}"
+    own = [word for name, (text, _) in code_of(config).items() for word in (f"--{name}", text)]
+    see = f"See it play:  {in_shell('hackmatrix-rl', 'watch', folder.path, *own)}"
+    resume = in_shell("hackmatrix-rl", "train", "--resume-run", folder.path, *own)
+    go_on = f"Go on:  {resume}"
     if not isinstance(config, TrainConfig):
         return [go_on]
     if result.exit_code is not ExitCode.DONE:
         return [go_on, see]
-    return [see, *(f"{line}{own}" for line in config.advice(str(folder.path)))]
+    more = config.advice(in_shell(folder.path))
+    return [see, *(" ".join([line, *map(in_shell, own)]) for line in more)]
 
 
 def describe(config: RunConfig, folder: RunFolder) -> list[str]:
@@ -130,16 +132,16 @@ def summarize(
         if judged is None:
             return result.exit_code
         line, numbers = judged
-        console.print(f"The trained network: {line}", highlight=False, soft_wrap=True)
+        console.print(f"The trained network: {line}", soft_wrap=True)
         return _stored(folder, {"trained": dict(numbers)}, result, console)
     if not config.eval_episodes:
         return result.exit_code
-    console.print(f"Playing {config.eval_episodes:,} games with each policy ...", highlight=False)
+    console.print(f"Playing {config.eval_episodes:,} games with each policy ...")
     players: dict[str, ActorCritic | Agent] = {"trained": result.agent, "random": RandomAgent()}
     if isinstance(result.environment, HackMatrix):
         players["runner"] = Runner()
     key = jax.random.key(config.seed)
-    note = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    note = partial(console.print, soft_wrap=True)
     replays = ReplayWriter.of(folder, result.environment, most=config.replays, note=note)
     with evaluating() as on_progress:
         evaluations = evaluate_all(
@@ -173,6 +175,6 @@ def _stored(
         # Once more: the results are known now.
         draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
     except OSError as error:
-        console.print(f"COULD NOT WRITE {folder.summary}: {error}", markup=False, soft_wrap=True)
+        console.print(f"COULD NOT WRITE {folder.summary}: {error}", soft_wrap=True)
         return ExitCode.UNSAVED
     return result.exit_code

@@ -13,7 +13,7 @@ from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._options import seed_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError, NoCheckpointError, as_given
+from hackmatrix_rl.errors import ConfigError, NoCheckpointError, as_given, in_shell
 from hackmatrix_rl.evaluation import Agent, Opponent
 from hackmatrix_rl.runs import (
     find_hackmatrix_player,
@@ -111,7 +111,8 @@ def _opponent(agent: str | None, clique: bool, trust_code: bool) -> Opponent | N
         ) from error
     if found is None and clique:
         raise ConfigError(
-            f"--clique: {agent} plays another game. Leave --clique out: hackmatrix-rl ui {agent}"
+            f"--clique: {agent} plays another game. Leave --clique out: "
+            f"{in_shell('hackmatrix-rl', 'ui', agent)}"
         )
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from hackmatrix_rl.cli._failures import tell
+from hackmatrix_rl.cli._failures import say, tell
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOptions
 from hackmatrix_rl.cli._options import json_option, whole_number
 from hackmatrix_rl.cli._settings import (
@@ -76,15 +76,14 @@ def verify_resume_command(
                 settings,
                 updates=updates,
                 folder=folder,
-                report=work.doing if as_json else lambda message: work.say(message, click.echo),
+                report=work.doing if as_json else lambda message: work.say(message, say),
             )
     except ProofError as error:
         tell(f"Error: {error}")
         return 1
     if verdict.same:
         shutil.rmtree(folder)
-    told = json.dumps(verdict.as_dict()) if as_json else "\n".join(describe(verdict, folder))
-    click.echo(told)
+    say(*([json.dumps(verdict.as_dict())] if as_json else describe(verdict, folder)))
     return 0 if verdict.same else 1
 
 

@@ -10,6 +10,7 @@ import jax
 
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.cli._failures import say
 from hackmatrix_rl.cli._games import (
     GameOutputs,
     chosen_player,
@@ -94,7 +95,7 @@ def watch_command(
         if replay is not None and match.actions:
             name = f"{replay.player or 'somebody'}, {agent} from move {len(match.actions)}"
         shown.show(match, mind, player=name, agent=agent, work=work)
-    click.echo("\n".join([Replay.of(match, player=name).summary(), *shown.lines()]))
+    say(Replay.of(match, player=name).summary(), *shown.lines())
 
 
 def _watch_other(
@@ -123,4 +124,4 @@ def _watch_other(
     end = steps[-1].end or "unfinished"
     total = sum(step.reward for step in steps)
     said = f"{end} after {len(steps)} steps: return {total:g}"
-    click.echo("\n".join([said, *shown.lines()]))
+    say(said, *shown.lines())

@@ -79,7 +79,9 @@ class Working:
             return
         self._next = seconds + NEXT_LINES
         far = "" if self._total is None else f": {self._finished:,} of {self._total:,}"
-        print(f"{self._text}{far} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+        from hackmatrix_rl.errors import printable  # it imports JAX
+
+        print(f"{printable(self._text)}{far} ({seconds:.0f} s)", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -461,7 +461,7 @@ class RunConfig(Members, ABC):
         return [f"Trainings: {self.members_in_words}; the first one is played and evaluated"]
 
     def advice(self, run: str) -> list[str]:
-        """Next steps after a completed training, in lines; `--init` takes `run`."""
+        """Next steps after a completed training; `run` is its folder, as a shell reads it."""
         return []
 
     @property

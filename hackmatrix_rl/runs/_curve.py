@@ -12,7 +12,7 @@ from hackmatrix_rl.config import TrainConfig, algorithms
 from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import read_json
-from hackmatrix_rl.view import INKS, save_figure, style
+from hackmatrix_rl.view import INKS, literal, save_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ def draw_curve(metrics: Path, picture: Path, *, title: str, summary: Path | None
     rows = read_json_lines(metrics)
     # Not pyplot: this needs no global state and no display.
     figure = Figure(layout="constrained")
-    figure.suptitle(title)
+    figure.suptitle(literal(title))
     levels = baselines(summary)
     panels = panels_of(rows)
     if not panels:
@@ -102,7 +102,7 @@ def draw_panel(
         _draw_evaluations(axes, tested[0] / unit, tested[1:])
     for player, level in levels.items():
         ink = INKS.random if player == "random" else INKS.runner
-        axes.axhline(level, color=ink, linestyle="--", linewidth=1.2, label=player)
+        axes.axhline(level, color=ink, linestyle="--", linewidth=1.2, label=literal(player))
     style(axes, f"environment steps{word}", label)
 
 
@@ -113,7 +113,9 @@ def draw_smoothed(
     steps, values = _known(rows, name)
     if len(values) >= _FEWEST:
         values = smoothed(values)
-    axes.plot(steps / 1e6, values, color=colour, linewidth=1.6, label=label or "_")
+    axes.plot(
+        steps / 1e6, values, color=colour, linewidth=1.6, label=literal(label) if label else "_"
+    )
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:

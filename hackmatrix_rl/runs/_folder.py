@@ -14,7 +14,7 @@ from etils import epath
 
 from hackmatrix_rl.checkpoints import check_place, name_trouble, valid_names
 from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, in_shell, refusing, shortened
 from hackmatrix_rl.runs._lock import CHECKPOINTS, LOCK, RunLock, check_links, unwritable
 from hackmatrix_rl.system import (
     check_path,
@@ -250,7 +250,7 @@ def _check_free(path: Path, checkpoints: epath.Path) -> None:
     if any((path / name).exists() for name in ("config.json", "run.json", "metrics.jsonl")):
         raise ConfigError(
             f"--run-dir {path}: holds a run already. Choose another folder, or resume it: "
-            f"--resume-run {path}"
+            f"{in_shell('--resume-run', path)}"
         )
     if checkpoints.is_dir() and any(each.name != LOCK for each in checkpoints.iterdir()):
         raise ConfigError(

@@ -16,7 +16,7 @@ from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.training import MEMBER
-from hackmatrix_rl.view import INKS, save_figure, style
+from hackmatrix_rl.view import INKS, literal, save_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,7 +147,7 @@ def keep_lineage(config: TrainConfig, folder: RunFolder) -> None:
     if found is None:
         return
     figure = Figure(figsize=(8, 1 + 3 * len(found.names)), layout="constrained")
-    figure.suptitle(f"{folder.run_id}\n{CAPTION}", fontsize="medium")
+    figure.suptitle(f"{literal(folder.run_id)}\n{CAPTION}", fontsize="medium")
     for place, name in enumerate(found.names):
         draw_setting(figure.add_subplot(len(found.names), 1, place + 1), found, name)
     save_figure(figure, folder.lineage)

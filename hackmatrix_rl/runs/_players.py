@@ -32,7 +32,7 @@ from hackmatrix_rl.config import (
     default_environment,
 )
 from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.errors import ConfigError, NoCheckpointError, refusing, shortened
+from hackmatrix_rl.errors import ConfigError, NoCheckpointError, in_shell, refusing, shortened
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, Opponent, PolicyAgent
 from hackmatrix_rl.game import LEAGUES, GameConfig
 from hackmatrix_rl.runs._folder import run_folders
@@ -74,7 +74,8 @@ def find_hackmatrix_player(name: str, **how: Any) -> tuple[Agent, HackMatrix]:
     if not isinstance(environment, HackMatrix):
         raise ConfigError(
             f"{name} was trained in another environment, and this is for players of HackMatrix. "
-            f"Use hackmatrix-rl watch, eval or report: hackmatrix-rl watch {name}"
+            f"Use hackmatrix-rl watch, eval or report: "
+            f"{in_shell('hackmatrix-rl', 'watch', name)}"
         )
     return player, environment
 

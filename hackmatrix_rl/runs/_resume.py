@@ -23,7 +23,7 @@ from hackmatrix_rl.checkpoints import (
 )
 from hackmatrix_rl.config import RunConfig, check_trusted, config_from_dict, rename, stored_line
 from hackmatrix_rl.env import Frontier
-from hackmatrix_rl.errors import ConfigError, DamagedFileError
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, in_shell
 from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
 from hackmatrix_rl.runs._lock import RunLock, check_links
 from hackmatrix_rl.system import check_path, read_json, set_aside, storage_path
@@ -62,7 +62,7 @@ class ResumableRun:
         if other != command:
             raise ConfigError(
                 f"--resume-run {self.path}: begun by hackmatrix-rl {other}. Go on with it by "
-                f"hackmatrix-rl {other} --resume-run {self.path}"
+                f"{in_shell('hackmatrix-rl', other, '--resume-run', self.path)}"
             )
 
     def check_trusted(self, changes: Mapping[str, Any], *, trust_code: bool) -> None:
@@ -298,7 +298,7 @@ def _check_own(path: Path, folder: epath.Path, metadata: Mapping[str, Any]) -> N
         raise ConfigError(
             f"--resume-run {path}: its config.json names {folder} for its checkpoints, "
             f"but {whose}, and nothing says that it is the same run's. If you want "
-            f"that folder, give --checkpoint-dir {folder}."
+            f"that folder, give it: {in_shell('--checkpoint-dir', folder)}"
         )
 
 

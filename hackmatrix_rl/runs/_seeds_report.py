@@ -15,7 +15,7 @@ from hackmatrix_rl.evaluation import (
 )
 from hackmatrix_rl.runs._curve import draw_smoothed, entry, number, panels_of
 from hackmatrix_rl.runs._record import RunRecord, read_run
-from hackmatrix_rl.view import INKS, document, figures, style, table
+from hackmatrix_rl.view import INKS, document, figures, literal, style, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,7 +172,7 @@ def _profiles(ways: Sequence[_Way]) -> str:
     def draw(axes: "Axes") -> None:
         for way, colour in zip(ways, _colours(ways), strict=True):
             profile = performance_profile(way.means("return")[:, None], returns)
-            axes.plot(returns, profile.mean, color=colour, linewidth=2.0, label=way.name)
+            axes.plot(returns, profile.mean, color=colour, linewidth=2.0, label=literal(way.name))
             if len(way.runs) > 1:
                 axes.fill_between(returns, profile.low, profile.high, color=colour, alpha=0.2)
         style(axes, "return", "share of runs above")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.sweeps._space import in_words, shown
 from hackmatrix_rl.sweeps._study import best_of, find_study, identity_of, require_optuna
-from hackmatrix_rl.view import INKS, document, facts, figures, style, table, text
+from hackmatrix_rl.view import INKS, document, facts, figures, literal, style, table, text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ def _best(study: Any, folder: Path, metric: str) -> str:
     values = study.get_trials(deepcopy=False)[number].params
     rows = [["trial", str(number)], [metric, shown(value)]]
     rows += [[name, shown(each)] for name, each in values.items()]
-    train = f"hackmatrix-rl train --config {folder / 'best.toml'}"
+    train = in_shell("hackmatrix-rl", "train", "--config", folder / "best.toml")
     return table([], rows) + f"<p>Train with them: <code>{text(train)}</code></p>"
 
 
@@ -83,9 +83,9 @@ def _importance(study: Any, done: Sequence[Any], metric: str) -> str:
     names = list(found)[::-1]
 
     def draw(axes: "Axes") -> None:
-        axes.barh(names, [found[name] for name in names], color=INKS.line)
+        axes.barh(range(len(names)), [found[name] for name in names], color=INKS.line)
         style(axes, "share of the importance")
-        axes.set_yticks(range(len(names)), names)  # each, not a few
+        axes.set_yticks(range(len(names)), list(map(literal, names)))  # each, not a few
 
     said = f"how much each setting tells the best trials from the others by {metric} (PED-ANOVA)"
     return figures({said: draw})
@@ -105,14 +105,14 @@ def _parallel(
         heights, labels = _axis(values, log)
         columns.append(heights)
         for height, label in labels:
-            axes.annotate(label, (place, height), fontsize="small", color=INKS.text)
+            axes.annotate(literal(label), (place, height), fontsize="small", color=INKS.text)
     lines = np.stack(columns, axis=1)
     row_of = {each.number: row for row, each in enumerate(done)}
     for rank, each in enumerate(order, 1):
         line = lines[row_of[each.number]]
         axes.plot(range(len(line)), line, color=INKS.line, alpha=0.1 + 0.9 * rank / len(order))
     style(axes)
-    axes.set_xticks(range(len(columns)), [*names, metric], rotation=20)
+    axes.set_xticks(range(len(columns)), list(map(literal, [*names, metric])), rotation=20)
     axes.set_yticks([])
 
 

@@ -2,6 +2,7 @@
 
 from ._analysis_page import analysis_page as analysis_page
 from ._board_drawing import draw as draw
+from ._console import plain_console as plain_console
 from ._document import document as document
 from ._document import facts as facts
 from ._document import table as table
@@ -21,6 +22,7 @@ from ._names import KEYS as KEYS
 from ._names import why_not as why_not
 from ._picture import INKS as INKS
 from ._picture import figures as figures
+from ._picture import literal as literal
 from ._picture import save_figure as save_figure
 from ._picture import style as style
 from ._raster import check_ffmpeg as check_ffmpeg

@@ -8,7 +8,7 @@ from hackmatrix_rl.evaluation import AFTERMATH, NEAR_EXIT, Calibration, Estimate
 from hackmatrix_rl.game import Program
 from hackmatrix_rl.view._document import document, facts, table
 from hackmatrix_rl.view._names import program_name
-from hackmatrix_rl.view._picture import INKS, figures, style
+from hackmatrix_rl.view._picture import INKS, figures, literal, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -229,7 +229,8 @@ def _rates(rates: Mapping[str, Estimate]) -> _Draw:
 
 def _name_columns(axes: "Axes", names: Sequence[str], written: _Written) -> None:
     style(axes)
-    axes.set_xticks(range(len(names)), names, rotation=0 if len(names) <= _MOST_LEVEL else 90)
+    shown = list(map(literal, names))
+    axes.set_xticks(range(len(names)), shown, rotation=0 if len(names) <= _MOST_LEVEL else 90)
     axes.yaxis.set_major_formatter(lambda number, _: written(number))
 
 

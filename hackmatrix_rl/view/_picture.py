@@ -2,10 +2,12 @@
 
 import dataclasses
 import io
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
+from hackmatrix_rl.errors import printable
 from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.view._document import text
 
@@ -39,12 +41,18 @@ def figures(pictures: "Mapping[str, Callable[[Axes], None]]") -> str:
     return f'<div class="curves">{drawn}</div>'
 
 
+def literal(name: str) -> str:
+    """A name as matplotlib shows it as it is: without formulas between `$`, also in a legend."""
+    shown = printable(name).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown  # a legend leaves such names out
+
+
 def style(axes: "Axes", x: str = "", y: str = "") -> None:
     """Labels, grid and legend, as all pictures have them."""
     from matplotlib.ticker import MaxNLocator
 
-    axes.set_xlabel(x, color=INKS.text)
-    axes.set_ylabel(y, color=INKS.text)
+    axes.set_xlabel(literal(x), color=INKS.text)
+    axes.set_ylabel(literal(y), color=INKS.text)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.tick_params(colors=INKS.text)
     axes.grid(color=INKS.grid, linewidth=0.8)
@@ -71,8 +79,15 @@ def save_figure(figure: "Figure", path: Path) -> None:
         OSError: the file cannot be written.
     """
     written = io.BytesIO()
-    figure.savefig(written, format=path.suffix.removeprefix("."), dpi=120)
+    _draw(figure, written, format=path.suffix.removeprefix("."), dpi=120)
     write_whole(path, [written.getvalue()])
+
+
+def _draw(figure: "Figure", file: IO[Any], **how: Any) -> None:
+    with warnings.catch_warnings():
+        # A sign that the font lacks is drawn as a box.
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        figure.savefig(file, **how)
 
 
 def _svg(draw: "Callable[[Axes], None]", salt: str) -> str:
@@ -84,7 +99,7 @@ def _svg(draw: "Callable[[Axes], None]", salt: str) -> str:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure = Figure(figsize=(5.6, 3.6), layout="constrained")
         draw(figure.subplots())
-        figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
+        _draw(figure, written, format="svg", transparent=True, metadata={"Date": None})
     svg = written.getvalue()
     svg = svg[svg.index("<svg") :]
     for name, ink in dataclasses.asdict(INKS).items():

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 
 import jax
 import jax.numpy as jnp
@@ -61,6 +62,14 @@ def test_what_was_trained_can_be_loaded_and_played(trained):
     assert value.shape == ()
 
 
+def bash_words(line):
+    """The words of a printed command, as a shell reads them."""
+    shown = subprocess.run(
+        ["bash", "-c", rf"printf '%s\n' {line}"], capture_output=True, check=True
+    )
+    return shown.stdout.decode().splitlines()
+
+
 class ReachedError(Exception):
     """A command came as far as it was to come."""
 
@@ -73,16 +82,16 @@ def test_a_run_that_went_wrong_before_it_saved_is_gone_on_with_and_watched_as_it
     tmp_path, monkeypatch
 ):
     stops = ("--kl-alarm", 1e-12, "--stop-after-kl", 1)
-    folder = tmp_path / "run"
+    folder = tmp_path / "a$x_$b 'c \u202e"  # to matplotlib, a shell and a terminal
     stopped = invoke("train", "--preset", "debug", *stops, "--run-dir", folder)
     assert stopped.exit_code == 3, stopped.output
     assert "the last good checkpoint is kept" in stopped.stdout
-    again, see = re.findall(r"  hackmatrix-rl (.*)", stopped.stdout)
+    again, see = map(bash_words, re.findall(r"  hackmatrix-rl (.*)", stopped.stdout))
     with monkeypatch.context() as patched:
         patched.setattr("hackmatrix_rl.cli._watch.Mind", ends_here)  # what follows is long
-        assert isinstance(invoke(*see.split()).exception, ReachedError)
+        assert isinstance(invoke(*see).exception, ReachedError)
     short = ("--stop-after-kl", "none", "--total-timesteps", 512, "--eval-episodes", 0)
-    told = done(*again.split(), *short)
+    told = done(*again, *short)
     assert "resumed at update 0, 0 steps" in told.stdout
 
 

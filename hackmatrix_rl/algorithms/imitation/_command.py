@@ -79,7 +79,7 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
             num_envs=config.num_envs,
             on_progress=lambda done, all_: work.doing(f"playing: {done:,} of {all_:,} games"),
         )
-    click.echo(
+    cli.say(
         f"{header.games:,} games of {header.teacher}, {header.positions:,} positions in "
         f"{len(header.shards)} files: {folder}"
     )

@@ -36,7 +36,7 @@ from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.clique import edges, solve
 from hackmatrix_rl.config import config_class
 from hackmatrix_rl.env import CliqueGame
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.system import ExitCode, Target, describe_device, write_json
 
 RANDOM = "random"
@@ -250,13 +250,13 @@ def describe(config: SelfPlayConfig, folder: runs.RunFolder) -> list[str]:
 
 def advice(config: SelfPlayConfig, folder: runs.RunFolder, result: runs.RunResult) -> list[str]:
     """Next steps after a run, in lines."""
-    own = f" --network {config.network}" if module_of(config.network) else ""
-    again = f"hackmatrix-rl selfplay --resume-run {folder.path}{own}"
+    own = ["--network", config.network] if module_of(config.network) else []
+    again = in_shell("hackmatrix-rl", "selfplay", "--resume-run", folder.path, *own)
     if result.exit_code is not ExitCode.DONE:
         return [f"Go on:  {again}"]
-    trusted = " --trust-code" if own else ""
+    trusted = ["--trust-code"] if own else []
     return [
-        f"Play against it:  hackmatrix-rl ui {folder.path}{trusted}",
+        f"Play against it:  {in_shell('hackmatrix-rl', 'ui', folder.path, *trusted)}",
         f"See a game:  {again} --show-game",
         f"Go on:  {again} --num-games {2 * config.num_games}",
     ]
@@ -271,7 +271,7 @@ def summarize(
     """
 
     def tell(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        console.print(text, soft_wrap=True)
 
     board = config.game()
     found = Counterexamples(folder.path, board, note=tell)
@@ -308,12 +308,12 @@ def _summarize_league(
         perfect = play_perfect(config, result.policy)
     console.print(league_table(config, standings))
     if perfect is not None:
-        console.print(perfect_line(perfect), highlight=False, soft_wrap=True)
+        console.print(perfect_line(perfect), soft_wrap=True)
     try:
         write_json(folder.summary, standings_as_dict(standings, config.league_games))
         runs.draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
     except OSError as error:
-        console.print(f"COULD NOT WRITE {folder.summary}: {error}", markup=False, soft_wrap=True)
+        console.print(f"COULD NOT WRITE {folder.summary}: {error}", soft_wrap=True)
         return ExitCode.UNSAVED
     return result.exit_code
 

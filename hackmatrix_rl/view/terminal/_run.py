@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.view import plain_console
 from hackmatrix_rl.view._names import Signs, signs_for, styled
 from hackmatrix_rl.view._text import panel_of, text_of
 from hackmatrix_rl.view.replays import Match, Mind
@@ -54,10 +55,10 @@ def play_in_terminal(seat: Seat) -> Match | None:
     """
     app = PlayApp(seat, _signs_of_terminal())
     app.run()
-    console = Console(stderr=True, highlight=False)
+    console = plain_console(stderr=True)
     app.background.close(console)
     for note in app.notes:
-        console.print(note, markup=False)
+        console.print(note)
     return app.match
 
 
@@ -80,13 +81,13 @@ def watch_in_terminal(
     Raises:
         ConfigError: the agent raised it.
     """
-    console = Console(highlight=False) if console is None else console
+    console = plain_console() if console is None else console
     if not (console.is_terminal and is_terminal()):
         _print_game(match, mind if plays else None, console)
         return
     app = WatchApp(match, mind, name, seconds_per_move, _signs_of_terminal(), plays=plays)
     app.run()
-    app.background.close(Console(stderr=True, highlight=False))
+    app.background.close(plain_console(stderr=True))
 
 
 def show_in_terminal(texts: Iterable[str], *, seconds_per_text: float) -> None:
@@ -94,7 +95,7 @@ def show_in_terminal(texts: Iterable[str], *, seconds_per_text: float) -> None:
 
     Where standard output is no terminal, only the last text is printed.
     """
-    console = Console(highlight=False)
+    console = plain_console()
     last = ""
     try:
         with Live(console=console, auto_refresh=False, transient=True) as live:
