@@ -28,6 +28,7 @@ from hackmatrix_rl.system import describe_device, set_aside, write_json
 from hackmatrix_rl.training import arrays_to_store, random_keys, write_tree
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
+_MOST_ERRORS = 100  # that Orbax keeps of one save, which writes few files of its own
 _TIMEOUT_SECONDS = 300  # how long processes wait for one another at the end of a save
 
 
@@ -143,6 +144,7 @@ class CheckpointWriter:
             # Not the arrays themselves: their memory is free once Orbax has copied them.
             shapes = jax.tree.map(lambda each: jax.ShapeDtypeStruct(each.shape, each.dtype), arrays)
         except Exception as error:  # any error: `poll` reports it, and training continues
+            self._wait_for_orbax()
             self._outcomes.append(SaveResult(update, time.monotonic() - began, 0, error))
             return
         self._writing = threading.Thread(
@@ -163,9 +165,25 @@ class CheckpointWriter:
         return self.poll()
 
     def close(self) -> None:
-        """Finishes the current save."""
+        """Finishes the current save. `poll` has its result."""
         self._join()
         self._checkpointer.close()
+
+    def _wait_for_orbax(self) -> Exception | None:
+        """Waits until Orbax has written or failed; its first error.
+
+        Orbax keeps an error for each file that it could not write, and raises one at each call.
+        What is left would fail the next save, or `close`, which have nothing to do with it.
+        """
+        first: Exception | None = None
+        for _ in range(_MOST_ERRORS):
+            try:
+                self._checkpointer.wait_until_finished()
+            except Exception as error:  # the caller reports it
+                first = first or error
+            else:
+                break
+        return first
 
     def _finish(
         self,
@@ -181,7 +199,8 @@ class CheckpointWriter:
         try:
             # Only waiting shows every failure: `check_for_errors` can look before the
             # background thread has noticed one.
-            self._checkpointer.wait_until_finished()
+            if (failed := self._wait_for_orbax()) is not None:
+                raise failed
             if jax.process_index() == 0:
                 write_json(folder / METADATA, metadata, indent=1)
                 check_written(folder, shapes)

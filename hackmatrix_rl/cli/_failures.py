@@ -1,4 +1,4 @@
-"""What a command says on standard error, and how it ends that got a bad setting."""
+"""What a command says on standard error, and how it ends after a bad setting or a full disk."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -6,8 +6,8 @@ from typing import NoReturn
 
 import click
 
-from hackmatrix_rl.errors import AgreedError, ConfigError, printable, refusing
-from hackmatrix_rl.system import ExitCode, is_single_process, leave
+from hackmatrix_rl.errors import AgreedError, printable, refusing
+from hackmatrix_rl.system import ExitCode, is_single_process, leave, status_of
 
 MOST_CHARACTERS = 600
 """Of a line: more is no message, but what a file put into it."""
@@ -35,11 +35,18 @@ def writing(place: str) -> AbstractContextManager[None]:
     return refusing(f"{place}: cannot be written: ", of=OSError)
 
 
-def refuse(error: ValueError) -> NoReturn:
-    """Prints a ConfigError in one line and ends the process; raises any other error again."""
-    if not isinstance(error, ConfigError):
+def refuse(error: ValueError | OSError) -> NoReturn:
+    """Prints a ConfigError, or that a disk is full, in one line and ends the process.
+
+    Raises any other error again.
+    """
+    status = status_of(error)
+    if status is ExitCode.CRASHED:
         raise error
-    tell(f"Error: {error}")
+    if isinstance(error, OSError):
+        tell(f"Error: {error.filename or 'a file'}: cannot be written: {error.strerror}.")
+    else:
+        tell(f"Error: {error}")
     if is_single_process() or isinstance(error, AgreedError):
-        sys.exit(ExitCode.BAD_INPUT)
-    leave(ExitCode.BAD_INPUT)
+        sys.exit(status)
+    leave(status)

@@ -136,7 +136,7 @@ def _run(command: Callable[[], Any]) -> NoReturn:
     except OutputLostError as error:
         click.echo(f"Error: {error}.", err=True)
         sys.exit(UNWRITTEN)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         from hackmatrix_rl.cli._failures import refuse
 
         refuse(error)

@@ -95,14 +95,15 @@ def run(
                     config, trainer, folder, watch, sink, interrupts, hooks, clock
                 )
                 whole = end is system.ExitCode.DONE and not _is_left(config, trainer)
-                if not whole or config.then is None:
+                # The next stage begins with the checkpoint of this one's end.
+                if not whole or unsaved or config.then is None:
                     break
-                config, trainer = _next_stage(config, trainer, folder, trust_code=trust_code)
+                config, trainer = _next_stage(config, trainer, folder, sink, trust_code=trust_code)
                 watch.begin(config)
                 sink.note(f"the next stage: {config.algorithm}, {config.learning}")
         removed = folder.removed()
         if end is not system.ExitCode.UNHEALTHY:
-            how = "trained to the end" if whole else "stopped"
+            how = "trained to the end" if whole and config.then is None else "stopped"
             gone = unsaved or removed is not None or end is system.ExitCode.UNSAVED
             saved = "NOT saved" if gone else "saved"
             why = "" if removed is None else f"{removed} was removed during the run; "
@@ -179,7 +180,7 @@ def _stage(
 
 
 def _next_stage(
-    config: RunConfig, trainer: Trainer[Any], folder: RunFolder, *, trust_code: bool
+    config: RunConfig, trainer: Trainer[Any], folder: RunFolder, sink: Sink, *, trust_code: bool
 ) -> tuple[RunConfig, Trainer[Any]]:
     """The settings and the trainer of the stage after one that has ended; its counters go on."""
     assert config.then is not None
@@ -193,7 +194,10 @@ def _next_stage(
     counters = jnp.asarray(update, jnp.int32), Counter.of(steps)
     made.state = eqx.tree_at(lambda state: (state.update, state.env_steps), made.state, counters)
     if folder.process == 0:
-        system.write_json(folder.config, then.as_dict())
+        try:
+            system.write_json(folder.config, then.as_dict())
+        except OSError as error:  # the checkpoints have it, too
+            sink.note(f"could not write {folder.config}: {error}")
     return then, made
 
 

@@ -297,12 +297,19 @@ class SaveRun(Hook):
             # A dispatch that an exception ends has used up the state that it began with.
             whole = not update.is_deleted() and int(update) == self._seen != self._saved
             if whole and self._health.sound:
-                self._save(trainer)
+                try:
+                    self._save(trainer)
+                except OSError as error:
+                    self._sinks.note(f"COULD NOT SAVE update {self._seen}: {error}.")
+                    raise
             how = "trained to the end at" if self._ended else "stopped at"
             self._sinks.note(f"{how} update {self._seen:,}; saved: update {self._saved:,}")
             if is_process_zero():
                 name = self._folder.resolve().name
-                draw_curve(self._metrics, self._folder / "learning_curve.png", title=name)
+                try:
+                    draw_curve(self._metrics, self._folder / "learning_curve.png", title=name)
+                except OSError as error:  # the disk is full, perhaps: no reason to fail
+                    self._sinks.note(f"could not draw the learning curve: {error}")
         finally:
             self._sinks.close()
             self._lock.close()

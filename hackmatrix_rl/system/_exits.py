@@ -1,5 +1,6 @@
 """Exit statuses, and the signals that ask for a stop."""
 
+import errno
 import os
 import signal
 import sys
@@ -7,6 +8,8 @@ import threading
 from enum import IntEnum
 from types import FrameType
 from typing import Any
+
+from hackmatrix_rl.errors import ConfigError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -23,13 +26,24 @@ class ExitCode(IntEnum):
     UNHEALTHY = 3
     """Stopped because training went wrong; the last good checkpoint is kept."""
     UNSAVED = 4
-    """Trained, but could not write the last results to disk. Make room, then resume."""
+    """A disk is full: the last results, or the start of the run, could not be written. Make room,
+    then resume."""
     PEER_LOST = 5
     """Another process of the run was lost. Start all of them again with `--resume-run`."""
     INTERRUPTED = 130
     """SIGINT (Ctrl-C): saved and ended. Resume at any time."""
     TERMINATED = 143
     """SIGTERM: the same. Machines send it before they shut down."""
+
+
+def status_of(error: BaseException) -> ExitCode:
+    """The exit status of a command that an error ends: a full disk may have room again."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            return ExitCode.UNSAVED
+        cause = cause.__cause__
+    return ExitCode.BAD_INPUT if isinstance(error, ConfigError) else ExitCode.CRASHED
 
 
 class Interrupts:

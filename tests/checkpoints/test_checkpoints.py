@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import equinox as eqx
@@ -11,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
 import pytest
+from etils import epath
 from training.states import assert_same
 
 from hackmatrix_rl.agent.networks import build_network
@@ -230,23 +232,47 @@ def test_training_may_write_over_a_state_that_is_being_saved(tmp_path):
     assert (stored == 1).all()
 
 
-def test_a_failure_is_told_by_the_next_look_and_the_next_save_works(tmp_path, monkeypatch):
+@contextmanager
+def manifest_does_not_fit():
     def full(folder):
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hackmatrix_rl.checkpoints._writer.write_manifest", full)
+        yield
+
+
+@contextmanager
+def orbax_metadata_do_not_fit():
+    """Orbax writes them in a thread, and keeps an error for each file."""
+    kind = type(epath.Path())
+    write = kind.write_text
+
+    def full(path, *arguments, **options):
+        if path.name == "_CHECKPOINT_METADATA":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kind, "write_text", full)
+        yield
+
+
+@pytest.mark.parametrize("full", [manifest_does_not_fit, orbax_metadata_do_not_fit])
+def test_a_failure_is_told_by_the_next_look_and_the_next_save_works(tmp_path, full):
+    state = {"policy": hackmatrix_policy(), "training": ARRAYS, "counters": {}}
     with CheckpointWriter(tmp_path, keep=3, config=CONFIG) as checkpoints:
-        with monkeypatch.context() as patch:
-            patch.setattr("hackmatrix_rl.checkpoints._writer.write_manifest", full)
-            checkpoints.save(
-                1, policy=hackmatrix_policy(), training={"a": jnp.ones(3)}, counters={}
-            )
+        with full():
+            checkpoints.save(1, **state)
             [failed] = checkpoints.wait()
         assert failed.update == 1
         assert "No space left" in str(failed.error)
-        checkpoints.save(1, policy=hackmatrix_policy(), training=ARRAYS, counters={})
-        [saved] = checkpoints.wait()
-    assert saved.error is None
-    assert find_checkpoint(tmp_path).name == "1"
+        checkpoints.save(1, **state)
+        assert [outcome.error for outcome in checkpoints.wait()] == [None]
+        with full():  # the last save: the writer, which has told of it, closes
+            checkpoints.save(2, **state)
+            assert [outcome.update for outcome in checkpoints.wait()] == [2]
+    assert find_checkpoint(tmp_path, report=lambda _: None).name == "1"
 
 
 @pytest.mark.parametrize("part", ["1.", "policy.", "training."])

@@ -1,9 +1,12 @@
 """Whatever is wrong with what was typed: one line, exit status 2, no traceback, nothing left."""
 
+import errno
 import os
 import shlex
 
 import pytest
+
+from hackmatrix_rl.system import ExitCode
 
 from .commands import assert_refused, invoke
 
@@ -237,6 +240,28 @@ def test_a_folder_that_cannot_be_had_is_named(tmp_path, option, dry):
         refused = invoke("train", "--preset", "debug", option, tmp_path / place, *dry)
         assert_refused(refused, f"{option} {said}")
     assert {path.name for path in tmp_path.iterdir()} == {"file", "taken"}
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("_folder.write_json", "--run-dir run: cannot"), ("_launch.compose", "file: cannot")],
+    ids=["of the run", "of anything"],
+)
+def test_a_full_disk_ends_a_command_with_a_line_and_the_status_that_starts_it_again(
+    here, monkeypatch, place, said
+):
+    """The restart script of docs/checkpoints.md gives up at 2."""
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", "file")
+
+    monkeypatch.setattr(f"hackmatrix_rl.runs.{place}", full)
+    result = invoke("train", "--preset", "debug", "--run-dir", "run")
+    assert result.exit_code == ExitCode.UNSAVED
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"Error: {said}")
+    assert "No space left on device" in line
+    assert list(here.iterdir()) == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -105,6 +105,23 @@ def test_metrics_that_a_full_disk_does_not_take_are_written_later(tmp_path, monk
     assert result.exit_code is ExitCode.DONE
 
 
+def test_rows_that_a_full_disk_takes_no_more_are_counted_and_the_exit_code_says_so(
+    tmp_path, monkeypatch
+):
+    write = JsonLines.write
+
+    def full(sink, row):
+        if row["updates"] == 4:
+            monkeypatch.setattr(sink._file, "_path", FullDisk(sink._file._path))
+        write(sink, row)
+
+    monkeypatch.setattr(JsonLines, "write", full)
+    result, clock = run_with(tmp_path)
+    assert any("JsonLines cannot write: [Errno 28]" in note for note in clock.notes)
+    assert "No space left on device; 3 lines that waited are lost" in clock.notes[-1]
+    assert result.exit_code is ExitCode.UNSAVED
+
+
 class FullDisk(io.RawIOBase):
     """A path, and its opened file, which takes ten more bytes."""
 
@@ -113,6 +130,9 @@ class FullDisk(io.RawIOBase):
 
     def open(self, mode, buffering):
         return self
+
+    def close(self):
+        """It is opened again."""
 
     def write(self, data):
         if not self.left:

@@ -1,5 +1,6 @@
 """`hm.SaveRun`: a notebook's training that is kept in a folder, and continued from it."""
 
+import errno
 from contextlib import nullcontext
 
 import jax
@@ -114,6 +115,21 @@ def test_a_state_that_is_not_finite_is_not_saved_and_stops_the_training(trainer,
     again = []
     cell(trainer, tmp_path, lambda trainer, metrics: stop(metrics), note=again.append)
     assert "resumed at update 2," in again[0]
+
+
+def test_an_end_that_a_full_disk_does_not_take_is_told_and_raised(trainer, tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fill(trainer, metrics):
+        if metrics.updates == 5:
+            monkeypatch.setattr("hackmatrix_rl.training._tree_file.write_whole", full)
+
+    notes = []
+    with pytest.raises(OSError, match="No space left"):
+        cell(trainer, tmp_path, fill, note=notes.append)
+    assert notes[-1].startswith("COULD NOT SAVE update 8: [Errno 28]")
+    assert len(read_json_lines(tmp_path / "metrics.jsonl")) == 8
 
 
 @pytest.mark.parametrize(

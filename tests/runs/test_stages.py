@@ -1,5 +1,7 @@
 """A training in stages: one folder, one curve, one resume, whichever stage it was stopped in."""
 
+import errno
+
 import pytest
 from cli.commands import assert_refused, done, invoke
 from processes import assert_same_end, copy_stopped_after
@@ -14,7 +16,7 @@ from hackmatrix_rl.config import (
     recipe_names,
 )
 from hackmatrix_rl.runs.sinks import read_json_lines
-from hackmatrix_rl.system import read_json
+from hackmatrix_rl.system import ExitCode, read_json
 
 UPDATE = 8 * 8
 RECIPE = f"""
@@ -82,6 +84,19 @@ def test_a_run_that_is_stopped_in_any_stage_ends_in_the_same_bits(straight, tmp_
     assert_same_end(run, again)
     rows = [read_json_lines(each / "metrics.jsonl") for each in (run, again)]
     assert [row["updates"] for row in rows[1]] == [row["updates"] for row in rows[0]]
+
+
+def test_a_stage_whose_end_a_full_disk_does_not_take_is_not_left(straight, tmp_path, monkeypatch):
+    def full(folder):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run, _ = straight
+    again = copy_stopped_after(run, 2, tmp_path / "run")
+    monkeypatch.setattr("hackmatrix_rl.checkpoints._writer.write_manifest", full)
+    ended = invoke("train", "--resume-run", again)
+    assert ended.exit_code == ExitCode.UNSAVED, ended.output
+    assert f"stopped at {4 * UPDATE} steps; NOT saved" in ended.output
+    assert [row["updates"] for row in read_json_lines(again / "metrics.jsonl")] == [1, 2, 3, 4]
 
 
 def stages_of(settings, given=None):

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from hackmatrix_rl.errors import printable
+from hackmatrix_rl.errors import printable, refusing
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
 from hackmatrix_rl.runs.sinks._terminal import Length, one_line
 from hackmatrix_rl.system import open_in_place, open_regular, write_whole
@@ -39,6 +39,15 @@ class AppendedFile:
         if self._waiting:
             self.append(b"")
 
+    def close(self) -> None:
+        """Writes the waiting data, if any; the OSError says how much is lost."""
+        try:
+            self.flush()
+        except OSError as error:
+            lost = self._waiting.count(b"\n")
+            said = f"{error.strerror}; {lost} lines that waited are lost"
+            raise OSError(error.errno, said, str(self._path)) from error
+
 
 class JsonLines(Sink):
     """Appends each row to a file at once: a killed run loses nothing.
@@ -60,8 +69,8 @@ class JsonLines(Sink):
         self._file.flush()
 
     def close(self) -> None:
-        """Writes the rows that wait."""
-        self._file.flush()
+        """Writes the rows that wait; an OSError if they are lost."""
+        self._file.close()
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
@@ -73,6 +82,9 @@ def forget_rows_after(path: Path, update: int) -> list[str]:
     """Removes the rows of later updates, which a resumed run writes again, and damaged lines.
 
     Returns messages for people.
+
+    Raises:
+        ConfigError: the file cannot be written.
     """
     if not path.exists():
         return [f"{path}: is missing; earlier rows are lost"] if update else []
@@ -85,7 +97,8 @@ def forget_rows_after(path: Path, update: int) -> list[str]:
         notes.append(f"{path}: held damaged lines ({damaged}), which are removed")
     elif update and not kept:
         notes.append(f"{path}: holds no row; those up to update {update:,} are lost")
-    write_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
+    with refusing(f"{path}: cannot be written: ", of=OSError):
+        write_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
     return notes
 
 
@@ -140,5 +153,5 @@ class LogFile(Sink):
         self.note(message)
 
     def close(self) -> None:
-        """Writes the lines that wait."""
-        self._file.flush()
+        """Writes the lines that wait; an OSError if they are lost."""
+        self._file.close()

@@ -76,22 +76,23 @@ class Fanout(Sink):
         self._each(lambda sink: sink.keep(checkpoint))
 
     def close(self) -> None:
-        """Closes each sink, the last one first."""
+        """Closes each sink, the last one first; the others get what one of them has lost."""
         while self._sinks:
             sink = self._sinks.pop()
-            self._attempt(sink, lambda sink: sink.close())
+            self._attempt(sink, lambda sink: sink.close(), last=True)
 
     def _each(self, act: Callable[[Sink], None]) -> None:
         for sink in self._sinks:
             self._attempt(sink, act)
 
-    def _attempt(self, sink: Sink, act: Callable[[Sink], None]) -> None:
+    def _attempt(self, sink: Sink, act: Callable[[Sink], None], *, last: bool = False) -> None:
         try:
             act(sink)
         except OSError as error:
-            if sink not in self._failing:
+            if last or sink not in self._failing:
                 self._failing.append(sink)
-                self._tell_others(sink, f"cannot write: {error}. Training goes on.")
+                then = "" if last else " Training goes on."
+                self._tell_others(sink, f"cannot write: {error}.{then}")
         else:
             if sink in self._failing:
                 self._failing.remove(sink)
