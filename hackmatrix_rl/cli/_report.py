@@ -8,7 +8,7 @@ import click
 
 from hackmatrix_rl import system
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import say, writing
+from hackmatrix_rl.cli._failures import say, tell, writing
 from hackmatrix_rl.cli._options import file_option, json_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError
@@ -55,7 +55,7 @@ def report_command(
             if len(runs) > 1:
                 raise ConfigError("--storage: tells of one sweep. Name one folder.")
             folder = Path(runs[0])
-            page = report_of_sweep(folder, storage)
+            page = report_of_sweep(folder, storage, report=tell)
         elif len(runs) == 1:
             page, folder = report_of(runs[0])
         else:

@@ -123,6 +123,7 @@ def sweep_command(
             seed=seed,
             prune=prune,
             look=dry_run,
+            report=tell,
         )
     if dry_run:
         say(*plan_of(sweep, prune=prune))
@@ -141,6 +142,7 @@ def sweep_command(
                 begins=begins,
                 ends=lambda ended: work.say(end_of(ended, sweep), show),
                 progress=work.progress,
+                note=lambda line: work.say(line, show),
             )
     for line in conclusion(sweep, status):
         show(line)

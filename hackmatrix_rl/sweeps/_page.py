@@ -1,12 +1,13 @@
 """A sweep on one HTML page: the best settings, which ones matter, every trial."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hackmatrix_rl.errors import ConfigError, in_shell
+from hackmatrix_rl.sweeps._journal import usable
 from hackmatrix_rl.sweeps._space import in_words, shown
 from hackmatrix_rl.sweeps._study import best_of, find_study, identity_of, require_optuna
 from hackmatrix_rl.view import INKS, document, facts, figures, literal, style, table, text
@@ -19,17 +20,21 @@ FEWEST = 4
 """Complete trials from which on it is said how much a setting matters."""
 
 
-def report_of_sweep(folder: Path, storage: str | None = None) -> str:
+def report_of_sweep(
+    folder: Path, storage: str | None = None, *, report: Callable[[str], object] = print
+) -> str:
     """A sweep as one self-contained HTML page.
 
     The page has the best settings, the importance of each setting (PED-ANOVA), the trials as
     parallel coordinates and over time, and a table of them. Optuna reads the journal in the folder,
-    or the database of the `storage`.
+    or the database of the `storage`. `report` takes a message about a journal that ends in half a
+    line.
 
     Raises:
-        ConfigError: there is no such sweep, or Optuna is not installed.
+        ConfigError: there is no such sweep, its journal or database cannot be used, or Optuna is
+            not installed.
     """
-    study = find_study(folder, storage)
+    study = find_study(folder, storage, report=report)
     if study is None:
         raise ConfigError(f"{folder}: holds no sweep. Give the --folder of one.")
     trials = study.get_trials(deepcopy=False)
@@ -79,7 +84,8 @@ def _importance(study: Any, done: Sequence[Any], metric: str) -> str:
         return f"<p>Told from {FEWEST} complete trials on.</p>"
     importance = require_optuna().importance
     evaluator = importance.PedAnovaImportanceEvaluator()
-    found = importance.get_param_importances(study, evaluator=evaluator)
+    with usable(f"{study.study_name}: its importances"):
+        found = importance.get_param_importances(study, evaluator=evaluator)
     names = list(found)[::-1]
 
     def draw(axes: "Axes") -> None:

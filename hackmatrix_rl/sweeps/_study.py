@@ -1,7 +1,8 @@
 """A sweep as a study of Optuna, which workers on any number of machines share."""
 
 import errno
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 from hackmatrix_rl.adapters import require
 from hackmatrix_rl.checkpoints import check_place
 from hackmatrix_rl.config import config_from_dict, settings_of
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, first_line, refusing
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
 from hackmatrix_rl.runs import RunLock, check_links, toml_of
+from hackmatrix_rl.sweeps._journal import IDENTITY, Journal, check_study, usable
 from hackmatrix_rl.sweeps._space import Space, shown
 from hackmatrix_rl.system import check_path, is_remote, read_json, write_whole
 
@@ -22,7 +24,6 @@ FIRST_RUNG, THIRD = 12, 3
 """Successive halving: after 12% of a training, and of what is left after 36%, a third goes on."""
 GRACE_SECONDS = 30
 """After this time, the journal's lock is taken from a worker that died with it."""
-_IDENTITY = "hackmatrix_rl"
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Sweep:
         # The value of a pruned trial is the last that was reported.
         self.study.tell(trial.number, values=value if complete else None, state=states[state])
         if complete:
-            self._keep_best()
+            self.keep_best()
 
     @property
     def best(self) -> tuple[int, float] | None:
@@ -171,8 +172,12 @@ class Sweep:
         # Settings that others are training count as bad: workers do not all try the same.
         return samplers.TPESampler(seed=seed, constant_liar=True)
 
-    def _keep_best(self) -> None:
-        """Writes the settings of the best trial as a file for `train --config`."""
+    def keep_best(self) -> None:
+        """Writes the settings of the best trial as a file for `train --config`.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         if (best := self.best) is None:
             return
         try:
@@ -210,8 +215,11 @@ def open_sweep(
     seed: int,
     prune: bool,
     look: bool = False,
+    report: Callable[[str], object] = print,
 ) -> Sweep:
     """The sweep of a folder, made if it is new; to `look` at it leaves nothing behind.
+
+    `report` takes a message about a journal that ends in half a line.
 
     Raises:
         ConfigError: Optuna is not installed, the journal or the database cannot be used, or it
@@ -219,9 +227,8 @@ def open_sweep(
     """
     optuna = require_optuna()
     identity = {**space.identity, "metric": f"{metric}, to be {'small' if minimize else 'large'}"}
-    study = find_study(folder, storage)
+    study = find_study(folder, storage, report=report)
     place = f"--folder {folder}" if storage is None else f"--storage, study {folder.name}"
-    _check_same({} if study is None else identity_of(study), identity, place)
     direction = "minimize" if minimize else "maximize"
     if study is None and look:
         study = optuna.create_study(direction=direction)
@@ -229,12 +236,17 @@ def open_sweep(
         with refusing(f"--folder {folder}: cannot be written: ", of=OSError):
             folder.mkdir(parents=True, exist_ok=True)
         study = optuna.create_study(
-            storage=_storage(folder, storage),
+            storage=_storage(folder, storage, report),
             study_name=_name(folder, storage),
             direction=direction,
             load_if_exists=True,  # another worker may have made it meanwhile
         )
-        study.set_user_attr(_IDENTITY, identity)
+    stored = identity_of(study)
+    # Where a worker ended after the first line, the direction is all that is known.
+    begun = {} if stored else {"metric, to be large": str(study.direction.name == "MAXIMIZE")}
+    _check_same(stored or begun, {**identity, "metric, to be large": str(not minimize)}, place)
+    if not stored and not look:
+        study.set_user_attr(IDENTITY, identity)
     study.pruner = optuna.pruners.NopPruner()
     if prune:
         study.pruner = optuna.pruners.SuccessiveHalvingPruner(
@@ -245,8 +257,12 @@ def open_sweep(
     )
 
 
-def find_study(folder: Path, storage: str | None) -> Any:
-    """Optuna's study of a folder; `None` if there is none yet.
+def find_study(
+    folder: Path, storage: str | None, *, report: Callable[[str], object] = print
+) -> Any:
+    """Optuna's study of a folder, checked; `None` if there is none yet. Nothing is written.
+
+    `report` takes a message about a journal that ends in half a line.
 
     Raises:
         ConfigError: Optuna is not installed, or the journal or the database cannot be used.
@@ -254,18 +270,22 @@ def find_study(folder: Path, storage: str | None) -> Any:
     optuna = require_optuna()
     if storage is None and not is_sweep(folder):
         return None
-    try:
-        return optuna.load_study(
-            study_name=_name(folder, storage), storage=_storage(folder, storage)
-        )
-    except KeyError:
-        return None
+    with usable(_said(folder, storage)):
+        if storage is not None and not _is_database(storage):
+            return None
+        name, kept = _name(folder, storage), _storage(folder, storage, report)
+        try:
+            study = optuna.load_study(study_name=name, storage=kept)
+        except KeyError:
+            return None
+        check_study(study)
+        return study
 
 
 def identity_of(study: Any) -> Mapping[str, str]:
     """The settings and the space of a study, in texts by name."""
-    found = study.user_attrs.get(_IDENTITY)
-    return found if isinstance(found, Mapping) else {}
+    found: Mapping[str, str] = study.user_attrs.get(IDENTITY, {})
+    return found
 
 
 def best_of(study: Any) -> tuple[int, float] | None:
@@ -311,21 +331,38 @@ def _name(folder: Path, storage: str | None) -> str:
     return "sweep" if storage is None else folder.resolve().name
 
 
-def _storage(folder: Path, url: str | None) -> Any:
+def _said(folder: Path, url: str | None) -> str:
+    return f"--folder {folder}: the journal" if url is None else "--storage: the database"
+
+
+def _is_database(url: str) -> bool:
+    """Whether there is a database with Optuna's tables. To open one makes them."""
+    import sqlalchemy
+
+    named = sqlalchemy.make_url(url)
+    if named.get_backend_name() == "sqlite":
+        file = named.database or ""
+        # To connect makes the file. A name that begins with `file:` may say how to open it.
+        if not file.startswith("file:") and not os.path.exists(file):
+            return False
+    engine = sqlalchemy.create_engine(named)
+    try:
+        return bool(sqlalchemy.inspect(engine).has_table("studies"))
+    finally:
+        engine.dispose()
+
+
+def _storage(folder: Path, url: str | None, report: Callable[[str], object] = print) -> Any:
     """What the study is stored in."""
     storages = require_optuna().storages
-    place = f"--folder {folder}: the journal" if url is None else "--storage: the database"
-    try:
+    with usable(_said(folder, url)):
         if url is not None:
             return storages.RDBStorage(url)
-        journal, file = storages.journal, str(folder / JOURNAL)
+        file = folder / JOURNAL
         # Optuna's default lock is a link to the journal. Where that leads nowhere, from a relative
         # path or on a machine that mounts the folder elsewhere, a lock is never released.
-        lock = journal.JournalFileOpenLock(file, grace_period=GRACE_SECONDS)
-        return storages.JournalStorage(journal.JournalFileBackend(file, lock_obj=lock))
-    except Exception as error:  # of Optuna, SQLAlchemy or a database's driver
-        said = first_line(error)
-        raise ConfigError(f"{place} cannot be used: {said.rstrip('.')}.") from error
+        lock = storages.journal.JournalFileOpenLock(str(file), grace_period=GRACE_SECONDS)
+        return storages.JournalStorage(Journal(file, lock, report))
 
 
 def require_optuna() -> Any:

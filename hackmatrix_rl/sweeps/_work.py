@@ -12,7 +12,7 @@ from hackmatrix_rl.errors import ConfigError, first_line
 from hackmatrix_rl.runs import RunFolder, launch
 from hackmatrix_rl.runs.sinks import Length, read_json_lines
 from hackmatrix_rl.sweeps._study import Sweep, Trial
-from hackmatrix_rl.system import ExitCode
+from hackmatrix_rl.system import ExitCode, status_of
 from hackmatrix_rl.training import Hook, Metrics, StopTraining
 
 LAST_PART = 0.1
@@ -41,6 +41,7 @@ class _Watch(Hook):
     length: Length
     progress: Callable[[int, int], None]
     rows: Path
+    note: Callable[[str], object] = print
     pruned_at: int | None = None
     _seen: list[tuple[float, float]] = field(default_factory=list)
     _reported: int = 0
@@ -59,8 +60,15 @@ class _Watch(Hook):
         self.progress(int(row[self.length.counts]), self.length.goal)
         percent, value = int(100 * self.length.done(row)), self.value
         if value is not None and self._reported < percent < 100:
+            try:
+                ends = self.trial.prune(value, percent)
+            except OSError as error:
+                if status_of(error) is not ExitCode.UNSAVED:
+                    raise
+                self.note(f"could not report {self.metric} at {percent}%: {error}")
+                return
             self._reported = percent
-            if self.trial.prune(value, percent):
+            if ends:
                 self.pruned_at = percent
                 raise StopTraining
 
@@ -85,16 +93,18 @@ def work(
     begins: Callable[[Trial, bool], None],
     ends: Callable[[Trained], None],
     progress: Callable[[int, int], None],
+    note: Callable[[str], object] = print,
 ) -> ExitCode:
     """Trains trials until there are none left, or until it is asked to stop.
 
     `begins` is told each trial and whether it goes on from a checkpoint, `ends` each that has
-    ended, and `progress` how far a training is. Settings that cannot go together, or that do not
-    fit into memory, end their trial alone.
+    ended, `progress` how far a training is, and `note` what could not be written meanwhile.
+    Settings that cannot go together, or that do not fit into memory, end their trial alone.
 
     Raises:
         ConfigError: many trials failed one after another, so something else than their settings
-            is wrong.
+            is wrong; or the disk is full, and the trial is left for any worker to go on with.
+        OSError: the same disk, in what Optuna stores.
 
     Returns:
         How it ended. After anything but `DONE`, a trial is left, for any worker to go on with.
@@ -103,12 +113,15 @@ def work(
     while (trial := sweep.take()) is not None:
         with trial.lock:  # until Optuna knows: a trial that runs without a lock was left
             try:
-                status, ended = _train(sweep, trial, begins, progress)
+                status, ended = _train(sweep, trial, begins, progress, note)
             except (ConfigError, jax.errors.JaxRuntimeError) as error:
+                if status_of(error) is ExitCode.UNSAVED:  # its settings are not to blame
+                    raise
                 why = str(error) if isinstance(error, ConfigError) else first_line(error)
                 status, ended = ExitCode.DONE, Trained(trial, "FAIL", why=why)
             except Exception as error:
-                sweep.end(trial, "FAIL", why=first_line(error))  # or each worker would take it
+                if status_of(error) is not ExitCode.UNSAVED:
+                    sweep.end(trial, "FAIL", why=first_line(error))  # or each worker would take it
                 raise
             if ended is None:
                 return status
@@ -119,6 +132,7 @@ def work(
         failures = failures + 1 if ended.state == "FAIL" else 0
         if failures == MOST_FAILURES:
             raise ConfigError(f"{failures} trials failed one after another. The last: {ended.why}")
+    sweep.keep_best()  # a full disk may have refused it before
     return ExitCode.DONE
 
 
@@ -127,6 +141,7 @@ def _train(
     trial: Trial,
     begins: Callable[[Trial, bool], None],
     progress: Callable[[int, int], None],
+    note: Callable[[str], object],
 ) -> tuple[ExitCode, Trained | None]:
     """Trains a trial; without a result it is left for another time."""
     resumes = (trial.path / "config.json").exists()
@@ -141,7 +156,7 @@ def _train(
     with start as ready:
         folder: RunFolder = ready.open_folder()
         length = Length.of(ready.config)
-        watch = _Watch(trial, sweep.metric, length, progress, folder.metrics)
+        watch = _Watch(trial, sweep.metric, length, progress, folder.metrics, note)
         result = ready.run(folder, hooks=[watch])
     if result.exit_code is ExitCode.UNHEALTHY:
         return ExitCode.DONE, Trained(trial, "PRUNED", why="training went wrong")

@@ -96,7 +96,9 @@ def _svg(draw: "Callable[[Axes], None]", salt: str) -> str:
 
     written = io.StringIO()
     # Text stays text, and the same numbers give the same file.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+    with matplotlib.rc_context(
+        {"svg.fonttype": "none", "svg.hashsalt": salt, "text.parse_math": False}
+    ):
         figure = Figure(figsize=(5.6, 3.6), layout="constrained")
         draw(figure.subplots())
         _draw(figure, written, format="svg", transparent=True, metadata={"Date": None})

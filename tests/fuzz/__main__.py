@@ -16,7 +16,7 @@ from pathlib import Path
 
 FUZZERS = (
     *("positions", "cli", "toml", "run_folders", "forged_runs", "checkpoints", "replays"),
-    *("demonstrations", "npz", "records"),
+    *("demonstrations", "journals", "npz", "records"),
 )
 SECONDS = 600.0
 GRACE = 420.0

@@ -266,6 +266,12 @@ def test_nothing_is_taken_over_where_locks_do_not_work(here, monkeypatch):
 
 def test_a_database_holds_a_sweep_as_well(here):
     storage = f"sqlite:///{here}/study.db"
+    opened("sweep", storage=storage, look=True)
+    assert invoke("report", "sweep", "--storage", storage).exit_code == 2
+    assert not Path("study.db").exists()
+    Path("study.db").touch()
+    opened("sweep", storage=storage, look=True)
+    assert Path("study.db").stat().st_size == 0
     one = opened("sweep", storage=storage, trials=2)
     other = opened("elsewhere/sweep", storage=storage, trials=2)
     trial = one.take()
