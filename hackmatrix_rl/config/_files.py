@@ -80,7 +80,7 @@ def _content(path: Path, said: str) -> dict[str, Any]:
     """What a TOML file holds."""
     check_path(str(path), said.removesuffix(f"{path}").strip() or "the file")
     try:
-        text = _read(path).decode("utf-8")
+        text = _read(path).decode("utf-8-sig")  # editors on Windows begin a file with a mark
         # The parser takes minutes for a key of so many parts.
         if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
             raise RecursionError
@@ -89,7 +89,9 @@ def _content(path: Path, said: str) -> dict[str, Any]:
         raise ConfigError(f"{said}: {error.strerror or error}.") from error
     except RecursionError as error:
         raise ConfigError(f"{said}: nested too deeply. Settings need no tables.") from error
-    # Not TOML, not UTF-8, a number of thousands of digits, or a bad path:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{said}: is not text in UTF-8. Save it as UTF-8.") from error
+    # Not TOML, a number of thousands of digits, or a bad path:
     except ValueError as error:
         raise ConfigError(f"{said}: not valid TOML: {error}.") from error
 

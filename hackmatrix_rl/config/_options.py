@@ -133,6 +133,8 @@ def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
         except OverflowError as error:
             said = f"{flag(each.name)} {shortened(value)}"
             raise ConfigError(f"{said}: must be a finite number.") from error
+    if kind is int and isinstance(value, float) and value.is_integer():  # 1e6, as the flag takes it
+        return int(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         article = {"int": "a whole number", "float": "a number", "bool": "true or false"}
         wanted = article.get(kind.__name__, "text") + (" or none" if optional else "")

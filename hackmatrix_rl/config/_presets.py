@@ -24,6 +24,11 @@ AUTO = "auto"
 _FOLDER = Path(__file__).parent.parent / "recipes"
 DEFAULT_RECIPE = "default"
 """The recipe of `hackmatrix-rl train`."""
+_OF_A_RUN = (
+    *("run_dir", "checkpoint_dir", "device", "deterministic", "cpu_devices"),
+    *("tensorboard", "profile", "metric_names", "stop_unhealthy_members"),
+)
+"""Settings that a run takes once, as those of Weights & Biases; a stage cannot have its own."""
 BEFORE = "the stage before"
 """The value of `init` in a stage that starts from the one before it, until that is trained."""
 
@@ -147,6 +152,12 @@ def make_stages(
                 f"stage {number}: --algorithm {stage['algorithm']} cannot start from another "
                 "algorithm's stage. Make it the first."
             )
+        for name in stage:
+            if name in _OF_A_RUN or name.startswith("wandb"):
+                raise ConfigError(
+                    f"stage {number}: {name}: a setting of the whole run. Put it above the first "
+                    "[[stage]]."
+                )
     every = {each.name for kind in kinds for each in settings_of(kind)}
     check_settings(kinds[0], {n: v for n, v in {**settings, **given}.items() if n not in every})
     total = given.get("total_timesteps")

@@ -215,9 +215,10 @@ class RunMonitor:
     def __exit__(self, *error: object) -> None:
         self._leave.close()
 
-    def begin(self, config: RunConfig) -> None:
-        """Takes the limits of the next stage."""
+    def begin(self, config: RunConfig, reports: Reports | None) -> None:
+        """Takes the limits of the next stage, and the reports of its checks."""
         self._health = Health.of_all(config)
+        self._reports = reports
 
     @property
     def sound(self) -> bool:

@@ -99,7 +99,7 @@ def run(
                 if not whole or unsaved or config.then is None:
                     break
                 config, trainer = _next_stage(config, trainer, folder, sink, trust_code=trust_code)
-                watch.begin(config)
+                watch.begin(config, reports_of(trainer))
                 sink.note(f"the next stage: {config.algorithm}, {config.learning}")
         removed = folder.removed()
         if end is not system.ExitCode.UNHEALTHY:

@@ -30,6 +30,12 @@ def test_a_config_is_hashable_and_takes_whole_numbers_where_a_number_is_wanted()
     assert isinstance(PPOConfig(gamma=1).gamma, float)
     config = PPOConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=250)
     assert config.num_updates == 3, "they reach the total"
+    config = PPOConfig(num_envs=10, num_steps=10, num_minibatches=2, total_timesteps=1e4)
+    assert config.total_timesteps == 10_000
+    assert isinstance(config.total_timesteps, int), "TOML has 1e4 as a number with a fraction"
+    for number in (2.5, float("inf"), float("nan")):
+        with pytest.raises(ConfigError, match=r"--total-timesteps .*: must be a whole number"):
+            PPOConfig(total_timesteps=number)
 
 
 WHOLE = [each for each in options_of(PPOConfig) if field_types(each)[0] is int]
@@ -259,7 +265,10 @@ def test_a_file_may_order_settings_into_tables(tmp_path):
         'preset = "debug"\nnum-envs = 64\n[learning]\nlearning_rate = 1e-3\ntarget_kl = "none"\n'
     )
     learning = {"learning_rate": 1e-3, "target_kl": None}
-    assert read_settings(file) == {"preset": "debug", "num_envs": 64, **learning}
+    settings = {"preset": "debug", "num_envs": 64, **learning}
+    assert read_settings(file) == settings
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())  # as Notepad saves it
+    assert read_settings(file) == settings
 
 
 @pytest.mark.parametrize(
@@ -289,8 +298,10 @@ def test_a_file_that_cannot_be_meant_is_refused(tmp_path, content, message):
 
 def test_what_is_no_file_of_settings_is_named(tmp_path):
     (tmp_path / "latin.toml").write_bytes(b'run_dir = "\xff"')
+    (tmp_path / "utf-16.toml").write_text("num_envs = 3", encoding="utf-16")
     for path, words in {
-        tmp_path / "latin.toml": "not valid TOML: 'utf-8' codec",
+        tmp_path / "latin.toml": "is not text in UTF-8. Save it as UTF-8",
+        tmp_path / "utf-16.toml": "is not text in UTF-8. Save it as UTF-8",
         tmp_path: "Is a directory",
         Path("/dev/zero"): "is a device",
         Path("a" * 5000): "it has 5000 characters",

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from fuzz.commands import assert_answered, room, run_here
 from fuzz.worker import Fuzzer
 
 DATE = "2030-01-31T12:00:00.000000+00:00"
@@ -111,8 +112,6 @@ forgeries = st.one_of(
 
 
 def check(content: bytes) -> None:
-    from fuzz.commands import assert_answered, room, run_here
-
     folder = Path(room()).with_name("forged_sweep")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

@@ -124,6 +124,13 @@ def test_a_typed_length_is_that_of_all_stages_and_a_flag_counts_where_it_belongs
         ('[[stage]]\nalgorithm = "ppo"\n[[stage]]\nalgorithm = "pqn"\n', "one learns Q-values"),
         ("stage = 3\n", "must be tables, each under [[stage]]"),
         ('[[stage]]\nalgorithm = "ppo"\nlr = 1\n', "stage 1: unknown setting 'lr'"),
+        *(
+            (
+                f'[[stage]]\nalgorithm = "imitation"\n[[stage]]\nalgorithm = "ppo"\n{name} = {value}\n',
+                f"stage 2: {name}: a setting of the whole run. Put it above the first [[stage]].",
+            )
+            for name, value in {"checkpoint_dir": "'c'", "wandb": "true", "cpu_devices": 2}.items()
+        ),
     ],
 )
 def test_stages_that_cannot_work_are_refused_by_number(tmp_path, stages, said):
