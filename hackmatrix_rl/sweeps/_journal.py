@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, first_line
-from hackmatrix_rl.system import open_regular
+from hackmatrix_rl.system import open_in_place, open_regular
 
 IDENTITY = "hackmatrix_rl"
 """The attribute of a study that says what all of its trials have in common."""
@@ -84,7 +84,7 @@ class Journal:
             self._lock.release()
 
     def _append(self, lines: bytes) -> None:
-        file = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        file = open_in_place(self._file, os.O_RDWR | os.O_APPEND)
         try:
             end = _end_of_lines(file)
             if end < os.fstat(file).st_size:

@@ -5,7 +5,7 @@ import io
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from hackmatrix_rl.errors import printable
 from hackmatrix_rl.system import write_whole
@@ -78,31 +78,29 @@ def save_figure(figure: "Figure", path: Path) -> None:
     Raises:
         OSError: the file cannot be written.
     """
+    write_whole(path, [_drawn(figure, format=path.suffix.removeprefix("."), dpi=120)])
+
+
+def _drawn(figure: "Figure", **how: Any) -> bytes:
     written = io.BytesIO()
-    _draw(figure, written, format=path.suffix.removeprefix("."), dpi=120)
-    write_whole(path, [written.getvalue()])
-
-
-def _draw(figure: "Figure", file: IO[Any], **how: Any) -> None:
     with warnings.catch_warnings():
         # A sign that the font lacks is drawn as a box.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-        figure.savefig(file, **how)
+        figure.savefig(written, **how)
+    return written.getvalue()
 
 
 def _svg(draw: "Callable[[Axes], None]", salt: str) -> str:
     import matplotlib  # slow to import, and few pages need it
     from matplotlib.figure import Figure
 
-    written = io.StringIO()
     # Text stays text, and the same numbers give the same file.
     with matplotlib.rc_context(
         {"svg.fonttype": "none", "svg.hashsalt": salt, "text.parse_math": False}
     ):
         figure = Figure(figsize=(5.6, 3.6), layout="constrained")
         draw(figure.subplots())
-        _draw(figure, written, format="svg", transparent=True, metadata={"Date": None})
-    svg = written.getvalue()
+        svg = _drawn(figure, format="svg", transparent=True, metadata={"Date": None}).decode()
     svg = svg[svg.index("<svg") :]
     for name, ink in dataclasses.asdict(INKS).items():
         svg = svg.replace(ink, f"var(--{name})")

@@ -126,7 +126,8 @@ def test_a_typed_length_is_that_of_all_stages_and_a_flag_counts_where_it_belongs
         ('[[stage]]\nalgorithm = "ppo"\nlr = 1\n', "stage 1: unknown setting 'lr'"),
         *(
             (
-                f'[[stage]]\nalgorithm = "imitation"\n[[stage]]\nalgorithm = "ppo"\n{name} = {value}\n',
+                '[[stage]]\nalgorithm = "imitation"\n'
+                f'[[stage]]\nalgorithm = "ppo"\n{name} = {value}\n',
                 f"stage 2: {name}: a setting of the whole run. Put it above the first [[stage]].",
             )
             for name, value in {"checkpoint_dir": "'c'", "wandb": "true", "cpu_devices": 2}.items()
