@@ -16,7 +16,7 @@ from pathlib import Path
 
 FUZZERS = (
     *("positions", "cli", "toml", "run_folders", "forged_runs", "checkpoints", "replays"),
-    *("demonstrations", "journals", "npz", "records"),
+    *("demonstrations", "journals", "npz", "records", "app_answers"),
 )
 SECONDS = 600.0
 GRACE = 420.0
