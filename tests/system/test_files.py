@@ -9,6 +9,7 @@ import pytest
 
 from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.system import open_in_place, read_bounded, read_json, write_whole
+from hackmatrix_rl.system._files import MOST_DEPTH
 
 
 def test_a_file_is_read_whole_up_to_its_bound(tmp_path: Path) -> None:
@@ -86,3 +87,14 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path, monkeypatch) -> 
     monkeypatch.setattr("os.open", denied)
     with pytest.raises(DamagedFileError, match=r"cannot be read \(Permission denied\)"):
         read_json(tmp_path / "run.json")
+
+
+def test_json_is_refused_where_it_is_nested_deeper_than_can_be_shown(tmp_path: Path) -> None:
+    file = tmp_path / "deep.json"
+    for depth, fits in ((MOST_DEPTH - 1, True), (MOST_DEPTH, False), (10**6, False)):
+        file.write_text('{"a": ' + "[" * depth + "]" * depth + "}")
+        if fits:
+            assert repr(read_json(file)).count("[") == depth
+        else:
+            with pytest.raises(DamagedFileError, match="is not JSON"):
+                read_json(file)
