@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from hackmatrix_rl.cli._settings import typed_options
-from hackmatrix_rl.errors import ConfigError, flag
+from hackmatrix_rl.errors import ConfigError, flag, in_shell
 from hackmatrix_rl.system import Target, check_output_file, write_whole
 
 # What a slice is called there, and the system that its machines start with.
@@ -41,6 +41,7 @@ name=${{NAME:-hackmatrix-rl-{name}}}
 folder={folder}
 checkpoints=${{CHECKPOINTS{checkpoints}}}
 tpu() {{ gcloud compute tpus tpu-vm "$@" --zone "$ZONE"; }}
+quoted() {{ printf %q "$1"; }}
 on_every_host() {{ tpu ssh "$name" --worker=all --command "$1"; }}
 
 state=$(tpu describe "$name" --format 'value(state)' 2> /dev/null || true)
@@ -54,12 +55,13 @@ fi
 on_every_host "pip install -q uv && python3 -m uv tool install -q --python 3.12 --with gcsfs \\
   'hackmatrix-rl[tpu] @ $PACKAGE'"
 if [ -n "${{RESUME:-}}" ]; then
-  train="{command} --resume-run '$folder'"
+  train="{command} --resume-run $(quoted "$folder")"
 else
   train={train}
-  train+=" --run-dir '$folder'"
+  train+=" --run-dir $(quoted "$folder")"
 fi
-on_every_host "~/.local/bin/hackmatrix-rl $train${{checkpoints:+ --checkpoint-dir '$checkpoints'}}"
+[ -z "$checkpoints" ] || train+=" --checkpoint-dir $(quoted "$checkpoints")"
+on_every_host "~/.local/bin/hackmatrix-rl $train"
 """
 
 
@@ -99,7 +101,7 @@ def write_launcher(file: Path, target: Target, context: click.Context) -> None:
     script = _SCRIPT.format(
         name=target.name,
         hosts="the host" if target.hosts == 1 else f"the {target.hosts} hosts",
-        file=file.name,
+        file=in_shell(file.name),
         needed="CHECKPOINTS=gs://BUCKET/NAME " if asks else "",
         folder="runs/$name" if folder is None else shlex.quote(folder),
         checkpoints=f":?{asked}" if asks else f":-{shlex.quote(kept or '')}",

@@ -1,5 +1,6 @@
 """`train --dry-run --target SLICE --launcher FILE`: the script for all hosts of a slice."""
 
+import shlex
 import subprocess
 from types import SimpleNamespace
 
@@ -74,7 +75,7 @@ def test_the_script_makes_the_slice_and_trains_on_every_host(plan, tmp_path):
     given = dict(zip(options[::2], options[1::2], strict=True))
     assert given == {
         **{"--preset": "debug", "--config": "mine.toml", "--mesh": "data=8", "--width": "none"},
-        **{"--run-dir": "'runs/hackmatrix-rl-v4-64'", "--checkpoint-dir": "'gs://b/x'"},
+        **{"--run-dir": "runs/hackmatrix-rl-v4-64", "--checkpoint-dir": "gs://b/x"},
     }
 
 
@@ -85,7 +86,7 @@ def test_after_a_preemption_it_resumes(plan, tmp_path):
         *("--accelerator-type", "v5litepod-16", "--version", "v2-alpha-tpuv5-lite")
     ]
     command = resumed[-1][4].partition(" ")[2]
-    assert command == "train --resume-run 'runs/a b' --checkpoint-dir 'gs://b/x'"
+    assert command == r"train --resume-run runs/a\ b --checkpoint-dir gs://b/x"
 
 
 @pytest.mark.parametrize(
@@ -119,9 +120,10 @@ def test_several_hosts_ask_for_checkpoints_that_all_see(plan, tmp_path):
     done(*plan("--target", "v4-8", "--launcher", "one.sh"))
     calls, ended = called(tmp_path, "one.sh", **WHERE)
     assert "--checkpoint-dir" not in calls[-1][4]
-    done(*plan("--target", "v4-64", "--launcher", "given.sh", "--checkpoint-dir", "gs://b/y"))
+    given = ("--run-dir", "runs/it's $(x)", "--checkpoint-dir", "gs://b/$y '")
+    done(*plan("--target", "v4-64", "--launcher", "given.sh", *given))
     calls, ended = called(tmp_path, "given.sh", **WHERE)
-    assert calls[-1][4].endswith(" --checkpoint-dir 'gs://b/y'")
+    assert shlex.split(calls[-1][4].removeprefix("--command="))[-4:] == list(given)
 
 
 def test_a_launcher_that_cannot_be_is_refused_before_anything_compiles(plan, tmp_path, monkeypatch):
