@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 
 from hackmatrix_rl.config import RunConfig, TrainConfig
+from hackmatrix_rl.errors import in_shell
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import sinks
 from hackmatrix_rl.runs._folder import RunFolder
@@ -14,7 +15,7 @@ from hackmatrix_rl.runs._health import Finding, Health
 from hackmatrix_rl.runs._member_health import MemberHealth
 from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.runs.sinks import Sink, read_json_lines
-from hackmatrix_rl.system import Usage
+from hackmatrix_rl.system import Usage, wandb_sync
 from hackmatrix_rl.training import Metrics, Reports
 from hackmatrix_rl.view import draw, save_gif
 from hackmatrix_rl.view.replays import Replay
@@ -97,7 +98,8 @@ def send_summary(
     """
     if config.wandb_mode == "offline":
         note(
-            f"Send the run to Weights & Biases:  wandb sync {folder.path}/wandb/offline-run-*    "
+            "Send the run to Weights & Biases:  "
+            f"{in_shell(*wandb_sync(), folder.path / 'wandb')}/offline-run-*    "
             f"(the final evaluations stay in {folder.summary.name})"
         )
         return

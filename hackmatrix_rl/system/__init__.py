@@ -3,6 +3,7 @@
 from ._compatibility import cpu_options as cpu_options
 from ._compatibility import gpu_options as gpu_options
 from ._compatibility import untested_version as untested_version
+from ._compatibility import wandb_sync as wandb_sync
 from ._compatibility import wandb_timeouts as wandb_timeouts
 from ._devices import chosen_devices as chosen_devices
 from ._devices import cut_cpu as cut_cpu

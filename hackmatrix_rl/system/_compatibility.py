@@ -80,6 +80,18 @@ def wandb_timeouts(settings: type, *, seconds: float) -> dict[str, Any]:
     return {name: seconds for name in ("init_timeout", "finish_timeout") if name in known}
 
 
+def wandb_sync() -> tuple[str, ...]:
+    """The command that sends what was logged offline, where each start of a run has its own folder.
+
+    By `wandb sync` alone, versions up to 0.29 write the rows of a later folder over those of the
+    first. With `--append` they add them, as newer versions do, which lack the option.
+    """
+    from wandb.cli.cli import sync  # few runs use it
+
+    options = {name for each in sync.params for name in each.opts}
+    return ("wandb", "sync", *(["--append"] if "--append" in options else []))
+
+
 def backend_started() -> bool:
     """Whether JAX has started a device. JAX has no public function for this."""
     return bool(xla_bridge.backends_are_initialized())

@@ -68,6 +68,7 @@ ELSEWHERE = {
     "PACKAGE=": "needs Google Cloud",
     "--wandb --wandb-project": "needs an account of Weights & Biases",
     "wandb:ENTITY": "needs an account of Weights & Biases",
+    "wandb sync": "needs an account of Weights & Biases",
     "python benchmarks/": "takes minutes, and is no part of the package",
     "python examples/": "is what tests/examples runs",
 }

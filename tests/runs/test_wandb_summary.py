@@ -1,7 +1,9 @@
 """What Weights & Biases gets when a run has ended: a table of evaluations, and a film."""
 
 import dataclasses
+import shlex
 
+import click
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import _monitor as sent
 from hackmatrix_rl.runs import make_run_folder, send_summary
+from hackmatrix_rl.system import wandb_sync
 from hackmatrix_rl.view.replays import Match, Replay
 
 
@@ -86,4 +89,26 @@ def test_offline_the_curves_stay_in_the_one_folder_that_is_named(run, monkeypatc
     offline = dataclasses.replace(config, wandb_mode="offline")
     send_summary(offline, folder, evaluations(), note=told.append)
     (line,) = told
-    assert f"wandb sync {folder.path}/wandb/offline-run-*" in line
+    command = line.partition(":  ")[2].partition("    ")[0]
+    assert command.endswith(f" {folder.path}/wandb/offline-run-*")
+    # The installed version knows the command, which sends the folder of each start.
+    started = folder.path / "wandb" / "offline-run-1"
+    started.mkdir(parents=True)
+    words = shlex.split(command.replace("offline-run-*", started.name))
+    assert words[:2] == ["wandb", "sync"]
+    with wandb_sync_command().make_context("sync", words[2:]) as context:
+        assert words[-1] in map(str, context.params.get("paths") or context.params["path"])
+
+
+def wandb_sync_command():
+    return pytest.importorskip("wandb.cli.cli").sync
+
+
+@pytest.mark.parametrize(("option", "added"), [("--append", ("--append",)), ("--yes", ())])
+def test_the_folders_of_all_starts_are_sent_as_the_version_of_the_library_needs(
+    monkeypatch, option, added
+):
+    """Without `--append` old versions write the second folder over the first."""
+    sync = click.Command("sync", params=[click.Option([option], is_flag=True)])
+    monkeypatch.setattr("wandb.cli.cli.sync", sync)
+    assert wandb_sync() == ("wandb", "sync", *added)
