@@ -25,6 +25,7 @@ SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("examples/*.py")])
 
 # Flags of other programs that the pages use.
 FOREIGN_FLAGS = {
+    "wandb": {"--append"},
     "gcloud": {
         "--zone",
         "--accelerator-type",

@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli.commands import assert_refused, done, invoke
@@ -15,7 +16,9 @@ from hackmatrix_rl.runs.sinks import Length
 from hackmatrix_rl.sweeps import _study as studies
 from hackmatrix_rl.sweeps import _work as working
 from hackmatrix_rl.sweeps import open_sweep, space_here
+from hackmatrix_rl.sweeps._page import _parallel
 from hackmatrix_rl.training import Metrics, StopTraining
+from hackmatrix_rl.view import figures
 
 pytest.importorskip("optuna")
 
@@ -121,6 +124,16 @@ def test_a_sweep_that_is_done_does_nothing_more(swept, monkeypatch):
     before = len(trials("sweeps/space"))
     assert "trial 3" not in done("sweep", "space.toml", "--trials", 3, *RATE).stdout
     assert len(trials("sweeps/space")) == before
+
+
+def test_the_report_draws_names_and_values_as_they_are():
+    odd = "a$x_$b"
+    trials = [
+        SimpleNamespace(number=n, value=n, params={odd: f"{odd}{n}"}, distributions={})
+        for n in range(2)
+    ]
+    page = figures({"": lambda axes: _parallel(axes, trials, [odd], odd, trials)})
+    assert {f"{each}</text>" in page for each in (odd, f"{odd}0", f"{odd}1")} == {True}
 
 
 def test_the_report_shows_the_best_and_every_trial(swept, monkeypatch):
