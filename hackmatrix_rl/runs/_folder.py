@@ -139,10 +139,9 @@ def make_run_folder(
     if lock is None:
         with RunLock() as own:
             return make_run_folder(config, lock=own, now=now)
-    named = Path(config.run_dir) if config.run_dir else RUNS
-    _check_names(config, named)
+    check_names(config)
     if config.run_dir:
-        path = named
+        path = Path(config.run_dir)
         lock.take("--run-dir", path)
         check_links(path, f"--run-dir {path}", checkpoints=not config.checkpoint_dir)
     else:
@@ -170,7 +169,7 @@ def reopen_run_folder(
         with RunLock() as own:
             return reopen_run_folder(config, path, identity, lock=own)
     folder = RunFolder(path, _checkpoints(config, path), identity["wandb_id"])
-    _check_names(config, path, option="--resume-run")
+    check_names(config, path, option="--resume-run")
     lock.take("--resume-run", path)
     _take_checkpoints(lock, config, folder)
     _check_files(folder)
@@ -220,6 +219,23 @@ def new_wandb_id(path: Path) -> str:
     return given
 
 
+def check_names(config: RunConfig, path: Path | None = None, *, option: str = "--run-dir") -> None:
+    """Refuses names under which a checkpoint could be written, but not be read.
+
+    `path` is the run's folder, by default that of the settings; `option` has named it.
+
+    Raises:
+        ConfigError: the folder of the run, or that of its checkpoints, has such a name.
+    """
+    path = path or Path(config.run_dir or RUNS)
+    if (wrong := name_trouble(_name(path))) is not None:
+        raise ConfigError(f"{option} {path}: {wrong}. Use another folder.")
+    if config.checkpoint_dir:
+        check_place(config.checkpoint_dir, "--checkpoint-dir")
+    else:
+        check_place(path / CHECKPOINTS, option)
+
+
 def check_run_folder(config: RunConfig) -> None:
     """Raises the errors of `make_run_folder` and leaves nothing behind.
 
@@ -227,23 +243,13 @@ def check_run_folder(config: RunConfig) -> None:
         ConfigError: a folder cannot be written, or already holds a run.
     """
     path = Path(config.run_dir) if config.run_dir else RUNS
-    _check_names(config, path)
+    check_names(config)
     checkpoints = _checkpoints(config, path)
     for folder, option in ((epath.Path(path), "--run-dir"), (checkpoints, "--checkpoint-dir")):
         there = next(each for each in (folder, *folder.parents) if each.exists())
         _make_writable(there, option)
     if config.run_dir or config.checkpoint_dir:
         _check_free(path, checkpoints)
-
-
-def _check_names(config: RunConfig, path: Path, *, option: str = "--run-dir") -> None:
-    """Refuses names under which a checkpoint could be written, but not be read."""
-    if (wrong := name_trouble(_name(path))) is not None:
-        raise ConfigError(f"{option} {path}: {wrong}. Use another folder.")
-    if config.checkpoint_dir:
-        check_place(config.checkpoint_dir, "--checkpoint-dir")
-    else:
-        check_place(path / CHECKPOINTS, option)
 
 
 def _check_free(path: Path, checkpoints: epath.Path) -> None:

@@ -14,6 +14,7 @@ from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.runs._fetched_run import PREFIX, fetch_run
 from hackmatrix_rl.runs._folder import (
     RunFolder,
+    check_names,
     check_run_folder,
     make_run_folder,
     reopen_run_folder,
@@ -128,6 +129,8 @@ def launch(
             config = resumed.config(changes)
             use_devices(config)
         assert config is not None, "a new run needs its settings"
+        if resumed is None:
+            check_names(config)
         system.enable_compilation_cache()
         checkpoint = None if resumed is None else resumed.checkpoint
         trainer = compose(
