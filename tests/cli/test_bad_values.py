@@ -152,7 +152,7 @@ OF_PLACES = {
     r"train --preset debug --run-dir 'a\b/c'": (
         r"--run-dir a\b/c/checkpoints: cannot keep checkpoints: ... a backslash"
     ),
-    r"selfplay --preset debug --run-dir 'a\b'": "holds a separator",
+    r"selfplay --run-dir 'a\b'": r"'a\\b' holds a separator",
     "train --preset debug --checkpoint-dir 'gs://b/run[1]'": (
         "--checkpoint-dir gs://b/run[1]: cannot keep checkpoints: its name has a ["
     ),

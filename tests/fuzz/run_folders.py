@@ -1,18 +1,22 @@
-"""Damaged run folders: resume and eval use a whole checkpoint, or refuse in one line."""
+"""Damaged run folders, and odd names: resume and eval use a checkpoint, or refuse in one line."""
 
+import os
+import shutil
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from etils import epath
 from hypothesis import strategies as st
 
 from fuzz.commands import LONG_WORK, accept, assert_answered, room, run_here
-from fuzz.stored import PARTS, Damage, arrays, assert_same, damaged_copy, damages, read
+from fuzz.stored import PARTS, Damage, arrays, assert_same, damaged_copy, damages, read, run
 from fuzz.worker import Fuzzer
 from hackmatrix_rl.algorithms.ppo import PPOConfig
+from hackmatrix_rl.checkpoints import CheckpointWriter
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs import compose, run_keys
 from hackmatrix_rl.system import ExitCode
@@ -34,6 +38,17 @@ def look(player: PolicyAgent, *_: Any, **__: Any) -> None:
     accept()
 
 
+def save(settings: Any, trainer: Any, folder: Any, **given: Any) -> Any:
+    """The same, and then a save under this name, which must be read again."""
+    tree = {"a": jnp.arange(3.0)}
+    with CheckpointWriter(folder.checkpoints, keep=9, config=settings, run=folder.identity) as new:
+        new.save(9, policy=tree, training=tree, counters={})
+        assert [each.error for each in new.wait()] == [None]
+    for part in PARTS:
+        assert_same(read(folder.checkpoints / "9", part), {"['a']": np.arange(3, dtype="f4")})
+    return go_on(settings, trainer, folder, **given)
+
+
 @cache
 def composed(settings: PPOConfig) -> Trainer:
     return compose(settings, key=run_keys(settings.seed)[0])
@@ -45,9 +60,30 @@ REPLACED = {
     "runs._launch.compose": lambda settings, **_: composed(settings),
     "cli._eval.evaluate": look,
 }
+SAVES = {"runs._launch.run": save}
 
 
-def check(each: tuple[list[Damage], bool]) -> None:
+NAMED = ("--resume-run", "line break", "cannot keep checkpoints")
+
+
+def check_name(name: str) -> None:
+    """Under a name, a run plays, and goes on and saves; or the name is refused."""
+    top = Path(room()).with_name("named")
+    place = top / name
+    shutil.copytree(run(), place)
+    try:
+        for arguments in (["eval", str(place)], ["train", "--resume-run", str(place)]):
+            assert_answered(arguments, run_here(arguments, REPLACED | SAVES), *NAMED)
+    except AssertionError as error:
+        raise AssertionError(f"{name!r}: {error}") from error
+    finally:
+        shutil.rmtree(top)
+
+
+def check(each: str | tuple[list[Damage], bool]) -> None:
+    if isinstance(each, str):
+        check_name(each)
+        return
     damages, in_checkpoints = each
     place = Path(room()).with_name("damaged_run")
     damaged_copy(place, damages, within="**/*" if in_checkpoints else "*")
@@ -64,9 +100,17 @@ def check(each: tuple[list[Damage], bool]) -> None:
             raise AssertionError(f"{each}: {error}") from error
 
 
+SIGNS = st.sampled_from("[]*?$\\\n\u202e~-!^{}#%:;&|<>'\" .aé🙂")
+NAMES = st.one_of(
+    st.text(SIGNS, min_size=1, max_size=12),
+    st.builds(lambda sign, size: sign * size, SIGNS, st.integers(50, 250)),
+).filter(lambda name: name.strip(".") and len(os.fsencode(name)) <= 255)
+DAMAGES = st.tuples(st.lists(damages, min_size=1, max_size=3), st.booleans())
+
 FUZZER = Fuzzer(
-    st.tuples(st.lists(damages, min_size=1, max_size=3), st.booleans()),
+    st.one_of(DAMAGES, DAMAGES, NAMES, st.builds("{}/run".format, NAMES)),
     check,
     examples=10,
     shrinks=False,
+    found=("seed[1]", "proj[old]/run", "a*b?", "back\\slash"),
 )
