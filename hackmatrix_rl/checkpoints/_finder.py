@@ -13,7 +13,7 @@ from hackmatrix_rl.checkpoints._manifest import damage, not_plain
 from hackmatrix_rl.checkpoints._metadata import METADATA, METADATA_1, metadata_file, valid_names
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, NoCheckpointError, refusing
 from hackmatrix_rl.game import LEAGUES
-from hackmatrix_rl.system import read_json, storage_path
+from hackmatrix_rl.system import read_json, storage_path, typed_path
 
 PRETRAINED = "pretrained"
 """The name of the package's agent. A version and a league may follow: `pretrained@1/no-rewind`."""
@@ -59,6 +59,7 @@ def find_checkpoint(
         NoCheckpointError: the checkpoint does not exist.
         ConfigError: it cannot be used.
     """
+    run = typed_path(run)
     given = storage_path(run, "the checkpoint")
     shipped = shipped_checkpoint(str(run))
     if shipped is not None:

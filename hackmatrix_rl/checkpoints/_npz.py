@@ -24,7 +24,7 @@ from hackmatrix_rl.agent.networks import ActorCritic, Dense, MLPActorCritic, Wit
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.game import NUM_ACTIONS
-from hackmatrix_rl.system import check_path, read_bounded, read_npz, write_whole
+from hackmatrix_rl.system import check_path, read_bounded, read_npz, typed_path, write_whole
 
 _MOST = 2**28
 """Bytes of a file, and of all its arrays: 64 million weights."""
@@ -43,7 +43,7 @@ CONVERSION = (
 
 def is_npz(path: epath.PathLike) -> bool:
     """Whether a path is of a file of weights, or of a pickle, by its name and on this machine."""
-    name = os.fspath(path)
+    name = typed_path(path)
     return name.endswith((".npz", ".pkl", ".pickle")) and os.path.isfile(name)
 
 
@@ -59,7 +59,8 @@ def load_npz(path: epath.PathLike) -> MLPActorCritic:
     Raises:
         ConfigError: the file cannot be read, is a pickle, or holds other arrays.
     """
-    check_path(os.fspath(path), "the file")
+    path = typed_path(path)
+    check_path(path, "the file")
     with refusing(f"{path}: ", of=DamagedFileError):
         try:
             content = read_bounded(path, _MOST)
@@ -126,7 +127,7 @@ def save_npz(
         arrays[f"params.Dense_{number}.bias"] = bias
     written = io.BytesIO()
     np.savez(written, allow_pickle=False, **arrays)
-    write_whole(path, [written.getvalue()])
+    write_whole(typed_path(path), [written.getvalue()])
 
 
 def affine(scale: ValueScale) -> tuple[np.float32, np.float32]:

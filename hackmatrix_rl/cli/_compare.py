@@ -22,7 +22,7 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Estimate, Verdict
 from hackmatrix_rl.runs import Comparison, compare, config_here, contender
-from hackmatrix_rl.system import select_device
+from hackmatrix_rl.system import select_device, typed_path
 from hackmatrix_rl.view import plain_console
 
 STATUS = {Verdict.WITHIN: 0, Verdict.WORSE: 10, Verdict.NOT_SHOWN: 11}
@@ -112,7 +112,7 @@ def chosen_configs(
         )
     if "" in files:
         raise ConfigError("compare takes two settings files, and the name of one is empty.")
-    paths = [Path(file) for file in files]
+    paths = [Path(typed_path(file)) for file in files]
     here = partial(config_here, preset, algorithm=baseline_algorithm(), trust_code=trust_code)
     settled = [here(read_settings(file, report=tell)) for file in paths]
     if precision:

@@ -1,5 +1,6 @@
 """Options that several commands share, and those of a run that are no settings of it."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 from hackmatrix_rl.cli._grouped import GroupedOption
 from hackmatrix_rl.config import COUNTED
 from hackmatrix_rl.game import LEAGUES
-from hackmatrix_rl.system import CONNECT_SECONDS, HEARTBEAT_SECONDS
+from hackmatrix_rl.system import CONNECT_SECONDS, HEARTBEAT_SECONDS, typed_path
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,11 +28,22 @@ def whole_number(
     return click.option(name, type=kind, metavar=metavar, help=help, show_default=shown, **settings)
 
 
+class TypedPath(click.Path):
+    """A path, of which `~` is the home folder also where no shell has replaced it: `--save=~/a`."""
+
+    def __init__(self, *, dir_okay: bool = True) -> None:
+        super().__init__(path_type=Path, dir_okay=dir_okay)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path."""
+        return Path(os.fsdecode(super().convert(typed_path(value), param, ctx)))
+
+
 def file_option(
     *names: str, help: str, metavar: str = "FILE", dir_okay: bool = True, **settings: Any
 ) -> Callable[[F], F]:
     """An option that takes a path; with `dir_okay=False` none of a folder."""
-    kind = click.Path(path_type=Path, dir_okay=dir_okay)
+    kind = TypedPath(dir_okay=dir_okay)
     return click.option(*names, type=kind, metavar=metavar, help=help, **settings)
 
 

@@ -10,7 +10,7 @@ import click
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import say, tell
 from hackmatrix_rl.cli._games import GameOutputs, league_to_play, output_options, played_again
-from hackmatrix_rl.cli._options import trust_option, whole_number
+from hackmatrix_rl.cli._options import TypedPath, trust_option, whole_number
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing
@@ -23,7 +23,7 @@ _LONGEST_PLAYER = 200  # characters that are shown
 
 
 @click.command("replay", cls=Command)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=TypedPath())
 @whole_number("--move", 0, None, "Play only so many moves; the default is all.")
 @click.option("--agent", metavar=AGENT, help="Show what this agent thinks of each position.")
 @output_options

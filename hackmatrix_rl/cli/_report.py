@@ -51,10 +51,10 @@ def report_command(
     system.enable_compilation_cache()
     returns: dict[str, Any] = {}
     with Working(f"reading {', '.join(runs)}"):
-        if storage is not None or (len(runs) == 1 and is_sweep(Path(runs[0]))):
+        if storage is not None or (len(runs) == 1 and is_sweep(Path(system.typed_path(runs[0])))):
             if len(runs) > 1:
                 raise ConfigError("--storage: tells of one sweep. Name one folder.")
-            folder = Path(runs[0])
+            folder = Path(system.typed_path(runs[0]))
             page = report_of_sweep(folder, storage, report=tell)
         elif len(runs) == 1:
             page, folder = report_of(runs[0])

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from hackmatrix_rl import config
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption, SettingOption
+from hackmatrix_rl.cli._options import TypedPath
 from hackmatrix_rl.errors import ConfigError, flag
 from hackmatrix_rl.runs import config_here
 from hackmatrix_rl.system import Target, select_device
@@ -106,7 +107,7 @@ def config_options(
     )
     file = click.option(
         "--config",
-        type=click.Path(path_type=Path),
+        type=TypedPath(),
         metavar="FILE.toml",
         help="Settings from a TOML file, under the names of the flags. Flags override the file"
         + ("." if preset is None else ", and the file overrides the preset."),

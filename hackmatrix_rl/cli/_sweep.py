@@ -8,7 +8,7 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import say, tell
-from hackmatrix_rl.cli._options import file_option, seed_option, trust_option, whole_number
+from hackmatrix_rl.cli._options import TypedPath, file_option, seed_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.sweeps import (
@@ -32,7 +32,7 @@ MOST_TRIALS = 100_000
 
 
 @click.command("sweep", cls=Command)
-@click.argument("space", metavar="SPACE.toml", type=click.Path(path_type=Path))
+@click.argument("space", metavar="SPACE.toml", type=TypedPath())
 @whole_number("--trials", 1, MOST_TRIALS, "Trials in all, over all machines.", default=40)
 @click.option(
     "--metric",

@@ -9,7 +9,7 @@ from etils import epath
 
 from hackmatrix_rl.clique._game import CliqueConfig, edge_numbers
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
-from hackmatrix_rl.system import read_json, write_json
+from hackmatrix_rl.system import read_json, typed_path, write_json
 
 MOST_COLOURINGS = 10_000
 """Colourings in a file, at most."""
@@ -136,7 +136,7 @@ def write_colourings(path: epath.PathLike, colourings: Iterable[Colouring]) -> i
         )
     ((vertices, clique_size),) = boards
     content = (vertices, clique_size, [each.graph6 for each in kept])
-    write_json(path, dict(zip(_NAMES, content, strict=True)))
+    write_json(typed_path(path), dict(zip(_NAMES, content, strict=True)))
     return len(kept)
 
 
@@ -147,7 +147,7 @@ def read_colourings(path: epath.PathLike) -> tuple[Colouring, ...]:
         ConfigError: there is no such file, it has other content, or a colouring has a clique.
     """
     with refusing(f"{path} is no file of colourings: it ", of=DamagedFileError):
-        stored = read_json(path, _MOST_BYTES)
+        stored = read_json(typed_path(path), _MOST_BYTES)
     if stored is None:
         raise ConfigError(f"{path}: there is no such file of colourings.")
     with refusing(f"{path} is no file of colourings: "):

@@ -11,7 +11,7 @@ from hackmatrix_rl.config._options import field_types, settings_of
 from hackmatrix_rl.config._registry import algorithms, algorithms_of
 from hackmatrix_rl.config._renamed import RENAMED, advice_for, closest, rename, renamed_line
 from hackmatrix_rl.errors import ConfigError, shortened
-from hackmatrix_rl.system import check_path
+from hackmatrix_rl.system import check_path, typed_path
 
 _MOST_BYTES = 64 * 1024  # all settings are a tenth of it
 _MOST_DOTS = 1000  # in a line
@@ -79,6 +79,7 @@ def read_space(
 def _content(path: Path, said: str) -> dict[str, Any]:
     """What a TOML file holds."""
     check_path(str(path), said.removesuffix(f"{path}").strip() or "the file")
+    path = Path(typed_path(path))
     try:
         text = _read(path).decode("utf-8-sig")  # editors on Windows begin a file with a mark
         # The parser takes minutes for a key of so many parts.

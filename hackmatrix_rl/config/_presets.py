@@ -19,6 +19,7 @@ from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.config._train_config import TrainConfig
 from hackmatrix_rl.errors import ConfigError, as_given, shortened
+from hackmatrix_rl.system import typed_path
 
 AUTO = "auto"
 _FOLDER = Path(__file__).parent.parent / "recipes"
@@ -113,7 +114,7 @@ def recipe_file(recipe: str) -> Path:
     if recipe in recipe_names():
         return _FOLDER / f"{recipe}.toml"
     if recipe.endswith(".toml"):
-        return Path(recipe)
+        return Path(typed_path(recipe))
     near = closest(recipe, recipe_names())
     raise ConfigError(
         f"--recipe {shortened(recipe)}: unknown. Use {' or '.join(recipe_names())}, or the path of "

@@ -12,7 +12,7 @@ from hackmatrix_rl.export._contract import contract
 from hackmatrix_rl.export._json import as_json
 from hackmatrix_rl.export._onnx import as_onnx
 from hackmatrix_rl.export._stablehlo import as_stablehlo
-from hackmatrix_rl.system import write_json, write_whole
+from hackmatrix_rl.system import typed_path, write_json, write_whole
 
 FORMATS = ("stablehlo", "onnx", "json", "npz")
 """The formats, by name."""
@@ -38,7 +38,7 @@ def export_agent(
         ConfigError: there is no such format, or it cannot hold this agent.
         OSError: a file cannot be written.
     """
-    file = Path(path)
+    file = Path(typed_path(path))
     if format not in FORMATS:
         raise ConfigError(f"no format {format!r}; there is {', '.join(FORMATS)}")
     if format == "json":

@@ -23,6 +23,7 @@ from hackmatrix_rl.system import (
     storage_path,
     write_json,
     write_whole,
+    typed_path,
 )
 
 _MARKS = ("config.json", "run.json", "checkpoints", "metrics.jsonl")
@@ -177,8 +178,23 @@ def reopen_run_folder(
     return replace(folder, notes=tuple(lock.notes))
 
 
+def with_typed_paths(config: RunConfig) -> RunConfig:
+    """The config of a new run whose folders are those that the user means, in every stage.
+
+    The checkpoint folder is stored, and may be looked for from another working directory.
+    """
+    run_dir, checkpoint_dir = config.run_dir, config.checkpoint_dir
+    return replace(
+        config,
+        run_dir=run_dir and typed_path(run_dir),
+        checkpoint_dir=checkpoint_dir and typed_path(checkpoint_dir, lasting=True),
+        then=config.then and with_typed_paths(config.then),
+    )
+
+
 def find_run_folder(run: str) -> Path | None:
     """The folder of a run, by its path, its name under `runs/`, or its wandb id."""
+    run = typed_path(run)
     check_path(run, "the run")
     for place in (Path(run), RUNS / run):
         with refusing(f"{place}: cannot be read: ", of=OSError):

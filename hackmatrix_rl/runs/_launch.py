@@ -18,6 +18,7 @@ from hackmatrix_rl.runs._folder import (
     check_run_folder,
     make_run_folder,
     reopen_run_folder,
+    with_typed_paths,
 )
 from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._plan import Plan, make_plan
@@ -119,6 +120,11 @@ def launch(
     """
     with RunLock() if lock is None else nullcontext(lock) as lock:
         resumed = None
+        if changes.get("checkpoint_dir") is not None:
+            there = system.typed_path(changes["checkpoint_dir"], lasting=True)
+            changes = {**changes, "checkpoint_dir": there}
+        if config is not None:
+            config = with_typed_paths(config)
         if resume_run is not None:
             if changes.get("init") is not None:
                 raise ConfigError(

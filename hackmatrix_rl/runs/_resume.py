@@ -26,7 +26,7 @@ from hackmatrix_rl.env import Frontier
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, in_shell
 from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
 from hackmatrix_rl.runs._lock import RunLock, check_links
-from hackmatrix_rl.system import check_path, read_json, set_aside, storage_path
+from hackmatrix_rl.system import check_path, read_json, set_aside, storage_path, typed_path
 from hackmatrix_rl.training import Trainer
 
 
@@ -53,7 +53,8 @@ class ResumableRun:
         from another person must not name one of the user's folders.
         """
         inside = self.checkpoints == epath.Path(self.path / "checkpoints")
-        place = {"checkpoint_dir": None if inside else str(self.checkpoints)}
+        elsewhere = typed_path(self.checkpoints, lasting=True)
+        place = {"checkpoint_dir": None if inside else elsewhere}
         return config_from_dict(_changed(self.metadata["config"], {**place, **changes}))
 
     def check_command(self, command: str) -> None:

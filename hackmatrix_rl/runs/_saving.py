@@ -22,7 +22,13 @@ from hackmatrix_rl.runs.sinks import (
     forget_rows_after,
     read_json_lines,
 )
-from hackmatrix_rl.system import any_process, check_path, is_process_zero, on_process_zero
+from hackmatrix_rl.system import (
+    any_process,
+    check_path,
+    is_process_zero,
+    on_process_zero,
+    typed_path,
+)
 from hackmatrix_rl.training import MEMBER, Hook, Metrics, StopTraining, Trainer
 
 RETRY_SECONDS = 60.0
@@ -209,7 +215,7 @@ class SaveRun(Hook):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         check_path(str(folder), "folder")
-        self._folder = Path(folder)
+        self._folder = Path(typed_path(folder, lasting=True))  # a hook may change the directory
         if finite("minutes", minutes) <= 0:
             raise ValueError(f"minutes must be above 0, not {minutes}")
         self._seconds = 60 * minutes

@@ -16,7 +16,7 @@ from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
 from hackmatrix_rl.runs import RunLock, check_links, toml_of
 from hackmatrix_rl.sweeps._journal import IDENTITY, Journal, check_study, usable
 from hackmatrix_rl.sweeps._space import Space, shown
-from hackmatrix_rl.system import check_path, is_remote, read_json, write_whole
+from hackmatrix_rl.system import check_path, is_remote, read_json, typed_path, write_whole
 
 JOURNAL = "journal.log"
 SAMPLERS = ("tpe", "random")
@@ -335,11 +335,17 @@ def _said(folder: Path, url: str | None) -> str:
     return f"--folder {folder}: the journal" if url is None else "--storage: the database"
 
 
+def _typed_url(url: str) -> str:
+    """The URL of a database, of whose file `~` is the home folder: `sqlite:///~/sweeps.db`."""
+    kind, slashes, file = url.partition(":///")
+    return kind + slashes + typed_path(file) if slashes else url
+
+
 def _is_database(url: str) -> bool:
     """Whether there is a database with Optuna's tables. To open one makes them."""
     import sqlalchemy
 
-    named = sqlalchemy.make_url(url)
+    named = sqlalchemy.make_url(_typed_url(url))
     if named.get_backend_name() == "sqlite":
         file = named.database or ""
         # To connect makes the file. A name that begins with `file:` may say how to open it.
@@ -357,7 +363,7 @@ def _storage(folder: Path, url: str | None, report: Callable[[str], object] = pr
     storages = require_optuna().storages
     with usable(_said(folder, url)):
         if url is not None:
-            return storages.RDBStorage(url)
+            return storages.RDBStorage(_typed_url(url))
         file = folder / JOURNAL
         # Optuna's default lock is a link to the journal. Where that leads nowhere, from a relative
         # path or on a machine that mounts the folder elsewhere, a lock is never released.

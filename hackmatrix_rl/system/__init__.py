@@ -26,6 +26,7 @@ from ._files import read_bounded as read_bounded
 from ._files import read_json as read_json
 from ._files import set_aside as set_aside
 from ._files import storage_path as storage_path
+from ._files import typed_path as typed_path
 from ._files import write_json as write_json
 from ._files import write_whole as write_whole
 from ._hosts import CONNECT_SECONDS as CONNECT_SECONDS

@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -31,6 +32,20 @@ _LONGEST_PART, _LONGEST = 255, 3500
 def is_remote(path: epath.PathLike) -> bool:
     """Whether a path is in an object store (`gs://...`)."""
     return "://" in os.fspath(path)
+
+
+def typed_path(path: epath.PathLike, *, lasting: bool = False) -> str:
+    """The path that a user means by a flag, by a key of a settings file or by an argument.
+
+    `~` is the home folder. A `lasting` path is absolute: it is stored, or used after the working
+    directory may have changed. The name of an object store (`gs://...`) stays as it is.
+    """
+    text = os.fspath(path)
+    if is_remote(text):
+        return text
+    with suppress(ValueError):  # a zero byte, which `check_path` refuses
+        text = os.path.expanduser(text)
+    return os.path.abspath(text) if lasting else text
 
 
 def write_whole(path: epath.PathLike, content: str | Iterable[bytes]) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.env import Environment, check_is_environment
 from hackmatrix_rl.errors import check_key, number, whole
 from hackmatrix_rl.evaluation import Evaluation, OnProgress, evaluate, play_steps
-from hackmatrix_rl.system import is_process_zero
+from hackmatrix_rl.system import is_process_zero, typed_path
 from hackmatrix_rl.training._hooks import Hook
 from hackmatrix_rl.training._report import Metrics
 from hackmatrix_rl.training._trainer import Trainer
@@ -160,7 +160,7 @@ class SaveGifEvery(_PlaysEvery):
         seconds_per_frame: float = 0.1,
     ) -> None:
         super().__init__(updates, environment, key)
-        self._folder = Path(folder)
+        self._folder = Path(typed_path(folder, lasting=True))
         self._max_steps = whole("max_steps", max_steps)
         self._seconds = number("seconds_per_frame", seconds_per_frame)
 

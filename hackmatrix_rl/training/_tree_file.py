@@ -21,7 +21,7 @@ from etils import epath
 from jaxtyping import PyTree
 
 from hackmatrix_rl.errors import is_key, refusing, shortened
-from hackmatrix_rl.system import open_regular, storage_path, write_whole
+from hackmatrix_rl.system import open_regular, storage_path, typed_path, write_whole
 from hackmatrix_rl.training._stored import Stored, leaves_by_path, random_keys
 
 FORMAT = "hackmatrix-rl arrays 1"
@@ -85,7 +85,7 @@ def write_tree(
         for leaf in leaves.values():
             yield np.ascontiguousarray(to_host(leaf)).tobytes()
 
-    write_whole(path, chunks())
+    write_whole(typed_path(path), chunks())
 
 
 def read_tree(path: epath.PathLike, kind: str) -> Stored:
@@ -94,7 +94,7 @@ def read_tree(path: epath.PathLike, kind: str) -> Stored:
     Raises:
         ConfigError: the file does not exist, has another kind, or is damaged.
     """
-    place = storage_path(path, "the file")
+    place = storage_path(typed_path(path), "the file")
     unread = refusing(f"{path}: cannot be read: ", of=OSError)
     with refusing(f"{path}: ", of=_Wrong), unread, open_regular(place) as file:
         return _read(file, kind, size=place.stat().length)
@@ -106,7 +106,7 @@ def is_tree_file(path: epath.PathLike) -> bool:
     Raises:
         ConfigError: no file can have this name, or it is there and cannot be read.
     """
-    place = storage_path(path, "the file")
+    place = storage_path(typed_path(path), "the file")
     # Older versions of etils take a path that does not exist for a file.
     if not (place.exists() and place.is_file()):
         return False

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.system import open_regular, write_whole
+from hackmatrix_rl.system import open_regular, typed_path, write_whole
 from hackmatrix_rl.view._drawing import (
     Circle,
     Drawing,
@@ -66,7 +66,7 @@ def save_png(
     """
     written = io.BytesIO()
     image_of(drawing, theme=theme, scale=scale).save(written, format="PNG", optimize=True)
-    write_whole(path, [written.getvalue()])
+    write_whole(typed_path(path), [written.getvalue()])
 
 
 class _Brush:
@@ -247,7 +247,7 @@ def save_gif(
         loop=0,
         optimize=False,
     )
-    write_whole(path, [written.getvalue()])
+    write_whole(typed_path(path), [written.getvalue()])
 
 
 def save_mp4(
@@ -264,7 +264,8 @@ def save_mp4(
         ConfigError: there is no ffmpeg, or it fails; there is no such theme, or no drawing.
         ValueError: the drawings differ in size.
     """
-    program = check_ffmpeg(str(path))
+    path = typed_path(path)
+    program = check_ffmpeg(path)
     _check(drawings, seconds_per_frame)
     still = 1 + round(_LAST / seconds_per_frame)
     width, height = image_of(drawings[0], theme=theme, scale=scale).size

@@ -11,7 +11,7 @@ from jaxtyping import Array, PyTree
 from hackmatrix_rl.env import Environment, HackMatrixState
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import State
-from hackmatrix_rl.system import write_whole
+from hackmatrix_rl.system import typed_path, write_whole
 from hackmatrix_rl.view._board_drawing import draw
 from hackmatrix_rl.view._drawing import Drawing, Text, grid
 from hackmatrix_rl.view._frame import Frame
@@ -89,6 +89,7 @@ class Picture:
             ConfigError: the name ends in something else.
         """
         theme = "light" if self.theme == "auto" else self.theme
+        path = typed_path(path)
         match Path(path).suffix.lower():
             case ".svg":
                 write_whole(path, svg_of(self.drawing, theme))

@@ -117,6 +117,17 @@ def test_a_state_that_is_not_finite_is_not_saved_and_stops_the_training(trainer,
     assert "resumed at update 2," in again[0]
 
 
+def test_a_relative_folder_stays_where_it_was_when_a_hook_changes_the_directory(
+    trainer, tmp_path, monkeypatch
+):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    cell(trainer, "run", lambda trainer, metrics: monkeypatch.chdir(tmp_path / "other"), updates=2)
+    assert len(read_json_lines(tmp_path / "run" / "metrics.jsonl")) == 8
+    assert (tmp_path / "run" / "learning_curve.png").exists()
+    assert not list((tmp_path / "other").iterdir())
+
+
 def test_an_end_that_a_full_disk_does_not_take_is_told_and_raised(trainer, tmp_path, monkeypatch):
     def full(path, content):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -126,11 +126,14 @@ def test_a_typed_length_is_that_of_all_stages_and_a_flag_counts_where_it_belongs
         ('[[stage]]\nalgorithm = "ppo"\nlr = 1\n', "stage 1: unknown setting 'lr'"),
         *(
             (
-                '[[stage]]\nalgorithm = "imitation"\n'
-                f'[[stage]]\nalgorithm = "ppo"\n{name} = {value}\n',
-                f"stage 2: {name}: a setting of the whole run. Put it above the first [[stage]].",
+                f'[[stage]]\nalgorithm = "ppo"\n{setting}\n',
+                f"stage 1: {name}: a setting of the whole",
             )
-            for name, value in {"checkpoint_dir": "'c'", "wandb": "true", "cpu_devices": 2}.items()
+            for name, setting in {
+                "checkpoint_dir": "checkpoint_dir = 'c'",
+                "wandb": "wandb = true",
+                "cpu_devices": "cpu_devices = 2",
+            }.items()
         ),
     ],
 )

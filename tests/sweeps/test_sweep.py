@@ -277,8 +277,9 @@ def test_nothing_is_taken_over_where_locks_do_not_work(here, monkeypatch):
     assert [one.take().number, two.take().number, one.take().number] == [0, 1, 2]
 
 
-def test_a_database_holds_a_sweep_as_well(here):
-    storage = f"sqlite:///{here}/study.db"
+def test_a_database_holds_a_sweep_as_well(here, monkeypatch):
+    monkeypatch.setenv("HOME", str(here))
+    storage = "sqlite:///~/study.db"
     opened("sweep", storage=storage, look=True)
     assert invoke("report", "sweep", "--storage", storage).exit_code == 2
     assert not Path("study.db").exists()

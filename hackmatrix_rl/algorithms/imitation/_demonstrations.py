@@ -22,7 +22,7 @@ from hackmatrix_rl.errors import (
     whole,
 )
 from hackmatrix_rl.game import LEAGUES
-from hackmatrix_rl.system import read_bounded, read_json, read_npz, write_json, write_whole
+from hackmatrix_rl.system import open_regular, read_bounded, read_json, read_npz, typed_path, write_json, write_whole
 
 FORMAT = 1
 HEADER = "header.json"
@@ -288,7 +288,7 @@ def read_demonstrations(folder: Path | str, environment: HackMatrix) -> StoredDe
     Raises:
         ConfigError: there are none, they are damaged, or of another game.
     """
-    place = Path(folder)
+    place = Path(typed_path(folder))
     header = DemonstrationsHeader.read(place)
     header.check_of(environment, place)
     if header.games > header.positions:

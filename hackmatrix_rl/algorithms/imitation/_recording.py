@@ -21,6 +21,7 @@ from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling
 from hackmatrix_rl.env import HackMatrix, env_keys, game_identity
 from hackmatrix_rl.errors import whole
 from hackmatrix_rl.evaluation import Agent, check_player
+from hackmatrix_rl.system import typed_path
 
 _STEPS = 32
 """Steps between two looks at whether all games have ended."""
@@ -78,7 +79,7 @@ def record_demonstrations(
         random_share=random_share,
     )
     choice = Labelling(teacher, jnp.float32(1), random_share)
-    with DemonstrationsWriter(Path(folder), header) as writer:
+    with DemonstrationsWriter(Path(typed_path(folder)), header) as writer:
         for first in range(0, games, at_once):
             keys = env_keys(jax.random.key(seed), at_once, first=first)
             some = _games(choice, environment, keys, max_steps)

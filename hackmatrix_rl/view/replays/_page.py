@@ -18,7 +18,7 @@ from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, instance
 from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, SPECS, Action, Program
-from hackmatrix_rl.system import write_whole
+from hackmatrix_rl.system import typed_path, write_whole
 from hackmatrix_rl.view._board_drawing import draw, place_of
 from hackmatrix_rl.view._document import content_policy
 from hackmatrix_rl.view._frame import Frame
@@ -275,6 +275,7 @@ class GamePage:
             ConfigError: the name ends in something else, or there is no ffmpeg.
             OSError: the file cannot be written.
         """
+        path = typed_path(path)
         ending = Path(path).suffix.lower()
         if ending == ".html":
             write_whole(Path(path), self.html)

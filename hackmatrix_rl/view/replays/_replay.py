@@ -11,7 +11,7 @@ import numpy as np
 
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing, shortened
 from hackmatrix_rl.game import LAST_STAGE, NUM_ACTIONS, RULES_VERSION, Action, GameConfig, to_arrays
-from hackmatrix_rl.system import read_json, write_json
+from hackmatrix_rl.system import read_json, typed_path, write_json
 from hackmatrix_rl.view.replays._match import CUT_OFF, DIED, ILLEGAL, WON, Match, Seed, most_moves
 
 FORMAT = "hackmatrix-replay-1"
@@ -95,7 +95,7 @@ class Replay:
 
     def save(self, path: Path | str) -> None:
         """Writes the file."""
-        write_json(Path(path), self.as_dict())
+        write_json(typed_path(path), self.as_dict())
 
     @classmethod
     def load(cls, path: Path | str) -> "Replay":
@@ -106,7 +106,7 @@ class Replay:
         """
         said = ". Give a replay of `eval --save-replays`."
         with refusing(f"{path}: ", said, of=DamagedFileError):
-            content = read_json(Path(path))
+            content = read_json(typed_path(path))
         if content is None:
             raise ConfigError(f"{path}: there is no such file.")
         with refusing(f"{path}: ", of=ConfigError):
