@@ -2,8 +2,10 @@
 
 import itertools
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, final
 
@@ -15,20 +17,25 @@ from jax.experimental import io_callback
 from jaxtyping import Array, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl import env
-from hackmatrix_rl.adapters._extras import require
+from hackmatrix_rl.adapters._extras import making, no_such, require
+from hackmatrix_rl.adapters._workers import FORKS, check_not_forks, start_method, without_main
 from hackmatrix_rl.errors import check_actions
 
-KEPT = 8
-"""Batches of games that are alive at once; the oldest is closed when another begins."""
 
+@dataclass
+class Batch:
+    """A running batch of games: the vector environment, its steps, and how many states hold it."""
 
-class HostState(eqx.Module):
-    """A batch of games that Python holds: its number, and its step. None is stepped twice."""
+    games: Any
+    steps: int = 0
+    holders: int = 0
+    # The collector of garbage may close a batch at any moment, in any thread.
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
-    batch: Int32[Array, " num_envs"]
-    step: Int32[Array, " num_envs"]
-    total_reward: Float32[Array, " num_envs"]
-    length: Int32[Array, " num_envs"]
+    def close(self) -> None:
+        """Closes the games, after the step that they may be in."""
+        with self.lock:
+            self.games.close()
 
 
 class Host:
@@ -41,18 +48,28 @@ class Host:
     """
 
     def __init__(
-        self, make: Callable[[int], Any], check: Callable[[Any], None] | None = None
+        self,
+        make: Callable[[int], Any],
+        *,
+        check: Callable[[Any], None] | None = None,
+        foreign: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        """Makes a batch of one, to learn its spaces. `foreign` handles the errors of that."""
         from gymnasium import spaces
 
-        self.make = make
-        one = make(1)
+        self._make = make
+        with foreign():
+            one = self.make(1)
         try:
             (_check if check is None else check)(one)
             if not isinstance(one.single_action_space, spaces.Discrete):
-                wrong = f"actions are {one.single_action_space}; this package needs Discrete ones"
-                raise ValueError(wrong)
-            _, info = one.reset(seed=[0])
+                raise ValueError(
+                    f"actions are {one.single_action_space}; this package needs Discrete ones. "
+                    "from_gymnasium(..., wrappers=[...]) in Python, or in your own --env "
+                    "module:factory, can make them so: gymnasium.wrappers.TransformAction"
+                )
+            with foreign():
+                _, info = one.reset(seed=[0])
             space = one.single_observation_space
             self.first_action = int(one.single_action_space.start)
             self.num_actions = int(one.single_action_space.n)
@@ -60,40 +77,66 @@ class Host:
             self.shape = _leaves(space)
         finally:
             one.close()
-        self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._batches: OrderedDict[int, list[Any]] = OrderedDict()
+        self._batches: dict[int, Batch] = {}
+        # Whatever nobody has closed, ends with this object or with the process.
+        weakref.finalize(self, _close_all, self._batches)
+
+    def make(self, count: int) -> Any:
+        """A vector environment of so many games."""
+        with without_main():
+            return self._make(count)
 
     def reset(self, seeds: Any) -> tuple[np.ndarray, PyTree, np.ndarray]:
         """Starts a batch; returns its number for each game, the observations and the masks."""
         seeds = np.asarray(seeds)
-        games = self.make(len(seeds))
-        seen, info = games.reset(seed=[int(seed) for seed in seeds])
-        with self._lock:
-            number = next(self._numbers)
-            self._batches[number] = [games, 0]
-            if len(self._batches) > KEPT:
-                _, (oldest, _) = self._batches.popitem(last=False)
-                oldest.close()
+        number, batch = next(self._numbers), Batch(self.make(len(seeds)))
+        self._batches[number] = batch
+        try:
+            seen, info = batch.games.reset(seed=[int(seed) for seed in seeds])
+        except BaseException:
+            self.close(number)
+            raise
         return np.full(len(seeds), number, np.int32), self._cast(seen), self._mask(info, len(seeds))
+
+    def hold(self, number: int) -> None:
+        """Adds a state that holds a batch."""
+        if (batch := self._batches.get(number)) is not None:
+            with batch.lock:
+                batch.holders += 1
+
+    def release(self, number: int) -> None:
+        """Removes a state that holds a batch; the last one closes it."""
+        if (batch := self._batches.get(number)) is not None:
+            with batch.lock:
+                batch.holders -= 1
+                last = batch.holders == 0
+            if last:
+                self.close(number)
+
+    def close(self, number: int) -> None:
+        """Closes a batch, if it is open."""
+        if (batch := self._batches.pop(number, None)) is not None:
+            batch.close()
 
     def step(self, number: Any, step: Any, actions: Any) -> tuple[Any, ...]:
         """Steps a batch; returns (last) observations and masks, rewards, and ends."""
         number, step = int(np.asarray(number)[0]), int(np.asarray(step)[0])
-        actions = np.asarray(actions)
-        with self._lock:
-            if number not in self._batches:
+        if (batch := self._batches.get(number)) is None:
+            raise RuntimeError(
+                f"the batch {number} of gymnasium's games is closed: games end with the training "
+                "or the evaluation that has begun them, and with their process"
+            )
+        with batch.lock:
+            if batch.steps != step:
                 raise RuntimeError(
-                    f"the batch {number} of gymnasium's games is closed: only the {KEPT} latest "
-                    "are kept, and none outlives its process"
+                    f"the games of gymnasium are at step {batch.steps}, and the state is of step "
+                    f"{step}: they cannot go back, so use each state once"
                 )
-            games, steps = self._batches[number]
-            if steps != step:
-                raise RuntimeError(
-                    f"the games of gymnasium are at step {steps}, and the state is of step {step}: "
-                    "they cannot go back, so use each state once"
-                )
-            self._batches[number][1] += 1
+            batch.steps += 1
+            return self._step(batch.games, np.asarray(actions))
+
+    def _step(self, games: Any, actions: np.ndarray) -> tuple[Any, ...]:
         seen, reward, terminated, truncated, info = games.step(self.first_action + actions)
         now = self._cast(seen)
         last = jax.tree.map(np.copy, now)
@@ -117,6 +160,33 @@ class Host:
         return jax.tree.map(lambda part, leaf: np.array(part, leaf.dtype), seen, self.shape)
 
 
+def _close_all(batches: dict[int, Batch]) -> None:
+    """Closes the batches that are open."""
+    while batches:
+        batches.popitem()[1].close()
+
+
+@final
+class HostState(env.HeldGames):
+    """A batch of games that Python holds: its number, and its step. None is stepped twice."""
+
+    batch: Int32[Array, " num_envs"]
+    step: Int32[Array, " num_envs"]
+    total_reward: Float32[Array, " num_envs"]
+    length: Int32[Array, " num_envs"]
+    host: Host = eqx.field(static=True)
+
+    def hold(self) -> None:
+        """Keeps the batch open until the array of its number is gone."""
+        number = int(np.asarray(self.batch)[0])
+        self.host.hold(number)
+        weakref.finalize(self.batch, self.host.release, number)
+
+    def close(self) -> None:
+        """Closes the batch."""
+        self.host.close(int(np.asarray(self.batch)[0]))
+
+
 def _leaves(space: Any) -> Any:
     """The boxes of a space of observations, as shapes of arrays that JAX holds."""
     from gymnasium import spaces
@@ -127,7 +197,8 @@ def _leaves(space: Any) -> Any:
         return jax.ShapeDtypeStruct(space.shape, jax.dtypes.canonicalize_dtype(space.dtype))
     raise ValueError(
         f"observations are {space}; from_gymnasium reads Box, and Dict of these. "
-        "gymnasium.wrappers.FlattenObservation makes a Box of others"
+        "from_gymnasium(..., wrappers=[gymnasium.wrappers.FlattenObservation]) in Python, or in "
+        "your own --env module:factory, makes a Box of most others"
     )
 
 
@@ -142,6 +213,7 @@ def _check(games: Any) -> None:
             f"autoreset_mode is {games.metadata.get('autoreset_mode')}; expected "
             "AutoresetMode.SAME_STEP: vector_kwargs={'autoreset_mode': AutoresetMode.SAME_STEP}"
         )
+    check_not_forks(games)
 
 
 @final
@@ -150,7 +222,9 @@ class GymnasiumGames(env.Environment):
 
     The games live in this process: they are no part of a checkpoint, a state can be used once, and
     one device plays them all. `reset` begins a new batch with seeds from its keys; the keys of
-    `step` are not used, since gymnasium's games draw from their seeds.
+    `step` are not used, since gymnasium's games draw from their seeds. Evaluations close their
+    batches, and those of a `Trainer` live as long as its state. After a `reset` of your own, call
+    `close()` of the state in the end; otherwise the batch is open until the process ends.
 
     Source: Towers et al. 2024, "Gymnasium: a standard interface for reinforcement learning
     environments".
@@ -185,7 +259,7 @@ class GymnasiumGames(env.Environment):
         zero = jnp.zeros(num_envs, jnp.float32)
         no = jnp.zeros(num_envs, bool)
         none = jnp.zeros(num_envs, jnp.int32)
-        state = HostState(number, none, zero, none)
+        state = HostState(number, none, zero, none, self.host)
         return state, _timestep(state, (seen, seen, mask, mask, zero, no, no))
 
     def step(
@@ -201,10 +275,10 @@ class GymnasiumGames(env.Environment):
         played = io_callback(self.host.step, shapes, state.batch, state.step, actions)
         *_, reward, terminated, truncated = played
         total, length = state.total_reward + reward, state.length + 1
-        after = HostState(state.batch, state.step + 1, total, length)
+        after = replace(state, step=state.step + 1, total_reward=total, length=length)
         done = terminated | truncated
         total, length = jnp.where(done, 0.0, total), jnp.where(done, 0, length)
-        return HostState(after.batch, after.step, total, length), _timestep(after, played)
+        return replace(after, total_reward=total, length=length), _timestep(after, played)
 
     def _shapes(self, num_envs: int) -> tuple[PyTree, jax.ShapeDtypeStruct]:
         """The observations and the masks of a batch."""
@@ -248,16 +322,42 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
     gymnasium = require("gymnasium", extra="gymnasium", caller="from_gymnasium")
     if not isinstance(make, str):
         return GymnasiumGames(Host(make))
+    if "num_envs" in settings:
+        raise ValueError(
+            "num_envs is a setting of the training: PPO(..., num_envs=...), or --num-envs"
+        )
+    given = {"vectorization_mode": "sync", **settings}
+    # A vector environment of the game's own may reset in another step: so never by default.
+    mode = getattr(given["vectorization_mode"], "value", given["vectorization_mode"])
+    if mode in ("sync", "async"):
+        kwargs = given.get("vector_kwargs", {})
+        if not isinstance(kwargs, Mapping):
+            raise ValueError(f"vector_kwargs is {kwargs!r}; expected a dict, in Python")
+        first = {"context": start_method()} if mode == "async" else {}
+        same_step = gymnasium.vector.AutoresetMode.SAME_STEP
+        given["vector_kwargs"] = {"autoreset_mode": same_step, **first, **kwargs}
+        if given["vector_kwargs"].get("context") == "fork":
+            raise ValueError(FORKS)
+
+    @contextmanager
+    def foreign() -> Iterator[None]:
+        try:
+            with making("gymnasium"):
+                yield
+        except ValueError as error:
+            unknown = isinstance(error.__cause__, gymnasium.error.UnregisteredEnv)
+            malformed = type(error.__cause__) is gymnasium.error.Error
+            known = gymnasium.registry
+            if unknown or (malformed and make not in known):
+                listed = "gymnasium.pprint_registry() lists what it has"
+                wrong = no_such("gymnasium has no environment", make, known, listed)
+                raise ValueError(wrong) from error
+            raise
 
     def by_name(count: int) -> Any:
-        # A vector environment of the game's own may reset in another step: so never by default.
-        given = {"vectorization_mode": "sync", **settings}
-        if given["vectorization_mode"] in ("sync", "async"):
-            mode = gymnasium.vector.AutoresetMode.SAME_STEP
-            given["vector_kwargs"] = {"autoreset_mode": mode, **given.get("vector_kwargs", {})}
         return gymnasium.make_vec(make, num_envs=count, **given)
 
-    return GymnasiumGames(Host(by_name))
+    return GymnasiumGames(Host(by_name, foreign=foreign))
 
 
 class Trials:
@@ -319,5 +419,10 @@ def from_neurogym(make: str | Callable[[], Any], **settings: Any) -> GymnasiumGa
             package does not read.
     """
     neurogym = require("neurogym", extra="neurogym", caller="from_neurogym")
-    one = partial(neurogym.make, make, **settings) if isinstance(make, str) else make
-    return GymnasiumGames(Host(partial(Trials, one), check=lambda games: None))
+    if isinstance(make, str):
+        one: Callable[[], Any] = partial(neurogym.make, make, **settings)
+        foreign: Callable[[], AbstractContextManager[None]] = partial(making, "neurogym")
+    else:
+        one, foreign = make, nullcontext
+    host = Host(partial(Trials, one), check=lambda games: None, foreign=foreign)
+    return GymnasiumGames(host)

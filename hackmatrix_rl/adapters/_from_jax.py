@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
-from hackmatrix_rl.adapters._extras import as_they_expect, require
+from hackmatrix_rl.adapters._extras import as_they_expect, making, no_such, require
 from hackmatrix_rl.env import Batched, HackMatrixGame, Played, SingleGame
 
 
@@ -96,8 +96,9 @@ def from_gymnax(
     if isinstance(name, str):
         known = list(gymnax.registered_envs)
         if name not in known:
-            raise ValueError(f"gymnax has no environment {name!r}; it has {', '.join(known)}")
-        environment, default = gymnax.make(name, **settings)
+            raise ValueError(no_such("gymnax has no environment", name, known))
+        with making("gymnax"), as_they_expect():
+            environment, default = gymnax.make(name, **settings)
     elif settings:
         raise ValueError(
             f"{', '.join(settings)}: settings are for gymnax.make; give the name of an environment"
@@ -201,8 +202,9 @@ def from_pgx(name: str | Any, *, max_steps: int | None = None) -> Batched[Any]:
     if isinstance(name, str):
         known = list(pgx.available_envs())
         if name not in known:
-            raise ValueError(f"pgx has no game {name!r}; it has {', '.join(known)}")
-        game = pgx.make(name)
+            raise ValueError(no_such("pgx has no game", name, known))
+        with making("pgx"), as_they_expect():
+            game = pgx.make(name)
     if game.num_players != 1:
         raise ValueError(
             f"{game.id} is a game of {game.num_players} players; from_pgx needs one for one "

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Int32, Key
 
 from hackmatrix_rl import env
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, League, State, play
+from hackmatrix_rl.system import check_not_forked
 from hackmatrix_rl.view import draw, frame_of, image_of, text_of
 
 Form = Literal["dict", "flat", "original"]
@@ -95,6 +96,7 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
         """Starts a game. The seed determines all of its random numbers."""
+        check_not_forked("HackMatrix-v0")
         super().reset(seed=seed)
         self._key = jax.random.key(int(self.np_random.integers(2**31)))
         self._steps = 0
@@ -215,6 +217,7 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
         """Begins all games by one seed, or each by its own seed of a list."""
+        check_not_forked("HackMatrix-v0")
         if isinstance(seed, list | tuple | np.ndarray):
             if len(seed) != self.num_envs:
                 raise ValueError(f"{len(seed)} seeds for {self.num_envs} games")

@@ -15,6 +15,7 @@ from hackmatrix_rl.env import Number, classic_from_compact
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import NUM_ACTIONS, SIPHON
 from hackmatrix_rl.protocol import Engine, Result, Told, arrays_of, info_of, internal_state_of
+from hackmatrix_rl.system import check_not_forked
 
 _classic = jax.jit(classic_from_compact)
 
@@ -69,6 +70,7 @@ class HackEnv(gymnasium.Env[Any, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
         """Begins the next game. After a seed, the same games follow one another."""
+        check_not_forked("HackEnv")
         super().reset(seed=seed)
         if seed is not None or self._engine is None:
             self._engine = Engine(int(self.np_random.integers(2**32)))

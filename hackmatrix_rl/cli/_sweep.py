@@ -8,7 +8,13 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import say, tell
-from hackmatrix_rl.cli._options import TypedPath, file_option, seed_option, trust_option, whole_number
+from hackmatrix_rl.cli._options import (
+    TypedPath,
+    file_option,
+    seed_option,
+    trust_option,
+    whole_number,
+)
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.sweeps import (

@@ -110,7 +110,7 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         if given:
             said += f" --env-args {arguments}"
         with refusing(f"{said}: ", ". Give it as --env-args name=value.", of=TypeError):
-            inspect.signature(make).bind(**given)
+            _bind(make, given)
         made = make(**given)
     except ConfigError:
         raise
@@ -122,6 +122,12 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         check_is_environment(made)
     assert isinstance(made, Environment)
     return made
+
+
+def _bind(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Raises a TypeError if a function cannot be called with these arguments."""
+    function, fixed = (make.func, make.args) if isinstance(make, partial) else (make, ())
+    inspect.signature(function).bind(*fixed, **given)
 
 
 def _parameters(make: Callable[..., Any]) -> dict[str, Parameter]:

@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from string import Formatter
 from typing import Any
 
-from hackmatrix_rl.errors import ConfigError, flag
+from hackmatrix_rl.errors import ConfigError, flag, similar
 
 RENAMED: Mapping[str, str] = {
     "clip": "clip_coef",
@@ -94,8 +93,8 @@ def closest(name: str, known: Iterable[str]) -> str:
     meant = {each: each for each in known}
     for old, new in RENAMED.items():
         meant |= {spell(old): spell(new) for spell in (str, flag) if spell(new) in known}
-    near = get_close_matches(name.lower(), meant, n=1)
-    return f"Did you mean {meant[near[0]]}?" if near else ""
+    near = similar(name, meant)
+    return "" if near is None else f"Did you mean {meant[near]}?"
 
 
 def rename(

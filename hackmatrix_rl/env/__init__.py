@@ -33,6 +33,9 @@ from ._frontier import whole_games as whole_games
 from ._hackmatrix import HackMatrix as HackMatrix
 from ._hackmatrix import HackMatrixState as HackMatrixState
 from ._hackmatrix_game import HackMatrixGame as HackMatrixGame
+from ._held_games import HeldGames as HeldGames
+from ._held_games import closing_games as closing_games
+from ._held_games import hold_games as hold_games
 from ._identity import GameIdentity as GameIdentity
 from ._identity import clique_identity as clique_identity
 from ._identity import game_identity as game_identity

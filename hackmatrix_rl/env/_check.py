@@ -10,6 +10,7 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.env._contract import check_shapes
 from hackmatrix_rl.env._environment import LEARNED_RETURN, Environment, Timestep, env_keys
+from hackmatrix_rl.env._held_games import closing_games
 from hackmatrix_rl.errors import check_key, path_in_words, place, whole
 
 # Number of steps to play again: the same keys and actions must give the same timesteps.
@@ -96,21 +97,22 @@ def _play(
     draw = np.random.default_rng(0)
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     state, timestep, features = program.reset(fold(keys, 0))
-    timestep = jax.device_get(timestep)
-    moments = [_Moment(None, timestep)]
-    if inspect:
-        inspect.first(timestep, jax.device_get(features))
-    for number in range(1, min(steps, len(actions) - 1 if actions else steps) + 1):
-        lots = draw.random(timestep.mask.shape)
-        chosen = np.argmax(np.where(timestep.mask, lots, -1.0), axis=1).astype(np.int32)
-        if actions:
-            chosen[:fixed] = actions[number].actions[:fixed]
-        state, timestep, features = program.step(state, chosen, fold(keys, number))
+    with closing_games(state):
         timestep = jax.device_get(timestep)
+        moments = [_Moment(None, timestep)]
         if inspect:
-            inspect.next(timestep, jax.device_get(features), number)
-        if number <= REPLAYED:
-            moments.append(_Moment(chosen, timestep))
+            inspect.first(timestep, jax.device_get(features))
+        for number in range(1, min(steps, len(actions) - 1 if actions else steps) + 1):
+            lots = draw.random(timestep.mask.shape)
+            chosen = np.argmax(np.where(timestep.mask, lots, -1.0), axis=1).astype(np.int32)
+            if actions:
+                chosen[:fixed] = actions[number].actions[:fixed]
+            state, timestep, features = program.step(state, chosen, fold(keys, number))
+            timestep = jax.device_get(timestep)
+            if inspect:
+                inspect.next(timestep, jax.device_get(features), number)
+            if number <= REPLAYED:
+                moments.append(_Moment(chosen, timestep))
     if inspect:
         inspect.end(steps)
     return moments

@@ -27,6 +27,7 @@ from ._values import number as number
 from ._values import path_in_words as path_in_words
 from ._values import place as place
 from ._values import same_structure as same_structure
+from ._values import similar as similar
 from ._values import summary as summary
 from ._values import truth as truth
 from ._values import whole as whole

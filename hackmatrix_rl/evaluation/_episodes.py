@@ -15,6 +15,7 @@ from hackmatrix_rl.env import (
     Environment,
     EpisodeStatistics,
     Timestep,
+    closing_games,
     env_keys,
     start_key,
     step_keys,
@@ -58,22 +59,23 @@ def play_episodes(
     step, done = 0, np.zeros(shape, bool)
     recorded: list[np.ndarray] = []
     most, until = 4, 0  # the first call only compiles
-    while True:
-        began = time.perf_counter()
-        play, actions = _advance(
-            players, environment, keys, play, jnp.asarray(until, jnp.int32), record
-        )
-        before, step = step, int(play.step)
-        done = np.asarray(play.done).reshape(shape)
-        if actions is not None:
-            small = np.min_scalar_type(environment.spec.num_actions)
-            recorded.append(np.asarray(actions)[: step - before].astype(small))
-        on_progress(done)
-        if done.all() or step >= max_steps:
-            break
-        if until:
-            most = _paced(most, time.perf_counter() - began)
-        until = min(step + most, max_steps)
+    with closing_games(play):
+        while True:
+            began = time.perf_counter()
+            play, actions = _advance(
+                players, environment, keys, play, jnp.asarray(until, jnp.int32), record
+            )
+            before, step = step, int(play.step)
+            done = np.asarray(play.done).reshape(shape)
+            if actions is not None:
+                small = np.min_scalar_type(environment.spec.num_actions)
+                recorded.append(np.asarray(actions)[: step - before].astype(small))
+            on_progress(done)
+            if done.all() or step >= max_steps:
+                break
+            if until:
+                most = _paced(most, time.perf_counter() - began)
+            until = min(step + most, max_steps)
     totals: EpisodeStatistics = jax.tree.map(
         lambda leaf: np.asarray(leaf).reshape(shape), play.totals
     )
@@ -190,21 +192,22 @@ def play_steps(
     keys = env_keys(key, 1, first=game)
     state, timestep = environment.reset(jax.vmap(start_key)(keys))
     carry = jax.tree.map(lambda leaf: leaf[None], player.initial_carry())
-    for number in range(max_steps):
-        before = state
-        state, timestep, carry, action = _step(
-            player,
-            environment,
-            state,
-            timestep,
-            carry,
-            jax.vmap(step_keys, (0, None))(keys, number),
-        )
-        ends = {"terminated": timestep.terminated, "truncated": timestep.truncated}
-        end = next((name for name, flag in ends.items() if bool(flag[0])), "")
-        yield Step(before, int(action[0]), float(timestep.reward[0]), end)
-        if end:
-            return
+    with closing_games(state):
+        for number in range(max_steps):
+            before = state
+            state, timestep, carry, action = _step(
+                player,
+                environment,
+                state,
+                timestep,
+                carry,
+                jax.vmap(step_keys, (0, None))(keys, number),
+            )
+            ends = {"terminated": timestep.terminated, "truncated": timestep.truncated}
+            end = next((name for name, flag in ends.items() if bool(flag[0])), "")
+            yield Step(before, int(action[0]), float(timestep.reward[0]), end)
+            if end:
+                return
 
 
 @eqx.filter_jit

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float32, Key, PyTree
 
 from hackmatrix_rl.agent import MaskedCategorical, RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
-from hackmatrix_rl.env import Environment, EpisodeStatistics, env_keys
+from hackmatrix_rl.env import Environment, EpisodeStatistics, closing_games, env_keys
 from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
 from hackmatrix_rl.evaluation._episodes import play_episodes, start_carries
@@ -193,7 +193,9 @@ def policy_divergence(
     policies compute their probabilities on its observations, in float32 and under the same masks.
     """
     actors = start_collector(environment, policy, env_keys(key, num_envs))
-    return float(_mean_divergence(policy, other, environment, actors, RolloutCollector(num_steps)))
+    collect = RolloutCollector(num_steps)
+    with closing_games(actors):
+        return float(_mean_divergence(policy, other, environment, actors, collect))
 
 
 @eqx.filter_jit

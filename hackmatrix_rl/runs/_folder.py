@@ -21,9 +21,9 @@ from hackmatrix_rl.system import (
     is_remote,
     read_json,
     storage_path,
+    typed_path,
     write_json,
     write_whole,
-    typed_path,
 )
 
 _MARKS = ("config.json", "run.json", "checkpoints", "metrics.jsonl")

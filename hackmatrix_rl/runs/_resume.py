@@ -27,7 +27,7 @@ from hackmatrix_rl.errors import ConfigError, DamagedFileError, in_shell
 from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
 from hackmatrix_rl.runs._lock import RunLock, check_links
 from hackmatrix_rl.system import check_path, read_json, set_aside, storage_path, typed_path
-from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training import Trainer, empty_parts, new_games_note
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def restore_training(
         whole = name.partition(".")[0]
         if whole in names:
             continue
-        rest = _rest(fresh, whole, resettable)
+        rest = empty_parts(fresh, whole, resettable)
         spoiled = gone or (other_rewards and whole == name and rest)
         if not spoiled and stored.under(f".{name}").mismatch(attrgetter(name)(fresh)) is None:
             names.append(name)
@@ -220,7 +220,9 @@ def restore_training(
                 notes[-1] = f"the games go on; {rest} begins empty"
         elif whole == name:
             also = f", and {rest} begins empty" if rest else ""
-            notes.append(_new_games(stored, trainer) + also)
+            notes.append(
+                new_games_note(fresh, resettable) if gone else _new_games(stored, trainer) + also
+            )
     filled = []
     for name in names:
         part, like = stored.under(f".{name}"), attrgetter(name)(fresh)
@@ -237,8 +239,6 @@ def restore_training(
 
 def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
     """Why new games start, and what becomes of the positions that were saved to begin from."""
-    if not trainer.environment.pure:
-        return "Python played the games, and no checkpoint holds them: new games start"
     had = any(".bank." in name for name in stored.arrays)
     keeps = isinstance(trainer.algorithm.environment, Frontier)
     if had != keeps:
@@ -246,13 +246,6 @@ def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
         return f"--frontier-share changed: new games start{dropped}"
     note = "the games' number, sizes or reward changed: new games start"
     return f"{note}, and saved positions are gathered anew" if had else note
-
-
-def _rest(state: Any, whole: str, resettable: tuple[str, ...]) -> str:
-    """What begins empty where only named parts of a field may go on: `the buffer`, or nothing."""
-    parts = [each for each in resettable if each.startswith(f"{whole}.")]
-    fields = vars(getattr(state, whole)) if parts else ()
-    return " and ".join(f"the {each}" for each in fields if f"{whole}.{each}" not in parts)
 
 
 def _checkpoints_of(path: Path | None, checkpoint_dir: str | None = None) -> epath.Path:

@@ -174,7 +174,8 @@ class SaveRun(Hook):
         trainer.fit(1_000_000, key=jax.random.key(0), hooks=[hm.SaveRun("runs/cartpole")])
 
     If the folder holds a training of the same modules, the training continues from it, bit for
-    bit, whatever its key. So the same cell starts a training, and resumes it after a crash. The
+    bit, whatever its key. So the same cell starts a training, and resumes it after a crash. Where
+    Python plays (`Environment.pure`), it continues with new games, and a message says so. The
     folder holds
 
     - `training.hmrl`: the newest state, as `Trainer.save` writes it;
@@ -252,9 +253,12 @@ class SaveRun(Hook):
             unless_opened.pop_all()
         self._lock, self._sinks = lock, Fanout(sinks)
         if on_process_zero(self._state.exists):
-            trainer.load(self._state)
+            new: list[str] = []
+            trainer.load(self._state, report=new.append)
             self._seen = self._saved = int(trainer.state.update)
-            self._sinks.note(f"resumed at update {self._saved:,}, from {self._state}")
+            self._sinks.note(
+                "; ".join([f"resumed at update {self._saved:,}, from {self._state}", *new])
+            )
         else:
             self._save(trainer)
         if is_process_zero():

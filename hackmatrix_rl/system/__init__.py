@@ -29,6 +29,7 @@ from ._files import storage_path as storage_path
 from ._files import typed_path as typed_path
 from ._files import write_json as write_json
 from ._files import write_whole as write_whole
+from ._forks import check_not_forked as check_not_forked
 from ._hosts import CONNECT_SECONDS as CONNECT_SECONDS
 from ._hosts import HEARTBEAT_SECONDS as HEARTBEAT_SECONDS
 from ._hosts import Requests as Requests

@@ -35,6 +35,8 @@ from ._member_metrics import of_member as of_member
 from ._member_metrics import without_members as without_members
 from ._minibatches import Minibatches as Minibatches
 from ._minibatches import RolloutSizes as RolloutSizes
+from ._new_games import empty_parts as empty_parts
+from ._new_games import new_games_note as new_games_note
 from ._playing_hooks import EVALUATION as EVALUATION
 from ._playing_hooks import EvaluateEvery as EvaluateEvery
 from ._playing_hooks import SaveGifEvery as SaveGifEvery

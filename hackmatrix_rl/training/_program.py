@@ -218,6 +218,10 @@ class CompiledEnvironment(Environment):
     def truncates(self) -> bool:
         return self.environment.truncates
 
+    @property
+    def pure(self) -> bool:
+        return self.environment.pure
+
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[PyTree[Array], Timestep]:
         with jax.disable_jit(False):
             return eqx.filter_jit(self.environment.reset)(keys)

@@ -1,6 +1,7 @@
 """The trainer: compiles the update of an algorithm once, and repeats it."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,13 +15,14 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import ValueScale, check_is_policy
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import Environment, whole_games
+from hackmatrix_rl.env import Environment, hold_games, whole_games
 from hackmatrix_rl.errors import ConfigError, check_key, finite, instance, whole
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training import _program as program
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState
 from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining, after_dispatch, check_hooks
+from hackmatrix_rl.training._new_games import new_games_key, new_games_note, with_new_games
 from hackmatrix_rl.training._population import Population
 from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
@@ -155,7 +157,12 @@ class Trainer(Generic[A]):
         placed = self.place(state)
         if self._state is None or program.sizes_of(placed) != program.sizes_of(self._state):
             self._program = None
-        self._state = placed
+        self._take(placed)
+
+    def _take(self, state: AlgorithmState) -> None:
+        """Makes this the state. Games that Python holds for it stay open as long as it exists."""
+        hold_games(state)  # before the last state is gone, which may be the last to hold them
+        self._state = state
 
     def place(self, state: Any) -> Any:
         """A copy of a state on this trainer's mesh. It may come from the host or another mesh."""
@@ -181,7 +188,7 @@ class Trainer(Generic[A]):
         made = self._starter(key, self.algorithm, self._policy)
         if self._state is None or program.sizes_of(made) != program.sizes_of(self._state):
             self._program = None
-        self._state = made
+        self._take(made)
 
     def _check_key(self, key: Any) -> None:
         """Raises unless this is a key, or for a population one for each member."""
@@ -331,11 +338,14 @@ class Trainer(Generic[A]):
 
         write_tree(path, TRAINING, state, to_host=to_host, write=is_process_zero())
 
-    def load(self, path: epath.PathLike) -> None:
+    def load(
+        self, path: epath.PathLike, *, report: Callable[[str], object] = warnings.warn
+    ) -> None:
         """Reads the state that `save` wrote. Training continues from there, bit for bit.
 
         The file must be from a trainer with the same environment, policy, optimizer and sizes. The
-        number of devices may differ.
+        number of devices may differ. It holds no games that Python plays (`Environment.pure`): new
+        ones start, unlike the earlier ones, and `report` gets a line that says so.
 
         Raises:
             ConfigError: the file does not exist, is damaged, or does not fit this trainer. The
@@ -344,14 +354,21 @@ class Trainer(Generic[A]):
         stored, like = read_tree(path, TRAINING), self.abstract_state()
         if (wrong := stored.mismatch(like, stored="the file", here="the modules here")) is not None:
             raise ConfigError(f"{path}: does not fit this trainer: {wrong}.")
-        self.state = stored.fill(like)
+        state, resettable = stored.fill(like), self.algorithm.resettable
+        if self.environment.pure:
+            self.state = state
+            return
+        self.start(new_games_key(state, resettable))
+        self.state = with_new_games(state, self.state, resettable)
+        report(new_games_note(state, resettable))
 
     def dispatch(self, updates: int) -> Metrics:
         """Runs some updates in one call of the compiled program."""
         self.compile()
         assert self._program is not None
         began = self._clock()
-        self._state, sums = self._program(self.state, updates)
+        state, sums = self._program(self.state, updates)
+        self._take(state)
         sums = jax.device_get(sums)
         metrics = self.algorithm.metrics(
             sums,

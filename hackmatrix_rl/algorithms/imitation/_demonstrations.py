@@ -22,7 +22,14 @@ from hackmatrix_rl.errors import (
     whole,
 )
 from hackmatrix_rl.game import LEAGUES
-from hackmatrix_rl.system import open_regular, read_bounded, read_json, read_npz, typed_path, write_json, write_whole
+from hackmatrix_rl.system import (
+    read_bounded,
+    read_json,
+    read_npz,
+    typed_path,
+    write_json,
+    write_whole,
+)
 
 FORMAT = 1
 HEADER = "header.json"

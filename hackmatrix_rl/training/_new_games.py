@@ -1,0 +1,49 @@
+"""Games that Python plays are in no file: a stored training goes on with new ones."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Key
+
+from hackmatrix_rl.errors import is_key
+from hackmatrix_rl.training._algorithm import AlgorithmState
+
+_NEW_GAMES = 2**32 - 2
+"""The number folded into a training's key for new games. No update and no step has it."""
+
+
+def new_games_note(state: AlgorithmState, resettable: tuple[str, ...]) -> str:
+    """Which parts of a training begin anew where Python plays, in one line."""
+    rest = [each for name in _whole(resettable) if (each := empty_parts(state, name, resettable))]
+    also = f", and {' and '.join(rest)} begins empty" if rest else ""
+    return f"Python played the games, and no checkpoint holds them: new games start{also}"
+
+
+def empty_parts(state: AlgorithmState, whole: str, resettable: tuple[str, ...]) -> str:
+    """What begins empty where only named parts of a field may go on: `the buffer`, or nothing."""
+    parts = [each for each in resettable if each.startswith(f"{whole}.")]
+    fields = vars(getattr(state, whole)) if parts else ()
+    return " and ".join(f"the {each}" for each in fields if f"{whole}.{each}" not in parts)
+
+
+def new_games_key(state: AlgorithmState, resettable: tuple[str, ...]) -> Key[Array, ""]:
+    """The key of new games: of the stored training and its update, unlike its other draws."""
+    kept = {name: part for name, part in vars(state).items() if name not in resettable}
+    keys = [leaf for leaf in jax.tree.leaves(eqx.filter(kept, eqx.is_array)) if is_key(leaf)]
+    key = next((each for each in keys if each.ndim == 0), jax.random.key(0))
+    return jax.random.fold_in(jax.random.fold_in(key, _NEW_GAMES), state.update)
+
+
+def with_new_games(state: Any, begun: Any, resettable: tuple[str, ...]) -> Any:
+    """A stored state with the games of one that has just begun."""
+    names = _whole(resettable)
+    return eqx.tree_at(
+        lambda tree: [getattr(tree, name) for name in names],
+        state,
+        [getattr(begun, name) for name in names],
+    )
+
+
+def _whole(resettable: tuple[str, ...]) -> list[str]:
+    return [name for name in resettable if "." not in name]
