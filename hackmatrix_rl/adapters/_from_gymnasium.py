@@ -178,13 +178,19 @@ class HostState(env.HeldGames):
 
     def hold(self) -> None:
         """Keeps the batch open until the array of its number is gone."""
-        number = int(np.asarray(self.batch)[0])
-        self.host.hold(number)
-        weakref.finalize(self.batch, self.host.release, number)
+        for number in self._numbers():
+            self.host.hold(number)
+            weakref.finalize(self.batch, self.host.release, number)
 
     def close(self) -> None:
         """Closes the batch."""
-        self.host.close(int(np.asarray(self.batch)[0]))
+        for number in self._numbers():
+            self.host.close(number)
+
+    def _numbers(self) -> set[int]:
+        """The batches of this process: one for each of its devices."""
+        parts = (np.asarray(shard.data) for shard in self.batch.addressable_shards)
+        return {int(number) for part in parts for number in np.unique(part)}
 
 
 def _leaves(space: Any) -> Any:

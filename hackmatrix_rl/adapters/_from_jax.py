@@ -105,8 +105,8 @@ def from_gymnax(
         )
     if not hasattr(environment, "is_truncated"):
         raise ValueError(
-            f"{environment!r} does not tell truncation from termination; from_gymnax needs an "
-            "environment of gymnax 1.0 or newer"
+            f"{type(environment).__name__} does not tell truncation from termination; from_gymnax "
+            "needs an environment of gymnax 1.0 or newer"
         )
     params = params if params is not None else default
     params = params if params is not None else environment.default_params

@@ -106,7 +106,7 @@ def make_environment(env: str, arguments: str | None) -> Environment:
             make = partial(_ADAPTERS[prefix], name)
         else:
             make = import_factory(env, "environment")
-        given = _arguments(env, _parameters(make), arguments)
+        given = _arguments(env, make, arguments)
         if given:
             said += f" --env-args {arguments}"
         with refusing(f"{said}: ", ". Give it as --env-args name=value.", of=TypeError):
@@ -162,13 +162,15 @@ def _pairs(text: str | None) -> dict[str, str]:
     return pairs
 
 
-def _arguments(env: str, takes: Mapping[str, Parameter], text: str | None) -> dict[str, Any]:
+def _arguments(env: str, make: Callable[..., Any], text: str | None) -> dict[str, Any]:
     """The arguments in a text, in the types that a constructor takes."""
+    takes = _parameters(make)
+    no_text_gives = inspect.signature(make).parameters.keys() - takes.keys()
     free = any(each.kind is each.VAR_KEYWORD for each in takes.values())
     named = {n: each for n, each in takes.items() if each.kind is not each.VAR_KEYWORD}
     found: dict[str, Any] = {}
     for name, value in _pairs(text).items():
-        if name not in named and not free:
+        if name not in named and (not free or name in no_text_gives):
             there = ", ".join(map(_shown, named.values())) or "no arguments"
             raise ConfigError(
                 f"--env-args {name}={shortened(value)}: --env {env} has no {name}. It has {there}. "

@@ -1,14 +1,23 @@
 """Games of gymnasium in this package."""
 
+import gc
+import sys
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cli.commands import assert_refused, invoke
+from processes import finish, start
+from training.states import assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.config import make_config
+from hackmatrix_rl.config._environments import make_environment
 from hackmatrix_rl.env import env_keys
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.evaluation import play_steps, policy_divergence
 
 gymnasium = pytest.importorskip("gymnasium")
 SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
@@ -44,6 +53,163 @@ class Masked(gymnasium.Env):
 
 def masked(count):
     return gymnasium.vector.SyncVectorEnv([Masked] * count, autoreset_mode=SAME_STEP)
+
+
+class Counted(gymnasium.vector.SyncVectorEnv):
+    """A batch that is in `running` until it is closed."""
+
+    running: ClassVar = set()
+
+    def __init__(self, count):
+        super().__init__([Masked] * count, autoreset_mode=SAME_STEP)
+        self.running.add(id(self))
+
+    def close_extras(self, **kwargs):
+        self.running.remove(id(self))
+        super().close_extras(**kwargs)
+
+
+GAMES = hm.from_gymnasium(Counted)
+POLICY = hm.MLPActorCritic(GAMES.spec, width=8, depth=1, key=jax.random.key(0))
+UPDATE = 2 * 4
+
+
+def make_trainer(ent_coef=0.0):
+    sizes = {"num_envs": 2, "num_steps": 4, "num_minibatches": 1, "update_epochs": 1}
+    return hm.Trainer(hm.PPO(GAMES, POLICY, loss=hm.PPOLoss(ent_coef=ent_coef), **sizes))
+
+
+def test_a_batch_lives_as_long_as_whoever_plays_it():
+    trainer, key = make_trainer(), jax.random.key(1)
+    hooks = [hm.EvaluateEvery(1, episodes=5, num_envs=1)]
+    for metrics in trainer.train(3 * UPDATE, key=key, hooks=hooks):
+        assert metrics.extra["eval/episodes"] == 5
+        assert len(Counted.running) == 1
+    assert metrics.updates == 3
+    trainer.start(key)
+    hm.evaluate(POLICY, GAMES, episodes=18, num_envs=2, key=key)
+    hm.check_environment(GAMES, steps=9, num_envs=2)
+    policy_divergence(POLICY, POLICY, GAMES, key=key, num_envs=2, num_steps=2)
+    next(play_steps(trainer.agent, GAMES, key))
+    gc.collect()
+    assert len(Counted.running) == 1
+    state, trainer = trainer.state, None
+    other = make_trainer(ent_coef=0.1)
+    other.state = state
+    del state
+    gc.collect()
+    assert other.fit(UPDATE).updates == 1  # they play on in another training
+    del other
+    gc.collect()
+    assert not Counted.running
+    state, _ = GAMES.reset(env_keys(key, 2))
+    assert len(Counted.running) == 1
+    state.close()
+    assert not Counted.running
+    with pytest.raises(Exception, match="is closed: games end with the training"):
+        jax.block_until_ready(GAMES.step(state, jnp.zeros(2, jnp.int32), env_keys(key, 2)))
+
+
+def test_a_batch_that_cannot_begin_is_closed(monkeypatch):
+    games = hm.from_gymnasium(Counted)
+
+    def fail(*given, **settings):
+        raise OSError("out of luck")
+
+    monkeypatch.setattr(Counted, "reset", fail)
+    with pytest.raises(Exception, match="out of luck"):
+        jax.block_until_ready(games.reset(env_keys(jax.random.key(1), 2)))
+    assert not Counted.running
+
+
+def test_a_stored_training_goes_on_with_new_games(tmp_path):
+    trainer, notes = make_trainer(), []
+
+    def cell(updates):
+        hooks = [hm.SaveRun(tmp_path / "run", note=notes.append)]
+        return trainer.fit(updates * UPDATE, key=jax.random.key(1), hooks=hooks)
+
+    def drawn():
+        return trainer.state.actors.observation["drawn"].tolist()
+
+    said = "Python played the games, and no checkpoint holds them: new games start"
+    cell(2)
+    assert cell(4).updates == 4
+    (resumed,) = [note for note in notes if note.startswith("resumed at update 2, ")]
+    assert resumed.endswith(f"; {said}")
+    learner = jax.device_get(trainer.state.learner)
+    trainer.start(jax.random.key(1))
+    first = drawn()
+    with pytest.warns(UserWarning, match=said):
+        trainer.load(tmp_path / "run" / "training.hmrl")
+    assert_same(trainer.state.learner, learner)
+    assert int(trainer.state.update) == 4
+    assert drawn() != first
+    assert trainer.fit(5 * UPDATE).updates == 5
+
+
+PROCESSES = """
+import multiprocessing
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+
+import hackmatrix_rl as hm
+
+assert jnp.ones(3).sum() == 3  # JAX has started, and with it its threads
+
+
+class Jax(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 99, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.number = jnp.zeros(1)
+        return self.number.__array__(), {}
+
+    def step(self, action):
+        self.number += 1
+        return self.number.__array__(), 1.0, bool(self.number[0] == 3), False, {}
+
+
+def forks(count):
+    made = [lambda: gymnasium.make("CartPole-v1")] * count
+    mode = gymnasium.vector.AutoresetMode.SAME_STEP
+    return gymnasium.vector.AsyncVectorEnv(made, context="fork", autoreset_mode=mode)
+
+
+gymnasium.register("Jax-v0", Jax)
+games = hm.from_gymnasium("Jax-v0", vectorization_mode="async")
+policy = hm.MLPActorCritic(games.spec, width=8, depth=1, key=jax.random.key(0))
+found = hm.evaluate(policy, games, episodes=1, key=jax.random.key(1))
+print("length", found.values["length"].tolist(), multiprocessing.active_children())
+try:
+    hm.from_gymnasium(forks)
+except ValueError as error:
+    print("refused:", error)
+mine = {"num_envs": 1, "vectorization_mode": "async", "vector_kwargs": {"context": "fork"}}
+forked = gymnasium.make_vec("HackMatrix-v0", **mine)
+try:
+    forked.reset()
+except hm.ConfigError as error:
+    print("refused:", error)
+forked.close(terminate=True)
+state, _ = games.reset(jax.random.split(jax.random.key(1), 1))
+print("open", len(multiprocessing.active_children()))
+"""
+
+
+def test_games_in_processes_are_no_forks_and_end_with_the_program(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(PROCESSES)  # without `if __name__ == "__main__":`
+    status, told = finish(start(sys.executable, "-W", "ignore", script))
+    assert status == 0, told
+    assert "length [3] []" in told
+    assert 'context="forkserver"), or "spawn"' in told
+    assert "refused: HackMatrix-v0: this process is a fork of one that uses JAX" in told
+    assert told.splitlines()[-1] == "open 1"
 
 
 def test_games_of_gymnasium_keep_the_contract():
@@ -106,8 +272,60 @@ def test_what_it_cannot_play_is_refused_by_name():
         hm.from_gymnasium("FrozenLake-v1")
     with pytest.raises(ValueError, match=r"expected AutoresetMode\.SAME_STEP"):
         hm.from_gymnasium(lambda count: gymnasium.make_vec("CartPole-v1", num_envs=count))
+    with pytest.raises(ValueError, match="are forks of this one"):
+        hm.from_gymnasium(
+            "CartPole-v1", vectorization_mode="async", vector_kwargs={"context": "fork"}
+        )
     with pytest.raises(TypeError, match="make returned CartPoleEnv"):
         hm.from_gymnasium(lambda count: gymnasium.make("CartPole-v1").unwrapped)
+
+
+class Missing(gymnasium.Env):
+    """A game whose package is not installed."""
+
+    def __init__(self, what="box2d"):
+        raise gymnasium.error.DependencyNotInstalled(f"{what} is not installed, run pip install it")
+
+
+gymnasium.register("Missing-v0", Missing)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("Cartpole-v1", None, "no environment 'Cartpole-v1'; the nearest is CartPole-v1"),
+        ("CartPole-v9", None, "no environment 'CartPole-v9'; the nearest is CartPole-v"),
+        ("odd name", None, "no environment 'odd name'; gymnasium.pprint_registry() lists"),
+        ("no_such_module:Odd-v0", None, "No module named 'no_such_module'"),
+        ("Missing-v0", None, "box2d is not installed, run pip install it"),
+        ("Missing-v0", "what=mujoco", "mujoco is not installed, run pip install it"),
+        ("Missing-v0", "odd=3", "unexpected keyword argument 'odd'"),
+        ("CartPole-v1", "num_envs=3", "num_envs is a setting of the training"),
+        ("CartPole-v1", "make=3", "multiple values for argument 'make'"),
+        ("CartPole-v1", "id=3", "multiple values for argument 'id'"),
+        ("CartPole-v1", "vectorization_mode=threads", "valid modes: ['async', 'sync'"),
+        ("CartPole-v1", "vectorization_mode=vector_entry_point", "AutoresetMode.SAME_STEP"),
+        ("CartPole-v1", "vector_kwargs=3", "vector_kwargs is 3; expected a dict"),
+        ("CartPole-v1", "max_episode_steps=many", "gymnasium cannot make it: "),
+        ("FrozenLake-v1", None, "wrappers=[gymnasium.wrappers.FlattenObservation]"),
+        ("Pendulum-v1", None, "gymnasium.wrappers.TransformAction"),
+    ],
+)
+def test_a_game_that_cannot_be_made_is_refused_in_one_line(name, arguments, said):
+    given = ("--env", f"gymnasium:{name}", *(("--env-args", arguments) if arguments else ()))
+    refused = invoke("train", *given, "--dry-run")
+    assert_refused(refused, f"--env gymnasium:{name}", arguments or "", said)
+
+
+def test_every_game_of_gymnasium_is_made_or_refused_in_one_line():
+    made, refused = [], []
+    for name in [each for each in gymnasium.registry if "/" not in each]:  # those are in JAX: slow
+        try:
+            made.append(make_environment.__wrapped__(f"gymnasium:{name}", None))
+        except ConfigError as error:
+            refused.append((f"--env gymnasium:{name}: ", str(error)))
+    assert made
+    assert all(said.startswith(begins) and "\n" not in said for begins, said in refused)
 
 
 def test_python_plays_one_training_at_a_time():

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cli.commands import assert_refused, invoke
 
 import hackmatrix_rl as hm
 
@@ -49,7 +50,7 @@ def test_its_limit_truncates():
 
 
 def test_what_it_cannot_play_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"no environment 'CartPole'; it has .*CartPole-v1"):
+    with pytest.raises(ValueError, match=r"'CartPole'; the nearest is CartPole-v1; it has .*Catch"):
         hm.from_gymnax("CartPole")
     with pytest.raises(ValueError, match=r"actions of Pendulum-v1 are .*needs discrete ones"):
         hm.from_gymnax("Pendulum-v1")
@@ -57,6 +58,9 @@ def test_what_it_cannot_play_is_refused_by_name():
         hm.from_gymnax(object())
     with pytest.raises(ValueError, match=r"size: settings are for gymnax\.make"):
         hm.from_gymnax(gymnax.make("CartPole-v1")[0], size=3)
+    for name in ("num_envs", "name", "params"):
+        given = ("--env", "gymnax:CartPole-v1", "--env-args", f"{name}=3")
+        assert_refused(invoke("train", *given, "--dry-run"), f"--env-args {name}=3", name)
 
 
 def test_hackmatrix_runs_in_gymnax():
