@@ -19,6 +19,7 @@ from ._collector_state import CollectorState as CollectorState
 from ._collector_state import start_collector as start_collector
 from ._contract import check_is_policy as check_is_policy
 from ._contract import check_policy as check_policy
+from ._contract import check_policy_numbers as check_policy_numbers
 from ._contract import check_policy_shapes as check_policy_shapes
 from ._contract import precision_of as precision_of
 from ._gae import GAE as GAE

@@ -17,7 +17,8 @@ class MaskedCategorical(eqx.Module):
 
     For any logit, an illegal action has probability exactly 0 and log-probability minus infinity,
     and is never sampled. If no action is legal, the distribution is uniform over all actions and
-    its gradient is zero, so nothing becomes NaN.
+    its gradient is zero, so nothing becomes NaN. A legal action may have the logit minus infinity,
+    too, if another legal one has a finite logit: it has probability 0, and gradients stay finite.
 
     Everything is float32. Leading axes of `logits` and `mask` are batch axes.
 
@@ -26,7 +27,7 @@ class MaskedCategorical(eqx.Module):
 
     Attributes:
         log_probs: normalised log-probabilities; minus infinity for illegal actions.
-        support: the actions with a positive probability: the legal ones, or all if none is legal.
+        support: the legal actions, or all if none is legal.
     """
 
     log_probs: Float32[Array, "*batch num_actions"]
@@ -72,20 +73,42 @@ class MaskedCategorical(eqx.Module):
         return jnp.sum(jnp.where(chosen, self.log_probs, 0.0), axis=-1)
 
     def entropy(self) -> Float32[Array, "*batch"]:
-        """Entropy in nats; an illegal action adds nothing."""
-        # 0 * -inf is NaN, in the value and in the gradient. So the logarithm is replaced first.
-        finite = jnp.where(self.support, self.log_probs, 0.0)
-        return -jnp.sum(jnp.where(self.support, jnp.exp(finite) * finite, 0.0), axis=-1)
+        """Entropy in nats; an action of probability 0 adds nothing."""
+        possible, finite = self._finite()
+        return -jnp.sum(jnp.where(possible, jnp.exp(finite) * finite, 0.0), axis=-1)
 
     def divergence_from(self, other: "MaskedCategorical") -> Float32[Array, "*batch"]:
         """Kullback-Leibler divergence KL(self || other), in nats.
 
         It is infinite if an action has a positive probability here and probability 0 in `other`.
         """
-        finite = jnp.where(self.support, self.log_probs, 0.0)
+        possible, finite = self._finite()
+        probs = jnp.exp(finite)  # 0 also where a finite logarithm is too small
         # An action with probability 0 here adds nothing, for any probability in `other`.
-        beyond = jnp.where(self.support, other.log_probs, 0.0)
-        return jnp.sum(jnp.where(self.support, jnp.exp(finite) * (finite - beyond), 0.0), axis=-1)
+        beyond = jnp.where(possible & (probs != 0.0), other.log_probs, 0.0)
+        return jnp.sum(jnp.where(possible, probs * (finite - beyond), 0.0), axis=-1)
+
+    def cross_entropy(
+        self, targets: Float32[Array, "*batch num_actions"]
+    ) -> Float32[Array, "*batch"]:
+        """Cross-entropy to target probabilities, in nats: minus the sum of `targets * log_probs`.
+
+        An action adds nothing if its target is 0 or it is illegal. The result is infinite if a
+        target is positive where a legal action has probability 0.
+        """
+        counts = self.support & (targets != 0.0)
+        return -jnp.sum(targets * jnp.where(counts, self.log_probs, 0.0), axis=-1)
+
+    def _finite(
+        self,
+    ) -> tuple[Bool[Array, "*batch num_actions"], Float32[Array, "*batch num_actions"]]:
+        """Where the probability is not 0, and the log-probabilities with 0 in the other places.
+
+        0 * -inf is NaN, in the value and in the gradient. So the logarithm is replaced before the
+        product. NaN is not replaced.
+        """
+        possible = self.log_probs != -jnp.inf
+        return possible, jnp.where(possible, self.log_probs, 0.0)
 
     def mode(self) -> Int32[Array, "*batch"]:
         """The most probable action; the first one if several are equal."""

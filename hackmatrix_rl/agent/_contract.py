@@ -29,6 +29,7 @@ from hackmatrix_rl.errors import (
     difference,
     first_line,
     instance,
+    is_ours,
     path_in_words,
     place,
     summary,
@@ -187,27 +188,37 @@ def check_policy(
     precision = precision_of(precision)
     check_policy_shapes(policy, spec, precision=precision)
     _check_parameters(policy)
-    draw = np.random.default_rng(seed)
-    observations = jax.tree.map(lambda leaf: _made_up(leaf, draw), spec.observation)
+    observations = _made_up(spec, seed, (STEPS, BATCH))
     first = policy.initial_carry()
     carries = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (BATCH, *leaf.shape)), first)
     done = jnp.asarray(np.arange(STEPS * BATCH).reshape(STEPS, BATCH) % 4 == 1)
     # In float32, where the ways differ by rounding alone.
     plain, again, own, followed = jax.device_get(_every_way(policy, observations, carries, done))
     said = place(policy, "__call__")
-    for name, values in zip(("logits", "a value"), plain, strict=True):
-        if not np.isfinite(values).all():
-            raise ValueError(
-                f"{said} returns {name} that is not finite for made-up observations: "
-                f"{values[~np.isfinite(values)].flat[0]}; expected numbers"
-            )
+    _check_finite(said, *plain)
     _compare(said, "called again on the same observation", plain, again)
     _compare(said, "applied to a whole sequence by its evaluator", plain, own)
     _compare(said, "applied step by step by its evaluator", plain, followed)
 
 
+def check_policy_numbers(policy: ActorCritic, spec: EnvSpec) -> None:
+    """Checks the part of `check_policy` that is cheap and that shapes do not show.
+
+    The network has parameters, and they are finite. A network that is not part of this package also
+    returns finite numbers for one made-up observation.
+
+    Raises:
+        ValueError: it is not so.
+    """
+    _check_parameters(policy)
+    if not is_ours(policy):
+        given = _made_up(spec, 0, ()), policy.initial_carry()
+        _check_finite(place(policy, "__call__"), *jax.device_get(_called(policy, *given)))
+
+
 def _check_parameters(policy: ActorCritic) -> None:
-    if not jax.tree.leaves(parameters_of(policy)):
+    parameters = jax.tree.leaves_with_path(parameters_of(policy))
+    if not parameters:
         raise ValueError(
             f"{type(policy).__name__} has no parameters, so nothing can be learned; expected "
             "floating-point arrays in its fields: do not mark them eqx.field(static=True)"
@@ -220,14 +231,43 @@ def _check_parameters(policy: ActorCritic) -> None:
                 "is not learned; expected a parameter, jnp.asarray(...), or a constant, "
                 "hackmatrix_rl.agent.precision.NonTrainable(...)"
             )
+    for path, leaf in parameters:
+        numbers = np.asarray(leaf)
+        if not np.isfinite(numbers).all():
+            raise ValueError(
+                f"{type(policy).__name__}: {jax.tree_util.keystr(path)} holds "
+                f"{numbers[~np.isfinite(numbers)].flat[0]}; expected finite parameters"
+            )
 
 
-def _made_up(leaf: jax.ShapeDtypeStruct, draw: np.random.Generator) -> jax.Array:
-    """A batch of sequences of small numbers, which any encoding can read."""
-    shape = STEPS, BATCH, *leaf.shape
-    if jnp.issubdtype(leaf.dtype, jnp.inexact):
-        return jnp.asarray(draw.normal(size=shape), leaf.dtype)
-    return jnp.asarray(draw.integers(0, 2, shape), leaf.dtype)
+def _check_finite(said: str, logits: np.ndarray, value: np.ndarray) -> None:
+    """Raises a ValueError if an output of a network is NaN or infinite."""
+    for name, values in (("logits", logits), ("a value", value)):
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"{said} returns {name} that is not finite for made-up observations: "
+                f"{values[~np.isfinite(values)].flat[0]}; expected numbers"
+            )
+
+
+def _made_up(spec: EnvSpec, seed: int, axes: tuple[int, ...]) -> Any:
+    """Observations of small numbers, which any encoding can read, with these leading axes."""
+    draw = np.random.default_rng(seed)
+
+    def numbers(leaf: jax.ShapeDtypeStruct) -> jax.Array:
+        shape = *axes, *leaf.shape
+        if jnp.issubdtype(leaf.dtype, jnp.inexact):
+            return jnp.asarray(draw.normal(size=shape), leaf.dtype)
+        return jnp.asarray(draw.integers(0, 2, shape), leaf.dtype)
+
+    return jax.tree.map(numbers, spec.observation)
+
+
+@eqx.filter_jit
+def _called(policy: ActorCritic, observation: Any, carry: Any) -> Any:
+    """Logits and value for one observation."""
+    logits, value, _ = policy(observation, carry)
+    return logits, value
 
 
 @eqx.filter_jit

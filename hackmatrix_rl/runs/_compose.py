@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import check_policy_shapes
+from hackmatrix_rl.agent import check_policy_numbers, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
 from hackmatrix_rl.checkpoints import initial_weights
@@ -94,6 +94,7 @@ def compose(
     if not is_ours(policy):
         with refusing(f"--network {config.network}: ", of=(TypeError, ValueError)):
             check_policy_shapes(policy, spec, precision=computes)
+            check_policy_numbers(policy, spec)
     given: Given = {"mesh": devices, "precision": computes, "value_scale": value_scale}
     try:
         algorithm = config.build(policy, trust_code=trust_code, **given)

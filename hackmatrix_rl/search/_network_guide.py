@@ -62,6 +62,8 @@ class _Walk(eqx.Module):
 _SHARE, _LEAST = 32, 32
 """The share and the least number of imagined games that go on together: few, since a round with the
 network takes long, and towards the end of an evaluation few games are left."""
+_LEAST_LOGIT = -1e9
+"""The logit of an illegal action, which has probability 0."""
 
 
 class _PlayedByNetwork(Guide):
@@ -82,7 +84,9 @@ class _PlayedByNetwork(Guide):
         """What a move adds to the result of the game."""
 
     def prefer(self, position: Position, legal: Legal, *, chance: Chance) -> PerAction:
-        return self.opinion * jax.nn.log_softmax(jnp.where(legal, self.logits(position), -1e9))
+        # A legal action may have the logit -inf, and an opinion of weight 0 would make it NaN.
+        logits = jnp.maximum(jnp.where(legal, self.logits(position), _LEAST_LOGIT), _LEAST_LOGIT)
+        return self.opinion * jax.nn.log_softmax(logits)
 
     def logits(self, position: Position) -> PerAction:
         """The network's logits in an imagined game."""

@@ -13,7 +13,7 @@ from etils import epath
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import ValueScale, check_is_policy
+from hackmatrix_rl.agent import ValueScale, check_is_policy, check_policy_numbers
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, hold_games, whole_games
 from hackmatrix_rl.errors import ConfigError, check_key, finite, instance, whole
@@ -60,6 +60,8 @@ class Trainer(Generic[A]):
     ) -> None:
         """Takes an algorithm, and checks its modules (see `Algorithm.check`).
 
+        The policy must have parameters and give finite numbers, as `check_policy` says.
+
         Args:
             algorithm: how to learn: `hm.PPO(environment, policy)`, or any other `Algorithm`. The
                 training starts from its `initial_policy`.
@@ -91,6 +93,7 @@ class Trainer(Generic[A]):
                 "hm.Population(algorithm, size), or a mesh of data and fsdp"
             )
         if not eager:
+            check_policy_numbers(algorithm.one_of(policy), algorithm.environment.spec)
             algorithm.check(policy)
         self.algorithm = algorithm
         self.hooks = check_hooks(hooks)

@@ -96,3 +96,33 @@ def test_what_is_illegal_to_both_adds_nothing_to_the_divergence():
     assert p.divergence_from(q) == 0.0
     alone = MaskedCategorical(p.log_probs * 0.0, jnp.array([True, False, False]))
     assert p.divergence_from(alone) == np.inf
+
+
+FLAT = jnp.zeros(4, jnp.float32)
+NEVER = jnp.array([0.0, 1.0, -jnp.inf, -200.0], jnp.float32)
+"""Logits of legal actions: one has probability 0, and that of another is too small for float32."""
+
+
+def test_a_legal_action_of_probability_zero_adds_nothing_and_gradients_are_finite():
+    everything = jnp.ones(4, bool)
+    p = np.exp([0.0, 1.0]) / np.exp([0.0, 1.0]).sum()
+    entropy = -(p * np.log(p)).sum()
+
+    def numbers(logits, others=FLAT):
+        one, other = (MaskedCategorical(each, everything) for each in (logits, others))
+        return jnp.stack([one.entropy(), one.divergence_from(other), one.cross_entropy(one.probs)])
+
+    np.testing.assert_allclose(numbers(NEVER), [entropy, np.log(4) - entropy, entropy], rtol=1e-5)
+    # What has probability 0 on both sides, or here alone, makes no divergence infinite.
+    never_twice = NEVER.at[3].set(-jnp.inf)
+    for one, other in ((NEVER, never_twice), (never_twice, NEVER), (never_twice, never_twice)):
+        np.testing.assert_allclose(numbers(one, other), [entropy, 0.0, entropy], atol=1e-6)
+        for gradient in jax.jacobian(numbers, argnums=(0, 1))(one, other):
+            assert np.isfinite(gradient).all()
+    by_entropy, by_divergence, _ = jax.jacobian(numbers)(NEVER)
+    as_illegal = jax.grad(lambda logits: MaskedCategorical(logits, NEVER > -100).entropy())(NEVER)
+    np.testing.assert_allclose(by_entropy, as_illegal, atol=1e-6)
+    np.testing.assert_allclose(by_divergence, -as_illegal, atol=1e-6)
+    # Impossible is something else than unknown.
+    assert np.isnan(numbers(NEVER.at[0].set(jnp.nan))).all()
+    assert numbers(FLAT, NEVER)[1] == np.inf

@@ -80,11 +80,17 @@ def test_the_end_of_the_last_stage_is_a_victory_and_death_is_nothing(roll_out):
 
 
 def test_the_likeliest_legal_action_is_preferred_and_unfit_networks_are_refused():
-    guide = NetworkGuide(ENVIRONMENT, fixed(Action.LEFT, 0.5))
+    policy = eqx.tree_at(
+        lambda policy: policy.headless.heads.policy.bias,
+        fixed(Action.LEFT, 0.5),
+        replace_fn=lambda bias: bias.at[Action.RIGHT].set(-jnp.inf),
+    )
+    guide = NetworkGuide(ENVIRONMENT, policy)
     opinions = jax.jit(partial(guide.prefer, chance=Chance.of(jax.random.key(0))))
     legal = jnp.ones(NUM_ACTIONS, bool)
     here = jax.tree.map(lambda leaf: leaf[0], games()).position
     assert int(jnp.argmax(opinions(here, legal))) == Action.LEFT
+    assert np.isfinite(opinions(here, legal)).all()
     legal = legal.at[Action.LEFT].set(False)
     assert int(jnp.argmax(opinions(here, legal))) != Action.LEFT
     with pytest.raises(ValueError, match=r"no head for the victory.*--aux-victory"):

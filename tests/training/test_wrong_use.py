@@ -244,6 +244,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "bf16_logits": lambda: trainer(policy=net(lambda x, v, c: (x.astype(jnp.bfloat16), v, c))),
     "bf16_unused": lambda: trainer(policy=Wide(LINEAR), precision=hm.precision("bf16")),
     "dropout": lambda: trainer(policy=Dropping(LINEAR)),
+    "logits_infinite": lambda: trainer(policy=net(lambda x, v, c: (x.at[1].set(-jnp.inf), v, c))),
+    "parameter_is_nan": lambda: trainer(policy=jax.tree.map(lambda leaf: leaf * jnp.nan, MLP)),
+    "parameters_of_numpy": lambda: trainer(policy=jax.tree.map(np.asarray, net())),
     "policy_class": lambda: trainer(policy=Net),
     "policy_function": lambda: trainer(policy=as_it_is),
     "policy_of_another": lambda: trainer(CartPole(), policy=net()),
@@ -366,6 +369,9 @@ EXPECTED = {
     "bf16_logits": ("ValueError", "Net.__call__", "bfloat16", ".astype(jnp.float32)"),
     "bf16_unused": ("ValueError", "Wide.__call__", "1 product", "bfloat16", "= spec.encode"),
     "dropout": ("ValueError", "Dropping.__call__", "eqx.nn.Dropout", "eqx.nn.inference_mode"),
+    "logits_infinite": ("ValueError", "Net.__call__", "logits", "not finite", "-inf"),
+    "parameter_is_nan": ("ValueError", "MLPActorCritic", "holds nan", "finite parameters"),
+    "parameters_of_numpy": ("ValueError", "Net", ".layer.weight", "NumPy array", "jnp.asarray"),
     "policy_class": ("TypeError", "policy is the class Net", "an instance: Net(env.spec, key="),
     "policy_function": ("TypeError", "the function as_it_is", "instance of hm.ActorCritic"),
     "policy_of_another": ("ValueError", "Net.__call__", "(4,)", "this environment's spec"),
@@ -465,7 +471,7 @@ EXPECTED = {
 # Cases about a line of the user's own: it is named.
 OWN_LINES = {
     *("logits_size", "value_shape", "two_results", "carry_shape", "carry_narrow", "bf16_logits"),
-    "bf16_unused",
+    *("bf16_unused", "logits_infinite"),
     *("policy_of_another", "integer_reward", "mask_none", "unbatched_observation", "spec_shape"),
     *("terms_unnamed", "no_timestep", "loss_signature", "loss_of_each_step", "truncates"),
     *("evaluate_float_actions", "evaluate_integer_reward", "evaluate_value_shape"),

@@ -68,8 +68,7 @@ def _surprise(chances: MaskedCategorical, batch: Batch) -> Float32[Array, "num_s
     """The cross-entropy of each position."""
     if batch.teacher_log_probs is None:
         return -chances.log_prob(batch.action)
-    finite = jnp.where(chances.support, chances.log_probs, 0.0)
-    return -jnp.sum(jnp.exp(batch.teacher_log_probs) * finite, axis=-1)
+    return chances.cross_entropy(jnp.exp(batch.teacher_log_probs))
 
 
 Kinds = tuple[tuple[str, int, int], ...]

@@ -135,9 +135,8 @@ class SearchLoss(eqx.Module):
         pi = MaskedCategorical(logits, sample.mask)
         weights = jnp.maximum(sample.weights, _SMALLEST)
         found = MaskedCategorical(jnp.log(weights), sample.mask)
-        finite = jnp.where(pi.support, pi.log_probs, 0.0)
         losses = Losses(
-            policy_loss=-jnp.sum(sample.weights * finite, axis=-1),
+            policy_loss=pi.cross_entropy(sample.weights),
             value_loss=(value - sample.value) ** 2,
             entropy=pi.entropy(),
             search_entropy=found.entropy(),

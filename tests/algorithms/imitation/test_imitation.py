@@ -1,5 +1,7 @@
 """Imitation learns, mixes teacher and student, and runs and checkpoints know nothing of it."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -167,6 +169,15 @@ def test_the_loss_is_the_cross_entropy_over_the_legal_actions_with_its_weights()
     weighted = CloneLoss(vf_coef=0.0, special_from=0, special_weight=3.0)
     found = [float(weighted(policy, each)[0]) for each in both]
     np.testing.assert_allclose(found, [-3 * np.log(0.25), 0.0], atol=1e-6)
+
+    # A student and a teacher who agree that a legal action is impossible.
+    never = jnp.array([-jnp.inf, 0.0], jnp.float32)
+    sure = eqx.tree_at(lambda p: p.heads.policy.bias, policy, never)
+    soft = dataclasses.replace(batch, teacher_log_probs=jnp.broadcast_to(never, (1, 2, 2)))
+    by_teacher = eqx.filter_value_and_grad(CloneLoss(vf_coef=0.0), has_aux=True)
+    (loss, _), gradient = by_teacher(sure, soft)
+    assert loss == 0.0
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
 
 @pytest.mark.parametrize(

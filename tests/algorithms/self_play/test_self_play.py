@@ -100,20 +100,24 @@ def sample(weights, mask, value, valid):
 def test_the_loss_is_that_of_plain_python():
     policy = opinion(FIVE, value=0.25)
     logits = np.linspace(-1, 1, 10).astype(np.float32)
+    logits[9] = -np.inf  # legal, and neither the network nor the search would play it
     policy = eqx.tree_at(lambda policy: policy.logits, policy, jnp.asarray(logits))
     mask = np.ones((2, 10), bool)
     mask[0, 3:] = False
     weights = np.zeros((2, 10))
     weights[0, :3] = 0.2, 0.3, 0.5
-    weights[1] = 0.1
-    loss, means = SearchLoss(vf_coef=2.0)(policy, sample(weights, mask, [1.0, -0.5], [1, 1]))
+    weights[1, :9] = 1 / 9
+    positions = sample(weights, mask, [1.0, -0.5], [1, 1])
+    of_policy = eqx.filter_value_and_grad(SearchLoss(vf_coef=2.0), has_aux=True)
+    (loss, means), gradient = of_policy(policy, positions)
+    assert np.isfinite(gradient.logits).all()
     expected = []
     for row, value in enumerate((1.0, -0.5)):
-        chances = np.exp(logits[mask[row]])
+        chances = np.exp(logits[weights[row] > 0])
         logs = np.log(chances / chances.sum())
-        expected.append(2.0 * (0.25 - value) ** 2 - (weights[row, mask[row]] * logs).sum())
+        expected.append(2.0 * (0.25 - value) ** 2 - (weights[row, weights[row] > 0] * logs).sum())
     assert float(loss) == pytest.approx(np.mean(expected), rel=1e-5)
-    entropy = -(weights[0, :3] * np.log(weights[0, :3])).sum() + np.log(10)
+    entropy = -(weights[0, :3] * np.log(weights[0, :3])).sum() + np.log(9)
     assert float(means.search_entropy) == pytest.approx(entropy / 2, rel=1e-5)
 
     # One whose end is unknown adds nothing, and takes nothing from the others.
