@@ -29,7 +29,11 @@ class ValueScale(eqx.Module):
 
     @abstractmethod
     def update(self, targets: Float32[Array, "*shape"]) -> "ValueScale":
-        """The scale updated with these value targets, in units of reward."""
+        """The scale updated with these value targets, in units of reward.
+
+        A target that is not finite must not stay in the scale: the gradient steps that learn from
+        it are skipped, and the training goes on.
+        """
 
 
 class IdentityScale(ValueScale):
@@ -53,8 +57,8 @@ class RunningScale(ValueScale):
 
     The statistics are exponentially weighted averages over updates. The first update's targets
     set them, without a bias to the initial values. After that they change slowly, and the network
-    follows. They are the statistics of PopArt without its correction of the last layer, so they
-    work with any network.
+    follows. An update whose targets are not all finite leaves them unchanged. They are the
+    statistics of PopArt without its correction of the last layer, so they work with any network.
 
     With `compress`, targets first go through `sign(x) (sqrt(|x| + 1) - 1)`. This function is
     nearly linear up to about 1 and close to a square root beyond: a victory of 500 becomes about
@@ -115,10 +119,13 @@ class RunningScale(ValueScale):
         away = jnp.mean(targets) - self.mean
         # Variance of a mixture of two groups: the variance within them and between their means.
         variance = (1.0 - share) * (self.variance + share * away**2) + share * jnp.var(targets)
+        after = self.mean + share * away, variance, weight
+        before = self.mean, self.variance, self.weight
+        known = jnp.isfinite(after[0]) & jnp.isfinite(variance)
         return eqx.tree_at(
             lambda scale: (scale.mean, scale.variance, scale.weight),
             self,
-            (self.mean + share * away, variance, weight),
+            tuple(jnp.where(known, new, old) for new, old in zip(after, before, strict=True)),
         )
 
     def _compressed(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:

@@ -46,6 +46,19 @@ def test_a_victory_is_some_twenty_units_when_compressed_and_equal_targets_are_fi
     assert np.isfinite(scale.normalize(VALUES)).all()
 
 
+@pytest.mark.parametrize("odd", [np.nan, np.inf, 3e38])
+def test_targets_that_are_not_finite_or_too_large_change_nothing(odd):
+    scale = RunningScale().update(VALUES)
+    for before in (RunningScale(), scale):
+        after = before.update(VALUES.at[2].set(odd))
+        assert [after.mean, after.variance, after.weight] == [
+            before.mean,
+            before.variance,
+            before.weight,
+        ]
+    assert after.update(VALUES * 2).mean == scale.update(VALUES * 2).mean
+
+
 @pytest.mark.parametrize("wrong", [{"decay": 1.0}, {"min_std": 0.0}])
 def test_an_argument_out_of_range_is_an_error(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

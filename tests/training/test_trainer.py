@@ -17,7 +17,7 @@ from hackmatrix_rl.agent import LossMetrics, PPOLoss
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.env import CartPole, Environment
 from hackmatrix_rl.training import Constant, Counter, Linear, Minibatches, Trainer, adam
 from hackmatrix_rl.training.sharding import mesh
 
@@ -178,6 +178,39 @@ def test_without_an_ended_episode_there_are_no_means():
     assert metrics.episodes == 0
     assert "return" not in metrics.as_dict()
     assert metrics.summary()
+
+
+class OneReward(Environment):
+    """CartPole with one reward that is not a number, of the first game in its third step."""
+
+    truncates = True
+    inner: CartPole = CartPole()
+
+    @property
+    def spec(self):
+        return self.inner.spec
+
+    def reset(self, keys):
+        state, timestep = self.inner.reset(keys)
+        return (state, jnp.zeros(keys.shape[0], jnp.int32)), timestep
+
+    def step(self, state, actions, keys):
+        inner, timestep = self.inner.step(state[0], actions, keys)
+        odd = (state[1] == 2) & (jnp.arange(keys.shape[0], dtype=jnp.int32) == 0)
+        reward = jnp.where(odd, jnp.nan, timestep.reward)
+        return (inner, state[1] + 1), dataclasses.replace(timestep, reward=reward)
+
+
+def test_one_reward_that_is_not_a_number_stops_no_later_gradient_step():
+    environment = OneReward()
+    policy = MLPActorCritic(environment.spec, width=4, depth=1, key=KEY)
+    sizes = {"num_envs": 4, "num_steps": 4, "num_minibatches": 2, "update_epochs": 1}
+    trainer = Trainer(PPO(environment, policy, **sizes))
+    taken = [
+        (metrics.learning["gradient_steps"], metrics.learning["skipped"])
+        for metrics in trainer.train(3 * trainer.batch_size, key=KEY)
+    ]
+    assert taken == [(1, 1), (2, 0), (2, 0)]
 
 
 @pytest.mark.parametrize(

@@ -289,10 +289,19 @@ class Buffer(eqx.Module):
 
 
 def with_priorities(
-    priority: Float32[Array, "num_envs starts"], sample: Sample, new: Float32[Array, " sequences"]
+    priority: Float32[Array, "num_envs starts"],
+    sample: Sample,
+    new: Float32[Array, " sequences"],
+    applied: Bool[Array, ""],
 ) -> Float32[Array, "num_envs starts"]:
-    """The priorities with new ones for the valid sequences of a sample."""
+    """The priorities after a gradient step on a sample: new ones for its valid sequences.
+
+    If the step was not `applied`, they stay, except for a sequence whose error is not finite: it
+    has the priority 0 from then on and is not drawn again, since its steps would all be skipped.
+    """
     where = (sample.environment, sample.start)
-    kept = jnp.where(sample.valid > 0, new, priority[where])
+    sound = jnp.isfinite(new)
+    kept = jnp.where((sample.valid > 0) & (applied | ~sound), new, priority[where])
+    kept = jnp.where((sample.valid > 0) & ~sound, 0.0, kept)
     # A sequence may be drawn twice. The largest of its numbers is the same in any order.
     return priority.at[where].set(0.0).at[where].max(kept)

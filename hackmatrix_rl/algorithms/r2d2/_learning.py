@@ -225,10 +225,12 @@ class LearnFromSequences(eqx.Module):
             applied, steps = report.steps > 0, state.gradient_steps + report.steps
             priority = state.priority
             if priority is not None:
-                written = on_each_device(
-                    mesh, lambda given: with_priorities(*given), (), (priority, sample, new)
+                priority = on_each_device(
+                    mesh,
+                    lambda applied, given: with_priorities(*given, applied),
+                    (applied,),
+                    (priority, sample, new),
                 )
-                priority = jnp.where(applied, written, priority)
             after = LearnerState(
                 learner=learner,
                 target=sync_target(

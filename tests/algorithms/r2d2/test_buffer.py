@@ -120,9 +120,15 @@ def test_new_priorities_go_to_what_was_drawn_and_counts():
         jnp.asarray([1.0, 1.0, 1.0, 0.0]),
     )
     before = jnp.full((ENVS, STARTS), 7.0)
-    after = np.asarray(with_priorities(before, drawn, jnp.asarray([1.0, 2.0, 3.0, 4.0])))
     expected = np.full((ENVS, STARTS), 7.0)
     expected[0, 2], expected[1, 0] = 2.0, 3.0
+    new = jnp.asarray([1.0, 2.0, 3.0, 4.0])
+    after = with_priorities(before, drawn, new, jnp.bool_(True))
+    assert after.tolist() == expected.tolist()
+
+    # A step that is skipped takes what has no finite error out of the draw, and nothing else.
+    expected[0, 2], expected[1, 0] = 7.0, 0.0
+    after = with_priorities(before, drawn, new.at[2:].set(jnp.nan), jnp.bool_(False))
     assert after.tolist() == expected.tolist()
 
 

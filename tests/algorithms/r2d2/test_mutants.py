@@ -86,7 +86,7 @@ def memory_after_the_steps(new_steps):
 
 def not_written(with_priorities):
     """New priorities are forgotten."""
-    return lambda priority, sample, new: priority
+    return lambda priority, *others: priority
 
 
 def trained(test):
