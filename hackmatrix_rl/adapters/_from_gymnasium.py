@@ -18,7 +18,13 @@ from jaxtyping import Array, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl import env
 from hackmatrix_rl.adapters._extras import making, no_such, require
-from hackmatrix_rl.adapters._workers import FORKS, check_not_forks, start_method, without_main
+from hackmatrix_rl.adapters._workers import (
+    FORKS,
+    check_not_forks,
+    start_method,
+    uninterrupted,
+    without_main,
+)
 from hackmatrix_rl.errors import check_actions
 
 
@@ -339,9 +345,11 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
         kwargs = given.get("vector_kwargs", {})
         if not isinstance(kwargs, Mapping):
             raise ValueError(f"vector_kwargs is {kwargs!r}; expected a dict, in Python")
-        first = {"context": start_method()} if mode == "async" else {}
-        same_step = gymnasium.vector.AutoresetMode.SAME_STEP
-        given["vector_kwargs"] = {"autoreset_mode": same_step, **first, **kwargs}
+        defaults: dict[str, Any] = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+        if mode == "async":
+            defaults["context"] = start_method()
+            given["wrappers"] = [uninterrupted(), *(given.get("wrappers") or ())]
+        given["vector_kwargs"] = {**defaults, **kwargs}
         if given["vector_kwargs"].get("context") == "fork":
             raise ValueError(FORKS)
 

@@ -3,7 +3,7 @@
 import multiprocessing
 import multiprocessing.spawn
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,24 @@ def start_method() -> str:
     """How processes start that are no forks of this one: JAX does not work in those."""
     methods = multiprocessing.get_all_start_methods()
     return "forkserver" if "forkserver" in methods else "spawn"
+
+
+def uninterrupted() -> Callable[[Any], Any]:
+    """A wrapper for a game in a process of gymnasium: Ctrl-C does not end that process.
+
+    A terminal sends Ctrl-C to all of them. The process that trains saves, and then closes them.
+    """
+
+    # Cloudpickle sends a local function by value: no process imports this package for it.
+    def wrap(game: Any) -> Any:
+        import multiprocessing
+        import signal
+
+        if multiprocessing.current_process().name.startswith("Worker<"):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return game
+
+    return wrap
 
 
 @contextmanager

@@ -150,6 +150,8 @@ def test_a_stored_training_goes_on_with_new_games(tmp_path):
 
 PROCESSES = """
 import multiprocessing
+import os
+import signal
 
 import gymnasium
 import jax
@@ -172,6 +174,9 @@ class Jax(gymnasium.Env):
     def step(self, action):
         self.number += 1
         return self.number.__array__(), 1.0, bool(self.number[0] == 3), False, {}
+
+    def close(self):
+        print("closed", flush=True)
 
 
 def forks(count):
@@ -196,8 +201,12 @@ try:
 except hm.ConfigError as error:
     print("refused:", error)
 forked.close(terminate=True)
-state, _ = games.reset(jax.random.split(jax.random.key(1), 1))
-print("open", len(multiprocessing.active_children()))
+keys = jax.random.split(jax.random.key(1), 1)
+state, _ = games.reset(keys)
+(worker,) = multiprocessing.active_children()
+os.kill(worker.pid, signal.SIGINT)  # as a terminal does
+_, timestep = games.step(state, jnp.zeros(1, jnp.int32), keys)
+print("played on", timestep.observation, flush=True)
 """
 
 
@@ -209,7 +218,7 @@ def test_games_in_processes_are_no_forks_and_end_with_the_program(tmp_path):
     assert "length [3] []" in told
     assert 'context="forkserver"), or "spawn"' in told
     assert "refused: HackMatrix-v0: this process is a fork of one that uses JAX" in told
-    assert told.splitlines()[-1] == "open 1"
+    assert told.splitlines()[-2:] == ["played on [[1.]]", "closed"]
 
 
 def test_games_of_gymnasium_keep_the_contract():
