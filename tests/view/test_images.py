@@ -146,14 +146,20 @@ def test_a_film_without_ffmpeg_says_what_to_do(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_film_hands_every_picture_to_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    fake_ffmpeg(tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/args; cat > {tmp_path}/pixels')
+    film = 'for last; do :; done; echo film > "${last#file:}"'
+    fake_ffmpeg(
+        tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/args; cat > {tmp_path}/pixels; {film}'
+    )
+    (tmp_path / "mine").write_text("precious")
+    (tmp_path / "game.mp4").symlink_to(tmp_path / "mine")
     save_mp4(drawings(3), tmp_path / "game.mp4", seconds_per_frame=0.5)
     size = image_of(drawings()[0]).size
     # The last one comes four times more: two seconds.
     assert len((tmp_path / "pixels").read_bytes()) == size[0] * size[1] * 3 * (3 + 4)
     said = (tmp_path / "args").read_text()
     assert f"-s {size[0]}x{size[1]} -framerate 2 -i -" in said
-    assert said.rstrip().endswith("game.mp4")
+    assert (tmp_path / "game.mp4").read_text() == "film\n"
+    assert (tmp_path / "mine").read_text() == "precious"
 
 
 @pytest.mark.parametrize(
