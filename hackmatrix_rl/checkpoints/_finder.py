@@ -10,7 +10,13 @@ from etils import epath
 
 from hackmatrix_rl.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.checkpoints._manifest import damage, not_plain
-from hackmatrix_rl.checkpoints._metadata import METADATA, METADATA_1, metadata_file, valid_names
+from hackmatrix_rl.checkpoints._metadata import (
+    METADATA,
+    METADATA_1,
+    is_finite,
+    metadata_file,
+    valid_names,
+)
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, NoCheckpointError, refusing
 from hackmatrix_rl.game import LEAGUES
 from hackmatrix_rl.system import read_json, storage_path, typed_path
@@ -150,7 +156,7 @@ def mean_return(folder: epath.Path) -> float | None:
     """The mean return in a checkpoint's metadata, if any."""
     counters = _metadata(folder).get("counters")
     score = counters.get("mean_return") if isinstance(counters, dict) else None
-    return score if isinstance(score, int | float) else None
+    return score if isinstance(score, int | float) and is_finite(score) else None
 
 
 def _score(folder: epath.Path) -> float:

@@ -6,6 +6,7 @@ and names. No value becomes code, and no name becomes a path out of the folder.
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,7 +102,7 @@ def _troubles(metadata: Mapping[str, Any]) -> dict[str, str | None]:
     troubles = {
         "update": None if _is_count(metadata.get("update")) else "must be a whole number from 0",
         "config": _mapping_trouble(metadata.get("config"), object),
-        "counters": _mapping_trouble(metadata.get("counters"), (int, float, type(None))),
+        "counters": _counters_trouble(metadata.get("counters")),
         "versions": _mapping_trouble(metadata.get("versions", {}), str),
         "random_keys": _mapping_trouble(metadata.get("random_keys"), dict, names=PARTS),
         "run": _mapping_trouble(run, str),
@@ -120,7 +121,25 @@ def _troubles(metadata: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _counters_trouble(value: object) -> str | None:
+    if (wrong := _mapping_trouble(value, (int, float, type(None)))) is not None:
+        return wrong
+    assert isinstance(value, dict)
+    for name, number in value.items():
+        known = number is None or (not isinstance(number, bool) and is_finite(number))
+        if not known:
+            return f"{shortened(name)} is {shortened(number)}, not a finite number"
+    if not _is_count(value.get("env_steps", 0)):
+        return f"env_steps is {shortened(value['env_steps'])}, not a whole number from 0"
+    return None
+
+
+def is_finite(number: float) -> bool:
+    """Whether a number of a file is finite, and no whole number that is too large for a float."""
+    return abs(number) <= sys.float_info.max
 
 
 def _mapping_trouble(value: object, kind: Any, names: tuple[str, ...] = ()) -> str | None:

@@ -44,6 +44,7 @@ from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shorte
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import read_bounded, read_json
 from hackmatrix_rl.training import (
+    LEFT_OUT,
     MEMBER,
     Stored,
     Tree,
@@ -78,15 +79,17 @@ class Loaded:
         """The units of the policy's value, read from the checkpoint; `None` if it has none.
 
         Raises:
-            ConfigError: the checkpoint's part of them cannot be read.
+            ConfigError: the checkpoint's part of them cannot be read, or is not finite.
         """
         scale = self.config.initial_scale() if self.config.has_value else None
         if scale is None or not leaves_by_path(scale):
             return scale
         stored = read_arrays(self.folder, "training", under=VALUE_SCALE).under(VALUE_SCALE)
-        if self.config.members > 1:
-            stored = stored.member(self.member or 0)
-        return to_device(stored.fill(scale)) if stored.mismatch(scale) is None else None
+        stored = _of_member(self.folder, stored, scale, self.member)
+        if stored.mismatch(scale) is not None:
+            return None
+        _check_finite(self.folder, stored, VALUE_SCALE)
+        return to_device(stored.fill(scale))
 
     @property
     def greedy(self) -> bool:
@@ -175,8 +178,9 @@ def load(
         best: takes the checkpoint with the highest mean return instead of the newest.
         member: of a run of several trainings in one program (`--seeds`, `--vary`), the number of
             one, from 0, or the name of a metric: the training whose mean since the save before was
-            highest, or with a minus (`"-value_loss"`) lowest. By default the first one.
-        report: takes a message about each skipped checkpoint.
+            highest, or with a minus (`"-value_loss"`) lowest. By default the first one that was not
+            left out as unhealthy (`--stop-unhealthy-members`) and is finite.
+        report: takes a message about each skipped checkpoint or training.
 
     Returns:
         The policy with its environment and settings; with `like`, the policy alone.
@@ -208,8 +212,10 @@ def load(
     check_playable(folder, metadata)
     if isinstance(member, str):
         member = best_member(folder, member)
+    if member is not None and _is_out(member, metadata["counters"]):
+        report(f"{folder}: training {member} was left out as unhealthy")
     if like is not None:
-        return to_device(restore(folder, "policy", like, member=member))
+        return to_device(restore(folder, "policy", like, member=member, report=report))
     config = player_config(folder, metadata)
     own = network is not None or policy is not None
     if network is not None:
@@ -218,8 +224,10 @@ def load(
     check_trusted(config, folder, trust_code=trust_code, named=named)
     if policy is None:
         policy = config.policy(key=jax.random.key(0))
+    if member is None and config.members > 1:
+        member = first_healthy(folder, config.members, report)
     return Loaded(
-        policy=to_device(restore(folder, "policy", policy, member=member)),
+        policy=to_device(restore(folder, "policy", policy, member=member, report=report)),
         environment=config.environment(),
         config=config,
         folder=folder,
@@ -236,10 +244,14 @@ def best_member(folder: epath.Path, metric: str) -> int:
     """
     counters = read_metadata(folder)["counters"]
     sign, name = (-1, metric[1:]) if metric.startswith("-") else (1, metric)
-    named = [re.fullmatch(rf"{MEMBER}([0-9]+)/(.+)", each) for each in counters]
-    found = {int(each[1]): sign * counters[each[0]] for each in named if each and each[2] == name}
+    pattern = rf"{MEMBER}([0-9]{{1,{_DIGITS}}})/(.+)"
+    named = [each for each in (re.fullmatch(pattern, each) for each in counters) if each]
+    every = {int(each[1]): counters[each[0]] for each in named if each[2] == name}
+    finite = {number: sign * value for number, value in every.items() if value is not None}
+    healthy = {number: value for number, value in finite.items() if not _is_out(number, counters)}
+    found = healthy or finite
     if not found:
-        known = sorted({each[2] for each in named if each})
+        known = sorted({each[2] for each in named})
         raise ConfigError(
             f"{folder}: no training there has a {shortened(name)}. Use a number, or one of "
             f"{', '.join(known)}."
@@ -256,17 +268,25 @@ def to_device(module: Module) -> Module:
     return moved
 
 
-def restore(folder: epath.Path, part: str, like: Tree, *, member: int | None = None) -> Tree:
+def restore(
+    folder: epath.Path,
+    part: str,
+    like: Tree,
+    *,
+    member: int | None = None,
+    report: Report = warnings.warn,
+) -> Tree:
     """A part of a checkpoint, `policy` or `training`, as a tree with arrays in host memory.
 
     Structure and all leaves that are not arrays come from `like`. Of several trainings in one
-    program, it is that of a `member`, by default the first one.
+    program, it is that of a `member`, by default the first healthy one, which `report` is told of
+    if it is not the first one.
 
     Raises:
         ConfigError: the checkpoint's arrays do not fit the tree, or those of a policy are not
             all finite, or there is no such member.
     """
-    stored = _of_member(folder, read_arrays(folder, part), like, member)
+    stored = _of_member(folder, read_arrays(folder, part), like, member, report)
     if (wrong := stored.mismatch(like)) is not None:
         raise ConfigError(f"{folder}: not of this network and these settings: {wrong}.")
     if part == "policy":
@@ -274,24 +294,64 @@ def restore(folder: epath.Path, part: str, like: Tree, *, member: int | None = N
     return stored.fill(like)
 
 
-def _of_member(folder: epath.Path, stored: Stored, like: PyTree, member: int | None) -> Stored:
+def first_healthy(folder: epath.Path, size: int, report: Report) -> int:
+    """The first of several trainings that was not left out, and whose policy is finite.
+
+    It is the first one if none is healthy. Otherwise `report` gets a message about those before it.
+
+    Raises:
+        ConfigError: the arrays of the policy or of the units of its value cannot be read.
+    """
+    counters = read_metadata(folder)["counters"]
+    parts = read_arrays(folder, "policy"), read_arrays(folder, "training", under=VALUE_SCALE)
+
+    def finite(number: int) -> bool:
+        return all(part.member(number).not_finite() is None for part in parts)
+
+    for number in range(int(min(size, *(part.fewest for part in parts)))):
+        if not _is_out(number, counters) and finite(number):
+            if number:
+                before = "training 0" if number == 1 else f"the trainings 0 to {number - 1}"
+                report(f"{folder}: training {number} plays: {before} went wrong before")
+            return number
+    return 0
+
+
+_DIGITS = 9
+"""Most digits of the number of a training."""
+
+
+def _is_out(number: int, counters: Mapping[str, Any]) -> bool:
+    """Whether one of several trainings was left out as unhealthy (`without_members`)."""
+    return LEFT_OUT.format(number) in counters
+
+
+def _of_member(
+    folder: epath.Path,
+    stored: Stored,
+    like: PyTree,
+    member: int | None,
+    report: Report = warnings.warn,
+) -> Stored:
     """The arrays of one of several trainings in one program; those of a single one as they are."""
     size = stored.members(like)
     if size is None:
         if member is not None:
             raise ConfigError(f"{folder}: holds one training, not several. Leave member out.")
         return stored
+    if member is None:
+        member = first_healthy(folder, size, report)
     with refusing(f"{folder}: "):
-        check_number(0 if member is None else member, size)
-    return stored.member(member or 0)
+        check_number(member, size)
+    return stored.member(member)
 
 
-def _check_finite(source: epath.PathLike, policy: Stored) -> None:
+def _check_finite(source: epath.PathLike, policy: Stored, under: str = "") -> None:
     """Refuses a policy that cannot play. A training that is resumed sees to that itself."""
     if (name := policy.not_finite()) is not None:
         raise ConfigError(
-            f"{source}: its array {name} holds NaN or infinity: the training went wrong before. "
-            "Use an earlier checkpoint of the run, or another run."
+            f"{source}: its array {under}{name} holds NaN or infinity: the training went wrong "
+            "before. Use an earlier checkpoint of the run, or another run."
         )
 
 

@@ -1,6 +1,6 @@
 """The health of several trainings in one program, each by itself."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from hackmatrix_rl.config import RunConfig
@@ -19,6 +19,16 @@ class MemberHealth:
         self._each = [Health.of(config) for _ in range(config.members)]
         self._left_out: set[int] = set()
 
+    @property
+    def left_out(self) -> Collection[int]:
+        """The numbers of the trainings that are left out."""
+        return self._left_out
+
+    @property
+    def plays(self) -> int:
+        """The first training that is not left out; 0 if all are."""
+        return next((k for k in range(len(self._each)) if k not in self._left_out), 0)
+
     def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
         """Takes in the rows that the run logged before it was resumed."""
         rows = list(rows)
@@ -34,9 +44,12 @@ class MemberHealth:
             own = replace(metrics, episode={}, reward={}, learning=of_member(metrics, number))
             for finding in health.look(own):
                 if finding.stop:
+                    played = self.plays
                     self._left_out.add(number)
                     none_left = len(self._left_out) == len(self._each)
                     then = "It was the last one. Stopping" if none_left else "The others go on"
+                    if not none_left and played == number:
+                        then += f", and training {self.plays} plays"
                     said = f"training {number} is left out: {finding.sign}. {then}."
                     found.append(Finding(finding.kind, said, finding.sign, stop=none_left))
         return without_members(metrics, self._left_out), found

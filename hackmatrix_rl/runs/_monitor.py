@@ -1,6 +1,6 @@
 """What watches a run: its sinks, its monitor and its profiler."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -226,6 +226,16 @@ class RunMonitor:
     def sound(self) -> bool:
         """Whether the state may be saved: not while nothing is finite, and not after a stop."""
         return self._health.sound and not self._stopped
+
+    @property
+    def left_out(self) -> Collection[int]:
+        """The numbers of the trainings that are left out as unhealthy."""
+        return () if self._members is None else self._members.left_out
+
+    @property
+    def plays(self) -> int:
+        """The number of the training that plays: the first that is not left out."""
+        return 0 if self._members is None else self._members.plays
 
     def look(self, metrics: Metrics) -> bool:
         """Logs and checks a dispatch; whether training must stop, without another checkpoint."""

@@ -200,7 +200,8 @@ def find_opponent(
         report(message)
     check_playable(folder, metadata)
     check_trusted(config, folder, trust_code=trust_code)
-    policy = restore(folder, "policy", config.policy(key=jax.random.key(0)))
+    like = config.policy(key=jax.random.key(0))
+    policy = restore(folder, "policy", like, report=report)
     return config.opponent(to_device(policy))
 
 

@@ -28,7 +28,15 @@ from hackmatrix_rl.runs._replaying import hooks_of
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._saving import CheckpointScheduler
 from hackmatrix_rl.runs.sinks import Fanout, Length, Sink, forget_rows_after
-from hackmatrix_rl.training import Counter, Hook, Metrics, StopTraining, Trainer, reports_of
+from hackmatrix_rl.training import (
+    Counter,
+    Hook,
+    Metrics,
+    StopTraining,
+    Trainer,
+    reports_of,
+    without_members,
+)
 
 
 @dataclass(frozen=True)
@@ -250,7 +258,12 @@ class _RunLoop(Hook):
     end: system.ExitCode = system.ExitCode.DONE
 
     def before_dispatch(self, trainer: Trainer[Any]) -> None:
-        """Ends or saves, if any process has a reason; compiles before the first dispatch."""
+        """Ends or saves, if any process has a reason; compiles before the first dispatch.
+
+        It also says which of several trainings plays.
+        """
+        if system.is_single_process():  # of several, only the first has read what a run logged
+            trainer.member = self._watch.plays
         self._agree(trainer)
         if not trainer.compiled and trainer.algorithm.updates_until(trainer.state, self._goal) > 0:
             tick = partial(self._sink.working, "compiling")
@@ -267,7 +280,7 @@ class _RunLoop(Hook):
         self._removed = self._folder.removed() is not None
         if not self._removed:
             self._unhealthy = self._watch.look(metrics)
-            self._saving.watch(metrics)
+            self._saving.watch(without_members(metrics, self._watch.left_out))
 
     def on_end(self, trainer: Trainer[Any]) -> None:
         """Saves the last state, before other hooks do what may fail."""

@@ -6,6 +6,7 @@ it can be read without the code that made it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, TypeVar, cast
 
 import equinox as eqx
@@ -102,6 +103,11 @@ class Stored:
             if is_here != is_there:
                 return f"{name} is {is_there} in {stored}, {is_here} here"
         return None
+
+    @property
+    def fewest(self) -> float:
+        """The number of trainings in the array that has the fewest; infinite without an array."""
+        return min((len(array) if array.ndim else 0 for array in self.arrays.values()), default=inf)
 
     def not_finite(self) -> str | None:
         """The name of the first array that holds NaN or an infinity; `None` if none does."""

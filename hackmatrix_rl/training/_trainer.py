@@ -46,6 +46,8 @@ class Trainer(Generic[A]):
         algorithm: the algorithm.
         hooks: what happens besides training.
         updates_per_dispatch: number of updates in one call of the compiled program.
+        member: the number of the training whose policy plays, of a `Population`: 0, the first, if
+            nothing sets it.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Trainer(Generic[A]):
         self.algorithm = algorithm
         self.hooks = check_hooks(hooks)
         self.updates_per_dispatch = whole("updates_per_dispatch", updates_per_dispatch)
+        self.member = 0
         self._policy = policy
         self._clock = clock
         self._eager = program.eager_program(algorithm) if eager else None
@@ -127,14 +130,19 @@ class Trainer(Generic[A]):
         """A copy of the current policy on one device."""
         if self._state is None:
             return self.algorithm.one_of(self._policy)
-        return gather(self.algorithm.policy(self._state), self.mesh)
+        return gather(self.algorithm.policy(self._state, **self._which), self.mesh)
 
     @property
     def value_scale(self) -> ValueScale | None:
         """A copy of the units of the policy's value; `None` if it has none, or before the start."""
         if self._state is None:
             return None
-        return gather(self.algorithm.value_scale_of(self._state), self.mesh)
+        return gather(self.algorithm.value_scale_of(self._state, **self._which), self.mesh)
+
+    @property
+    def _which(self) -> dict[str, int]:
+        """The argument that names the training of a population."""
+        return {"member": self.member} if isinstance(self.algorithm, Population) else {}
 
     @property
     def agent(self) -> PolicyAgent:

@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 import json
 import os
@@ -5,6 +6,7 @@ import re
 import shutil
 import threading
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -15,6 +17,7 @@ import pytest
 from etils import epath
 from training.states import assert_same
 
+from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
@@ -40,12 +43,14 @@ def hackmatrix_policy(seed=0, width=8):
     return build_network("mlp", spec, width=width, key=jax.random.key(seed))
 
 
-def write(folder, *updates, policy=None, training=None, returns=None, **options):
+def write(
+    folder, *updates, policy=None, training=None, returns=None, config=CONFIG, more=None, **options
+):
     """Saves some updates, and tells how that ended."""
     outcomes = []
-    with CheckpointWriter(folder, config=CONFIG, **{"keep": 3, **options}) as checkpoints:
+    with CheckpointWriter(folder, config=config, **{"keep": 3, **options}) as checkpoints:
         for index, update in enumerate(updates):
-            counters = {"env_steps": 10 * update}
+            counters = {"env_steps": 10 * update, **(more or {})}
             if returns is not None:
                 counters["mean_return"] = returns[index]
             checkpoints.save(
@@ -124,6 +129,63 @@ def test_a_save_that_stored_other_arrays_is_not_complete(tmp_path, monkeypatch, 
     monkeypatch.setattr(ocp.args, "StandardSave", cut)
     [failed] = write(tmp_path, 1, training=ARRAYS)
     assert f"its {part} was not stored: " in str(failed.error)
+
+
+class Units(eqx.Module):
+    """The part of a learner that is read with its policy."""
+
+    value_scale: RunningScale
+
+
+class Training(eqx.Module):
+    """The part of a training's state that is read to play."""
+
+    learner: Units
+
+
+def population(policies, scales):
+    """The arguments of `write` for several trainings in one program."""
+    stack = partial(jax.tree.map, lambda *leaves: jnp.stack(leaves))
+    return {
+        "policy": stack(*policies),
+        "training": Training(Units(stack(*scales))),
+        "config": dataclasses.replace(CONFIG, seeds=len(policies)),
+    }
+
+
+def test_of_several_trainings_the_first_healthy_one_plays(tmp_path):
+    """Of five, one was left out, one has no finite weights, and one no finite units of its value.
+
+    In the training that was left out, everything is finite.
+    """
+    policies = [hackmatrix_policy(seed) for seed in range(5)]
+    policies[1] = jax.tree.map(lambda leaf: leaf * jnp.nan, policies[1])
+    scales = [RunningScale().update(jnp.arange(2.0) + seed) for seed in range(5)]
+    scales[2] = eqx.tree_at(lambda scale: scale.variance, scales[2], jnp.float32(jnp.nan))
+    numbers = {f"member/{k}/return": -float(k) for k in range(5)}
+    several = population(policies, scales)
+    write(tmp_path / "run", 1, more={"member/0/left_out": 1.0, **numbers}, **several)
+
+    told = []
+    loaded = load(tmp_path / "run", report=told.append)
+    assert loaded.member == 3
+    assert_same(loaded.policy, policies[3])
+    assert loaded.value_scale().mean == scales[3].mean
+    assert_same(load(tmp_path / "run", like=policies[0], report=told.append), policies[3])
+    assert len(told) == 2
+    for each in told:
+        assert "training 3 plays: the trainings 0 to 2 went wrong" in each
+
+    # Who names one gets that one, or one clear line.
+    assert load(tmp_path / "run", member=4, report=told.append).member == 4
+    assert load(tmp_path / "run", member="-return", report=told.append).member == 4
+    assert load(tmp_path / "run", member=0, report=told.append).member == 0
+    assert [each.endswith("training 0 was left out as unhealthy") for each in told[2:]] == [True]
+    with pytest.raises(ConfigError, match=r"array \.heads\S+ holds NaN or infinity"):
+        load(tmp_path / "run", member=1)
+    named = load(tmp_path / "run", member=2)
+    with pytest.raises(ConfigError, match=r"\.value_scale\.variance holds NaN or infinity"):
+        named.agent()
 
 
 def test_half_precision_and_random_keys_survive(tmp_path):

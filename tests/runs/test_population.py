@@ -159,3 +159,15 @@ def test_trainings_are_of_each_value_with_all_seeds():
     ramp = "linear:0.1:0.0"
     assert each == [(0, 0.9, ramp), (1, 0.9, ramp), (0, 0.99, 0.1), (1, 0.99, 0.1)]
     assert config.members == 4
+
+
+@pytest.mark.slow
+def test_where_the_first_is_left_out_the_next_one_plays(tmp_path):
+    rates = ("--vary", "learning_rate=1e38,1e-3", "--stop-unhealthy-members")
+    watched = ("--stop-after-nonfinite", 2, "--run-dir", tmp_path / "run")
+    told = done(*CARTPOLE, *rates, *watched).output
+    assert "training 0 is left out" in told
+    assert "The others go on, and training 1 plays." in told
+    with pytest.warns(UserWarning, match="training 1 plays: training 0 went wrong"):
+        loaded = hm.load(tmp_path / "run")
+    assert loaded.member == hm.load(tmp_path / "run", member="length").member == 1

@@ -1,6 +1,7 @@
 """Runs that somebody sent: nothing in them is run, and nothing in them leads elsewhere."""
 
 import json
+import math
 import os
 import pickle
 import shutil
@@ -280,6 +281,12 @@ def test_the_longest_name_of_a_folder_is_none_too_long(run):
         ("update", "2"),
         ("config", []),
         ("counters", {"mean_return": "high"}),
+        ("counters", {"mean_return": math.nan}),
+        ("counters", {"member/0/return": 10**400}),
+        ("counters", {"member/0/return": [1.0, 2.0]}),
+        ("counters", {"member/0/left_out": True}),
+        ("counters", {"env_steps": -1}),
+        ("counters", {"env_steps": 0.5}),
         ("versions", {"jax": 1}),
         ("random_keys", {"policy": {}}),
         ("random_keys", {"policy": {}, "training": {".key": 1}}),

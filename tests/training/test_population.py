@@ -104,6 +104,12 @@ def test_a_member_has_the_same_bits_whatever_the_others_are(four):
     assert_same(made.algorithm.member(made.state, 0), four.algorithm.member(four.state, 1))
 
 
+def test_the_member_that_is_named_plays(four, monkeypatch):
+    monkeypatch.setattr(four, "member", 2)
+    assert_same(four.policy, four.algorithm.policy(four.state, 2))
+    assert_same(four.agent.value_scale, four.algorithm.value_scale_of(four.state, 2))
+
+
 def test_one_key_gives_each_member_its_own():
     same = hm.Trainer(hm.Population(ppo(), SIZE))
     same.start(KEYS[0])

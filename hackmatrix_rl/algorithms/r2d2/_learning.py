@@ -227,7 +227,7 @@ class LearnFromSequences(eqx.Module):
             if priority is not None:
                 priority = on_each_device(
                     mesh,
-                    lambda applied, given: with_priorities(*given, applied),
+                    lambda applied, given: with_priorities(given[0], given[1], given[2], applied),
                     (applied,),
                     (priority, sample, new),
                 )

@@ -109,7 +109,7 @@ def load_self_play(
     game = CliqueGame(config.game())
     policy = config.policy(key=jax.random.key(0))
     return LoadedSelfPlay(
-        policy=checkpoints.to_device(checkpoints.restore(folder, "policy", policy)),
+        policy=checkpoints.to_device(checkpoints.restore(folder, "policy", policy, report=report)),
         game=game,
         config=config,
         folder=folder,

@@ -42,5 +42,5 @@ def load_answers(run: str | Path, *, report: checkpoints.Report = warnings.warn)
     if not isinstance(config, SupervisedConfig):
         raise ConfigError(f"{folder}: by --algorithm {config.algorithm}. Use {config.loader}.")
     policy = config.policy(key=jax.random.key(0))
-    stored = checkpoints.to_device(checkpoints.restore(folder, "policy", policy))
+    stored = checkpoints.to_device(checkpoints.restore(folder, "policy", policy, report=report))
     return LoadedAnswers(stored, config, folder)
