@@ -3,6 +3,7 @@
 import errno
 import io
 import signal
+from functools import partial
 
 import pytest
 from displays import Notes, interrupt_at
@@ -90,7 +91,7 @@ def test_metrics_that_a_full_disk_does_not_take_are_written_later(tmp_path, monk
 
     def sometimes_full(sink, row):
         if row["updates"] == 4:
-            monkeypatch.setattr(sink._file, "_path", FullDisk(sink._file._path))
+            monkeypatch.setattr(sink._file, "_open", partial(FullDisk, sink._file._path))
             refused.append(row)
         elif refused:
             monkeypatch.undo()
@@ -112,7 +113,8 @@ def test_rows_that_a_full_disk_takes_no_more_are_counted_and_the_exit_code_says_
 
     def full(sink, row):
         if row["updates"] == 4:
-            monkeypatch.setattr(sink._file, "_path", FullDisk(sink._file._path))
+            disk = FullDisk(sink._file._path)
+            monkeypatch.setattr(sink._file, "_open", lambda: disk)
         write(sink, row)
 
     monkeypatch.setattr(JsonLines, "write", full)
@@ -123,13 +125,10 @@ def test_rows_that_a_full_disk_takes_no_more_are_counted_and_the_exit_code_says_
 
 
 class FullDisk(io.RawIOBase):
-    """A path, and its opened file, which takes ten more bytes."""
+    """An opened file, which takes ten more bytes."""
 
     def __init__(self, path):
         self.path, self.left = path, 10
-
-    def open(self, mode, buffering):
-        return self
 
     def close(self):
         """It is opened again."""
