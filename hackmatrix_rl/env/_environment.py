@@ -188,7 +188,8 @@ class Environment(eqx.Module):
 
     All methods work under `jax.jit` and, unless `pure` is false, are pure. Every random draw of an
     environment depends only on its own key. The games therefore stay the same when a batch is
-    split over devices.
+    split over devices. Keys of `rbg` and `unsafe_rbg` break this promise: under `jax.vmap`, JAX
+    draws for a whole batch from its first key.
     """
 
     @property

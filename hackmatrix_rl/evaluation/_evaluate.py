@@ -75,6 +75,8 @@ def evaluate(
 
     Each environment plays only its first episode, to the end: the episodes that end first would
     favour short ones. The games depend only on the key, not on `num_envs`.
+    That holds for keys of `threefry2x32`, JAX's default: under `jax.vmap`, JAX draws for a whole
+    batch from the first of its keys if they are of `rbg` or `unsafe_rbg`.
 
     Args:
         policy: a network (its actions are drawn as in training) or another player.

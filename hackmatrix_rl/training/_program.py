@@ -148,9 +148,14 @@ def sizes_of(state: AlgorithmState) -> tuple[Any, ...]:
     return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
 
 
-def first_state(algorithm: Algorithm[State], policy: ActorCritic) -> State:
-    """The state before the first update, with a shape, dtype and sharding for each array."""
-    shapes = eqx.filter_eval_shape(algorithm.init, jax.random.key(0), policy)
+def first_state(
+    algorithm: Algorithm[State], policy: ActorCritic, generator: str | None = None
+) -> State:
+    """The state before the first update, with a shape, dtype and sharding for each array.
+
+    Its random keys are of a generator of JAX (`rbg`), by default JAX's own default.
+    """
+    shapes = eqx.filter_eval_shape(algorithm.init, jax.random.key(0, impl=generator), policy)
     arrays, rest = eqx.partition(shapes, is_shape)
     return eqx.combine(located(arrays, algorithm.shardings(shapes)), rest)
 

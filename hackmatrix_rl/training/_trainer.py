@@ -355,14 +355,18 @@ class Trainer(Generic[A]):
         """Reads the state that `save` wrote. Training continues from there, bit for bit.
 
         The file must be from a trainer with the same environment, policy, optimizer and sizes. The
-        number of devices may differ. It holds no games that Python plays (`Environment.pure`): new
-        ones start, unlike the earlier ones, and `report` gets a line that says so.
+        number of devices may differ. The random keys are of the generator of the saved training. The
+        file holds no games that Python plays (`Environment.pure`): new ones start, unlike the
+        earlier ones, and `report` gets a line that says so.
 
         Raises:
             ConfigError: the file does not exist, is damaged, or does not fit this trainer. The
                 message then names the array.
         """
-        stored, like = read_tree(path, TRAINING), self.abstract_state()
+        stored = read_tree(path, TRAINING)
+        generators = {*stored.keys.values()}
+        generator = generators.pop() if len(generators) == 1 else None
+        like = program.first_state(self.algorithm, self._policy, generator)
         if (wrong := stored.mismatch(like, stored="the file", here="the modules here")) is not None:
             raise ConfigError(f"{path}: does not fit this trainer: {wrong}.")
         state, resettable = stored.fill(like), self.algorithm.resettable

@@ -55,6 +55,21 @@ def test_a_loaded_training_goes_on_bit_by_bit(saved, started):
     assert_same(again.state, later)
 
 
+@pytest.mark.parametrize("generator", ["rbg", "unsafe_rbg"])
+@pytest.mark.parametrize("started", [False, True])
+def test_keys_of_another_generator_stay_what_they_are(tmp_path, generator, started):
+    first, again = trainer_of(), trainer_of()
+    first.start(jax.random.key(3, impl=generator))
+    first.save(tmp_path / "training")
+    if started:
+        again.start(KEY)
+    again.load(tmp_path / "training")
+    assert_same(again.state, first.state)
+    for trainer in (first, again) if generator == "rbg" and started else ():
+        trainer.dispatch(1)
+    assert_same(again.state, first.state)
+
+
 def test_with_averages_too_and_a_file_without_them_does_not_fit(saved, tmp_path):
     first, straight, again = (trainer_of(ema=0.9) for _ in range(3))
     straight.start(KEY)
