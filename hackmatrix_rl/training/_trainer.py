@@ -355,8 +355,8 @@ class Trainer(Generic[A]):
         """Reads the state that `save` wrote. Training continues from there, bit for bit.
 
         The file must be from a trainer with the same environment, policy, optimizer and sizes. The
-        number of devices may differ. The random keys are of the generator of the saved training. The
-        file holds no games that Python plays (`Environment.pure`): new ones start, unlike the
+        number of devices may differ. The random keys are of the generator of the saved training.
+        The file holds no games that Python plays (`Environment.pure`): new ones start, unlike the
         earlier ones, and `report` gets a line that says so.
 
         Raises:
