@@ -25,6 +25,7 @@ from hackmatrix_rl.agent.precision import precision as named_precision
 from hackmatrix_rl.env import EnvSpec, check_spec
 from hackmatrix_rl.errors import (
     check_array,
+    check_jax,
     described,
     difference,
     first_line,
@@ -183,6 +184,7 @@ def check_policy(
         ValueError: another check failed. The message says what was expected, what was found,
             and what to change.
     """
+    check_jax()
     check_is_policy(policy)
     check_spec(spec)
     precision = precision_of(precision)

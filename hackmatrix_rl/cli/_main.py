@@ -96,6 +96,10 @@ class Commands(click.Group):
                 name, command, rest = super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
+        if name != "doctor" and "--help" not in rest:
+            from hackmatrix_rl.errors import check_jax  # the list of commands does not wait for JAX
+
+            check_jax()
         # At the end: the last of several values counts.
         rest = [_dashed(word) for word in rest]
         return name, command, rest if command is None else rest + added_flags(command)

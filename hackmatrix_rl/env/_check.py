@@ -11,7 +11,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.env._contract import check_shapes
 from hackmatrix_rl.env._environment import LEARNED_RETURN, Environment, Timestep, env_keys
 from hackmatrix_rl.env._held_games import closing_games
-from hackmatrix_rl.errors import check_key, path_in_words, place, whole
+from hackmatrix_rl.errors import check_jax, check_key, path_in_words, place, whole
 
 # Number of steps to play again: the same keys and actions must give the same timesteps.
 REPLAYED = 8
@@ -50,6 +50,7 @@ def check_environment(
         UserWarning: no episode ended.
     """
     steps, num_envs = whole("steps", steps), whole("num_envs", num_envs, minimum=2)
+    check_jax()
     key = jax.random.key(0) if key is None else key
     check_key(key)
     check_shapes(environment)

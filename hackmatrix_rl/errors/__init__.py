@@ -11,6 +11,7 @@ from ._errors import in_flags as in_flags
 from ._errors import printable as printable
 from ._errors import refusing as refusing
 from ._errors import shortened as shortened
+from ._jax import check_jax as check_jax
 from ._shell import in_shell as in_shell
 from ._values import as_action as as_action
 from ._values import check_actions as check_actions

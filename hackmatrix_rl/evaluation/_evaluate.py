@@ -13,7 +13,7 @@ from jaxtyping import Array, Float32, Key, PyTree
 from hackmatrix_rl.agent import MaskedCategorical, RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.env import Environment, EpisodeStatistics, closing_games, env_keys
-from hackmatrix_rl.errors import check_key, whole
+from hackmatrix_rl.errors import check_jax, check_key, whole
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
 from hackmatrix_rl.evaluation._episodes import play_episodes, start_carries
 from hackmatrix_rl.evaluation._estimate import Estimate, mean_of, rate_of
@@ -130,6 +130,7 @@ def evaluate_all(
     """
     for name, value in {"episodes": episodes, "num_envs": num_envs, "max_steps": max_steps}.items():
         whole(name, value)
+    check_jax()
     check_key(key)
     check_environment_and_players(environment, policies.values())
     players = tuple(_player(policy, greedy) for policy in policies.values())

@@ -12,7 +12,7 @@ from typing import Literal
 import jax
 
 from hackmatrix_rl.config import make_config
-from hackmatrix_rl.errors import first_line
+from hackmatrix_rl.errors import ConfigError, check_jax, first_line
 from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._versions import versions
 from hackmatrix_rl.system import (
@@ -47,7 +47,7 @@ class Finding:
 
 def examine() -> Iterator[Finding]:
     """Looks at each part in turn; what fails does not keep the rest from being looked at."""
-    parts = (_versions, _devices, _memory, _cache, _training, _wandb)
+    parts = (_versions, _settings, _devices, _memory, _cache, _training, _wandb)
     for look in parts:
         part = look.__name__.removeprefix("_")
         try:
@@ -65,6 +65,15 @@ def _versions() -> _Look:
     if untested:
         return "note", f"{named}; {untested}", "It works, perhaps slower."
     return "ok", named, ""
+
+
+def _settings() -> _Look:
+    try:
+        check_jax(compiles=True)
+    except ConfigError as error:
+        found, _, remedy = str(error).partition(". ")
+        return "fails", found, remedy
+    return "ok", "32-bit numbers, compiled programs", ""
 
 
 def _devices() -> _Look:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import ValueScale, check_is_policy, check_policy_numbers
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, hold_games, whole_games
-from hackmatrix_rl.errors import ConfigError, check_key, finite, instance, whole
+from hackmatrix_rl.errors import ConfigError, check_jax, check_key, finite, instance, whole
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training import _program as program
@@ -80,10 +80,12 @@ class Trainer(Generic[A]):
             clock: a function that returns seconds, to measure durations.
 
         Raises:
+            ConfigError: JAX has a setting under which nothing can be trained (`JAX_ENABLE_X64`).
             TypeError: an argument has the wrong type.
             ValueError: an argument is out of range, or the modules of the algorithm do not fit
                 together.
         """
+        check_jax(compiles=not eager)
         instance("algorithm", algorithm, Algorithm, "hm.PPO(environment, policy)")
         if population is not None:
             algorithm = cast(A, Population(algorithm, whole("population", population)))

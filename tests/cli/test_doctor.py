@@ -7,7 +7,7 @@ import pytest
 
 from .commands import done, invoke
 
-PARTS = ["versions", "devices", "memory", "cache", "training", "wandb"]
+PARTS = ["versions", "settings", "devices", "memory", "cache", "training", "wandb"]
 
 
 @pytest.fixture(autouse=True)
