@@ -61,6 +61,14 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
 }
 FLAGS = "HACKMATRIX_RL_FLAGS"
 EXIT_SECONDS = 15.0
+_OF_JAX = (
+    "JAX_ENABLE_X64",
+    "JAX_TRANSFER_GUARD",
+    "JAX_TRANSFER_GUARD_HOST_TO_DEVICE",
+    "JAX_TRANSFER_GUARD_DEVICE_TO_HOST",
+    "JAX_TRANSFER_GUARD_DEVICE_TO_DEVICE",
+)
+"""Variables that `check_jax` may refuse."""
 
 
 class Commands(click.Group):
@@ -96,8 +104,8 @@ class Commands(click.Group):
                 name, command, rest = super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
-        if name != "doctor" and "--help" not in rest:
-            from hackmatrix_rl.errors import check_jax  # the list of commands does not wait for JAX
+        if name != "doctor" and "--help" not in rest and any(map(os.environ.get, _OF_JAX)):
+            from hackmatrix_rl.errors import check_jax  # few commands have to wait for JAX
 
             check_jax()
         # At the end: the last of several values counts.
