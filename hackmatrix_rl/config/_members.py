@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar, cast
 
+from hackmatrix_rl.config._environments import env_code
 from hackmatrix_rl.config._population_based import no_exploits
 from hackmatrix_rl.config._texts import parse_vary
 from hackmatrix_rl.errors import ConfigError, as_given, refusing, shortened
@@ -78,14 +79,23 @@ class Members:
                 f"{said}a training in stages cannot be several in one program. Add --algorithm "
                 f"{self.algorithm}, or use one run for each training."
             )
-        if self.one_device:
-            env = getattr(self, "env", None)
-            raise ConfigError(
-                f"{said}Python plays --env {env}, one training at a time. Use an environment "
-                "in JAX, or one run for each training."
-            )
+        env = getattr(self, "env", None)
+        if env is None or env_code(env) is None:  # settings that are only read import no code
+            self.check_played_in_python()
         for values in self._settings():
             self._member(values, self.seeds - 1)  # refuses a seed or a value out of range
+
+    def check_played_in_python(self) -> None:
+        """Raises a ConfigError if Python would play several trainings at once.
+
+        It makes the environment, and so imports its code.
+        """
+        if self.members > 1 and self.one_device:
+            said = f"--vary {self.vary}" if self.vary else f"--seeds {self.seeds}"
+            raise ConfigError(
+                f"{said}: Python plays --env {getattr(self, 'env', None)}, one training at a time. "
+                "Use an environment in JAX, or one run for each training."
+            )
 
     @property
     def varied(self) -> dict[str, tuple[float | str, ...]]:

@@ -156,6 +156,7 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
     """
     text = config.mesh
     members = config.members
+    config.check_played_in_python()
     devices: Sequence[jax.Device]
     if config.one_device:
         if text not in (AUTO, "data=1"):

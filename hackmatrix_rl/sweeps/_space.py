@@ -94,6 +94,12 @@ class Space:
         settings = {**self.settings, **values, "run_dir": str(folder)}
         return config_here(None, settings, trust_code=self.trust_code)
 
+    def names_code(self, name: str, text: str) -> bool:
+        """Whether the file itself names this code as a setting, so that it is the user's own."""
+        searched = self.searched.get(name)
+        own = searched.choices if isinstance(searched, Choice) else (getattr(self.config, name),)
+        return text in own
+
     @property
     def identity(self) -> dict[str, str]:
         """What all trials of a sweep have in common and what differs, in texts by name."""

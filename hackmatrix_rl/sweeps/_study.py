@@ -11,7 +11,7 @@ import numpy as np
 
 from hackmatrix_rl.adapters import require
 from hackmatrix_rl.checkpoints import check_place
-from hackmatrix_rl.config import config_from_dict, settings_of
+from hackmatrix_rl.config import RunConfig, check_trusted, code_of, config_from_dict, settings_of
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
 from hackmatrix_rl.runs import RunLock, check_links, toml_of
 from hackmatrix_rl.sweeps._journal import IDENTITY, Journal, check_study, usable
@@ -172,25 +172,41 @@ class Sweep:
         # Settings that others are training count as bad: workers do not all try the same.
         return samplers.TPESampler(seed=seed, constant_liar=True)
 
+    def best_config(self) -> RunConfig | None:
+        """The stored settings of the best trial; `None` without one, or without its folder.
+
+        Raises:
+            ConfigError: they name code that the space does not name. `best.toml` would make it the
+                user's own.
+        """
+        if (best := self.best) is None:
+            return None
+        source = self.path(best[0]) / "config.json"
+        try:
+            stored = read_json(source)
+        except (OSError, DamagedFileError):  # its folder is gone
+            return None
+        if stored is None:
+            return None
+        config = config_from_dict(stored)
+        code = code_of(config).items()
+        named = [name for name, (text, _) in code if self.space.names_code(name, text)]
+        check_trusted(config, source, trust_code=self.space.trust_code, named=named)
+        return config
+
     def keep_best(self) -> None:
         """Writes the settings of the best trial as a file for `train --config`.
 
         Raises:
+            ConfigError: see `best_config`.
             OSError: it cannot be written.
         """
-        if (best := self.best) is None:
-            return
-        try:
-            stored = read_json(self.path(best[0]) / "config.json")
-        except (OSError, DamagedFileError):  # its folder is gone
-            return
-        if stored is None:
+        if (best := self.best) is None or (config := self.best_config()) is None:
             return
         left_out = {"run_dir": None, "checkpoint_dir": None, "seeds": 1}
-        config = config_from_dict(stored)
         own = {each.name for each in settings_of(config)}
         kept = {name: value for name, value in left_out.items() if name in own}
-        text = toml_of(config_from_dict({**stored, **kept}))
+        text = toml_of(config_from_dict({**config.as_dict(), **kept}))
         said = f"# {self.metric} {shown(best[1])} in trial {best[0]} of {self.folder.name}\n"
         write_whole(self.folder / "best.toml", said + text)
 
@@ -252,9 +268,11 @@ def open_sweep(
         study.pruner = optuna.pruners.SuccessiveHalvingPruner(
             min_resource=FIRST_RUNG, reduction_factor=THIRD
         )
-    return Sweep(
+    sweep = Sweep(
         space, metric, minimize, folder, study, trials, sampler, seed, remote=storage is not None
     )
+    sweep.best_config()  # refuses code of somebody else's before anything is trained
+    return sweep
 
 
 def find_study(

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from hackmatrix_rl.config import code_of
 from hackmatrix_rl.errors import ConfigError, first_line
 from hackmatrix_rl.runs import RunFolder, launch
 from hackmatrix_rl.runs.sinks import Length, read_json_lines
@@ -146,10 +147,13 @@ def _train(
     """Trains a trial; without a result it is left for another time."""
     resumes = (trial.path / "config.json").exists()
     begins(trial, resumes)
-    config = None if resumes else sweep.space.config_of(trial.values, trial.path)
+    config = sweep.space.config_of(trial.values, trial.path)
+    # The folder may be somebody else's: what code to import is what the space names.
+    own = {name: text for name, (text, _) in code_of(config).items()}
     start = launch(
-        config,
+        None if resumes else config,
         resume_run=str(trial.path) if resumes else None,
+        changes=own if resumes else {},
         trust_code=sweep.space.trust_code,
         lock=trial.lock,
     )

@@ -337,7 +337,12 @@ def test_every_game_of_gymnasium_is_made_or_refused_in_one_line():
     assert all(said.startswith(begins) and "\n" not in said for begins, said in refused)
 
 
-def test_python_plays_one_training_at_a_time():
+def test_python_plays_one_training_at_a_time(tmp_path, monkeypatch):
     given = {"algorithm": "ppo", "env": "gymnasium:CartPole-v1", "seeds": 2}
     with pytest.raises(ConfigError, match="--seeds 2: Python plays --env gymnasium:CartPole-v1"):
         make_config("debug", given)
+    monkeypatch.chdir(tmp_path)
+    own = "import hackmatrix_rl as hm\ndef games(): return hm.from_gymnasium('CartPole-v1')\n"
+    (tmp_path / "own_games.py").write_text(own)
+    several = invoke("train", "--env", "own_games:games", "--seeds", 2, "--dry-run")
+    assert_refused(several, "--seeds 2: Python plays --env own_games:games")

@@ -212,6 +212,15 @@ def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path
     done(*imitated, "--teacher", "my_gridworld:teach", "--buffer-size", 64)
 
 
+@pytest.mark.parametrize("change", [{}, {"seeds": 2}])
+def test_settings_that_are_read_import_no_environment(gridworld, change):
+    stored = make_config("debug", {"env": "cartpole", "algorithm": "ppo", "width": 8}).as_dict()
+    sys.modules.pop("my_gridworld", None)
+    config = config_from_dict({**stored, "env": gridworld, **change})
+    assert "my_gridworld" not in sys.modules
+    assert config.environment().spec.num_actions == 2
+
+
 def test_the_help_of_another_environment_lacks_the_flags_of_hackmatrix():
     shown = invoke("train", "--env", "t_maze", "--help-all").output
     assert "--max-enemies" not in shown

@@ -1,6 +1,7 @@
 """`hackmatrix-rl sweep` on CartPole, in this process."""
 
 import json
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -37,6 +38,13 @@ depth = 1
 mesh = "data=1"
 """
 SPACE = "learning_rate = {low = 1e-4, high = 1e-1, log = true}\n"
+OWN = """
+import hackmatrix_rl as hm
+
+
+def factory(spec, *, width, key):
+    return hm.MLPActorCritic(spec, width=width, depth=1, key=key)
+"""
 # Its value is known before: that of the setting.
 RATE = ("--metric", "learning_rate")
 
@@ -166,6 +174,25 @@ def test_a_journal_of_another_space_is_refused(swept, monkeypatch):
     assert len(trials("sweeps/space")) == 3
 
 
+def test_code_that_only_a_stored_trial_names_is_never_imported(swept, here):
+    """Somebody sent the folder; `best.toml` would name it as one's own."""
+    shutil.copytree(swept[0], here, dirs_exist_ok=True)
+    folder, best = Path("sweeps/space"), studies.find_study(Path("sweeps/space"), None).best_trial
+    Path("evil.py").write_text("raise SystemExit('the code was run')\n")
+    stored = folder / f"trial-{best.number:04}" / "config.json"
+    kept = (folder / "best.toml").read_text()
+    for changes in ({"network": "evil:factory"}, {"env": "evil:factory", "seeds": 2}):
+        before = json.loads(stored.read_text())
+        stored.write_text(json.dumps({**before, **changes}))
+        refused = invoke("sweep", "space.toml", "--trials", 4, *RATE)
+        assert_refused(refused, str(stored), "code of the module evil", "--trust-code")
+        done("report", folder, "--output", "page.html")
+        stored.write_text(json.dumps(before))
+    assert "evil" not in sys.modules
+    assert (folder / "best.toml").read_text() == kept
+    assert len(trials(folder)) == 3
+
+
 def test_a_dry_run_shows_the_first_settings_and_leaves_nothing(here):
     name = write(f"{SPACE}num_minibatches = {{choices = [2, 3]}}\n")
     told = done("sweep", name, "--trials", 4, "--dry-run").stdout
@@ -218,18 +245,21 @@ def test_a_worker_ends_where_every_trial_fails(here, monkeypatch):
 
 
 def test_ctrl_c_leaves_the_trial_to_the_next_worker(here, monkeypatch):
-    """Its checkpoint, its rows and its settings go on."""
+    """Its checkpoint, its rows and its settings go on, and so does the network of its space."""
+    Path("mine.py").write_text(OWN)
+    sys.modules.pop("mine", None)
     prune = studies.Trial.prune
 
     def interrupted(self, value, percent):
         signal.raise_signal(signal.SIGINT)
         return prune(self, value, percent)
 
-    command = ("sweep", write(), "--trials", 1, "--folder", "sweep", *RATE)
+    own = write(base=BASE.replace("depth = 1", 'network = "mine:factory"'))
+    command = ("sweep", own, "--trials", 1, "--folder", "sweep", *RATE)
     with monkeypatch.context() as patch:
         patch.setattr(studies.Trial, "prune", interrupted)
         stopped = invoke(*command)
-    assert stopped.exit_code == 130
+    assert stopped.exit_code == 130, stopped.output
     assert "The same command goes on with the trial that was left." in stopped.stdout
     (left,) = trials("sweep")
     assert left.state.name == "RUNNING"
