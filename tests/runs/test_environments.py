@@ -216,6 +216,7 @@ def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path
 def test_settings_that_are_read_import_no_environment(gridworld, change):
     stored = make_config("debug", {"env": "cartpole", "algorithm": "ppo", "width": 8}).as_dict()
     sys.modules.pop("my_gridworld", None)
+    make_environment.cache_clear()
     config = config_from_dict({**stored, "env": gridworld, **change})
     assert "my_gridworld" not in sys.modules
     assert config.environment().spec.num_actions == 2
