@@ -137,7 +137,7 @@ def _counters_trouble(value: object) -> str | None:
     return None
 
 
-def is_finite(number: float) -> bool:
+def is_finite(number: int | float) -> bool:
     """Whether a number of a file is finite, and no whole number that is too large for a float."""
     return abs(number) <= sys.float_info.max
 

@@ -105,7 +105,7 @@ class Stored:
         return None
 
     @property
-    def fewest(self) -> float:
+    def fewest(self) -> int | float:
         """The number of trainings in the array that has the fewest; infinite without an array."""
         return min((len(array) if array.ndim else 0 for array in self.arrays.values()), default=inf)
 
