@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import chain
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -88,17 +90,24 @@ def train_a_run(
 
 def advice(config: RunConfig, folder: RunFolder, result: RunResult) -> list[str]:
     """Next steps after a run, in lines."""
-    # A user who names the network's code may import it.
-    own = [word for name, (text, _) in code_of(config).items() for word in (f"--{name}", text)]
-    see = f"See it play:  {in_shell('hackmatrix-rl', 'watch', folder.path, *own)}"
-    resume = in_shell("hackmatrix-rl", "train", "--resume-run", folder.path, *own)
+    return next_steps(config, folder.path, done=result.exit_code is ExitCode.DONE)
+
+
+def next_steps(config: RunConfig, run: Path, *, done: bool) -> list[str]:
+    """Commands that work with a run, in lines; they import the code that its user has named."""
+    code = {name: text for name, (text, _) in code_of(config).items()}
+    named = {name: [f"--{name}", text] for name, text in code.items()}
+    resume = in_shell("hackmatrix-rl", "train", "--resume-run", run, *chain(*named.values()))
     go_on = f"Go on:  {resume}"
     if not isinstance(config, TrainConfig):
         return [go_on]
-    if result.exit_code is not ExitCode.DONE:
+    # `watch` plays in the environment of the run, and needs no teacher.
+    plays = ["--trust-code"] if "env" in code else named.get("network", [])
+    see = f"See it play:  {in_shell('hackmatrix-rl', 'watch', run, *plays)}"
+    if not done:
         return [go_on, see]
-    more = config.advice(in_shell(folder.path))
-    return [see, *(" ".join([line, *map(in_shell, own)]) for line in more)]
+    trains = [in_shell(word) for name in named if name != "teacher" for word in named[name]]
+    return [see, *(" ".join([line, *trains]) for line in config.advice(in_shell(run)))]
 
 
 def describe(config: RunConfig, folder: RunFolder) -> list[str]:

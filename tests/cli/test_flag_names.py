@@ -1,8 +1,12 @@
 """Flags under old names, foreign names and mistyped names."""
 
+import shlex
+from pathlib import Path
+
 import pytest
 
-from hackmatrix_rl.config import RENAMED, advice_for
+from hackmatrix_rl.cli._train import next_steps
+from hackmatrix_rl.config import RENAMED, advice_for, make_config
 from hackmatrix_rl.config._renamed import FOREIGN
 from hackmatrix_rl.errors import flag
 
@@ -84,3 +88,23 @@ def test_an_unknown_flag_is_answered_with_the_right_one(arguments, said):
 
 def test_nothing_is_suggested_that_is_like_nothing():
     assert invoke("train", "--qqqq").stderr == "Error: No such option '--qqqq'.\n"
+
+
+OWN = {"env": "my_games:Maze", "network": "my_networks:make", "teacher": "my_players:make"}
+
+
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize("code", [(), ("network",), ("env",), ("env", "network")])
+@pytest.mark.parametrize("algorithm", ["ppo", "imitation"])
+def test_the_commands_that_a_run_advises_have_their_flags(algorithm, code, done):
+    names = (*code, "teacher") if algorithm == "imitation" else code
+    config = make_config("debug", {name: OWN[name] for name in names}, algorithm)
+    lines = next_steps(config, Path("my runs/a"), done=done)
+    assert len(lines) >= 1 + (not done)
+    for line in lines:
+        program, command, *words = shlex.split(line.split(":  ")[1])
+        assert program == "hackmatrix-rl"
+        assert "my runs/a" in words
+        # All flags are known, and take what they are given: `--help` comes after them.
+        result = invoke(command, *words, "--help")
+        assert (result.exit_code, result.stderr) == (0, "")
