@@ -211,7 +211,9 @@ def test_a_name_that_is_none_of_a_run_there_is_refused(service, name):
 def test_what_the_service_says_is_one_line_and_folders_of_checkpoints_do_not_mix(service):
     missing = ("train", "--resume-run", "wandb:me/mine/a")
     assert_refused(invoke(*missing), "Weights & Biases says: no such artifact. Log in")
-    assert_refused(invoke(*missing, "--checkpoint-dir", "x"), "--checkpoint-dir x: ", "Leave it")
+    assert_refused(
+        invoke(*missing, "--checkpoint-dir", "x"), "--checkpoint-dir ", "/x: ", "Leave it"
+    )
 
 
 @pytest.mark.nightly
