@@ -167,6 +167,7 @@ def test_a_memory_task_has_a_name_and_arguments(env, task):
     assert (changed.game.config.fixation, changed.max_steps) == (4, 9)
 
 
+@pytest.mark.nightly
 def test_a_task_of_time_is_trained_in_a_process(tmp_path, cache):
     folder, sizes = tmp_path / "run", "short=2,long=3,shortest_cue=1,longest_cue=2"
     given = ("--env", "interval_timing", "--env-args", sizes, "--algorithm", "pqn")
@@ -193,7 +194,7 @@ def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path
     folder = tmp_path / "run"
     given = ("--env", gridworld, "--env-args", "size=2,steps=5", "--mesh", "data=1")
     trained = done("train", *given, *TINY, *SHORT, "--run-dir", folder)
-    assert f"--env {gridworld}" in trained.output.splitlines()[-1]
+    assert trained.output.splitlines()[-1].endswith(f"hackmatrix-rl watch {folder} --trust-code")
     for refused in (invoke("eval", folder), invoke("train", "--resume-run", folder)):
         assert_refused(refused, "code of the module my_gridworld", "--trust-code")
     with pytest.raises(ConfigError, match="its environment my_gridworld:make is code"):

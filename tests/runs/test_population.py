@@ -98,7 +98,7 @@ def test_a_member_that_is_not_there_and_other_trainings_are_refused(run):
     assert_refused(invoke("train", "--resume-run", run, "--seeds", 3), "--seeds 3", "all of its")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_agent_of_a_wandb_sweep_can_start_it_as_it_is(tmp_path, cache):
     # What `wandb agent` starts for `command: [hackmatrix-rl, train, ..., ${args}]`.
     args = ("--learning_rate=0.003", "--ent_coef=0.02", "--run_dir=trial")
