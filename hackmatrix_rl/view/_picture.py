@@ -95,9 +95,7 @@ def _svg(draw: "Callable[[Axes], None]", salt: str) -> str:
     from matplotlib.figure import Figure
 
     # Text stays text, and the same numbers give the same file.
-    with matplotlib.rc_context(
-        {"svg.fonttype": "none", "svg.hashsalt": salt, "text.parse_math": False}
-    ):
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure = Figure(figsize=(5.6, 3.6), layout="constrained")
         draw(figure.subplots())
         svg = _drawn(figure, format="svg", transparent=True, metadata={"Date": None}).decode()

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -25,7 +26,7 @@ def test_a_run_says_what_it_will_do_and_where_the_result_is(trained):
     assert "Algorithm: ppo, the choice of --preset debug" in output
     assert "2,048 steps in 8 updates of 16 games x 16 steps" in output
     assert "100%" in output
-    assert f"hackmatrix-rl watch {folder}" in output
+    assert f"hackmatrix-rl watch {shlex.quote(str(folder))}" in output
     assert "\x1b" not in output, "plain lines where the output is no terminal"
 
 
