@@ -354,7 +354,7 @@ def test_a_run_that_put_its_checkpoints_elsewhere_goes_on_there(run):
     (run / "checkpoints").rename(far)
     edit(run / "config.json", checkpoint_dir=str(far))
     stopped = find_resumable_run(str(run))
-    assert stopped.config({}).checkpoint_dir == str(far)
+    assert stopped.config({}).checkpoint_dir == str(far.absolute())
 
 
 @pytest.fixture
@@ -376,11 +376,11 @@ def test_a_run_that_starts_anew_needs_the_same_trust(sign, begun):
 def test_a_run_that_starts_anew_writes_nowhere_but_in_its_folder(begun):
     far = begun.parent / "far"
     edit(begun / "config.json", checkpoint_dir=str(far))
-    said = ("but none is there", f"give --checkpoint-dir {far}")
+    said = ("but none is there", f"give it: --checkpoint-dir {far}")
     assert_refused(invoke("train", "--resume-run", begun), *said)
     assert not far.exists()
     stopped = find_resumable_run(str(begun), str(far))
-    assert stopped.config({}).checkpoint_dir == str(far)
+    assert stopped.config({}).checkpoint_dir == str(far.absolute())
 
 
 def test_a_forged_id_beside_no_checkpoint_is_not_taken(begun):
