@@ -18,7 +18,7 @@ from etils import epath
 from training.states import assert_same
 
 from hackmatrix_rl.agent import RunningScale
-from hackmatrix_rl.agent.networks import build_network
+from hackmatrix_rl.agent.networks import ActorCritic, build_network
 from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
     _place,
@@ -104,14 +104,22 @@ def test_a_folder_that_cannot_keep_checkpoints_is_refused(here, folder, why):
     assert not list(here.iterdir())
 
 
+class OneArray(ActorCritic):
+    """A policy of one array: of several, Orbax goes on to read the others when one fails."""
+
+    logits: jax.Array
+
+    def __call__(self, observation, carry):
+        return self.logits, self.logits[0], carry
+
+
 @pytest.mark.parametrize("lost", ["policy", "training"])
 def test_a_save_that_cannot_be_read_is_not_complete(tmp_path, monkeypatch, lost):
     whole = _place._Folder.glob
     monkeypatch.setattr(
         _place._Folder, "glob", lambda self, _: () if lost in self.name else whole(self, _)
     )
-    # Of several arrays, Orbax leaves those behind that it was reading when the first one failed.
-    one = {"a": jnp.zeros(2)}
+    one = OneArray(jnp.zeros(2))
     [failed] = write(tmp_path, 1, policy=one)
     assert "cannot be read: " in str(failed.error)
     with pytest.raises(ConfigError, match="no checkpoint there"):
