@@ -458,7 +458,7 @@ class RunConfig(Members, ABC):
         """Further lines to print at the start of a run."""
         if self.members == 1:
             return []
-        return [f"Trainings: {self.members_in_words}; the first healthy one is played and evaluated"]
+        return [f"Trainings: {self.members_in_words}; the first healthy one plays in evaluations"]
 
     def advice(self, run: str) -> list[str]:
         """Next steps after a completed training; `run` is its folder, as a shell reads it."""
