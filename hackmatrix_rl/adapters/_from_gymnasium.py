@@ -116,7 +116,11 @@ class Host:
     def draw(self, number: int, step: int, game: int) -> Any:
         """What a game draws at the step where its batch is; `None` where it is past it."""
         batch = self._batches.get(number)
-        if batch is None or batch.steps != step or getattr(batch.games, "render_mode", None) is None:
+        if (
+            batch is None
+            or batch.steps != step
+            or getattr(batch.games, "render_mode", None) is None
+        ):
             return None
         with batch.lock:
             frames = batch.games.render()

@@ -71,6 +71,11 @@ class GymnaxGame(SingleGame[GymnaxState]):
             truncated=jnp.asarray(truncated).astype(bool),
         )
 
+    @property
+    def title(self) -> str:
+        """The name of the gymnax environment."""
+        return str(self.environment.name)
+
     def draw(self, state: GymnaxState) -> np.ndarray | None:
         """The figure of gymnax's own `render`, which few of its environments have."""
         render = getattr(self.environment, "render", None)
@@ -195,6 +200,11 @@ class PgxGame(SingleGame[Any]):
         with as_they_expect():
             after = self.game.step(state, action, key)
         return Played(after, jnp.ravel(after.rewards)[0], after.terminated, after.truncated)
+
+    @property
+    def title(self) -> str:
+        """The name of the pgx game."""
+        return str(self.game.id)
 
     def draw(self, state: Any) -> np.ndarray | None:
         """The picture of pgx, which draws in SVG; `None` for a game that it does not draw."""

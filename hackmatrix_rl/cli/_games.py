@@ -173,7 +173,12 @@ class GameOutputs:
         )
 
     def show_scenes(
-        self, scenes: Iterable[Scene], environment: str, player: str, num_actions: int, work: Working
+        self,
+        scenes: Iterable[Scene],
+        environment: str,
+        player: str,
+        num_actions: int,
+        work: Working,
     ) -> Recording:
         """Shows the positions of a game of any environment; then writes the files."""
         found: list[Scene] = []
@@ -193,6 +198,8 @@ class GameOutputs:
         else:
             for _ in seen():
                 pass
+        if not found:
+            raise KeyboardInterrupt  # before the first position
         recording = Recording(environment, player, num_actions, found)
         self._write(
             recording,

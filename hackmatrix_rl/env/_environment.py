@@ -235,6 +235,11 @@ class Environment(eqx.Module):
         """
         return True
 
+    @property
+    def title(self) -> str:
+        """The name of the game, for people; by default that of the class."""
+        return type(self).__name__
+
     def render(self, state: PyTree[Array], game: int = 0) -> str | None:
         """One game as text, lines joined by newlines; `None` if the environment has none.
 

@@ -79,6 +79,11 @@ class SingleGame(eqx.Module, Generic[GameState]):
         """Whether `Played.truncated` can be true; by default not."""
         return False
 
+    @property
+    def title(self) -> str:
+        """The name of the game, for people; by default that of the class."""
+        return type(self).__name__
+
     def render(self, state: GameState) -> str | None:
         """The game as text, lines joined by newlines; by default `None`: it has no text.
 
@@ -194,6 +199,11 @@ class Batched(Environment, Generic[GameState]):
     def truncates(self) -> bool:
         """Whether the game or `max_steps` truncates episodes."""
         return self.game.truncates or self.max_steps is not None
+
+    @property
+    def title(self) -> str:
+        """That of the game."""
+        return self.game.title
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
         return jax.vmap(self._begin)(keys)

@@ -42,7 +42,9 @@ def _lines(leaf: np.ndarray) -> list[str]:
     few = leaf.ndim == 3 and max(sides) <= _MOST_SIDE and leaf.shape[2] <= len(_CHANNELS)
     if few and leaf.size:
         first = np.where((leaf != 0).any(-1), np.argmax(leaf != 0, -1), -1)
-        return ["".join(f" {_CHANNELS[cell] if cell >= 0 else '.'}" for cell in row) for row in first]
+        return [
+            "".join(f" {_CHANNELS[cell] if cell >= 0 else '.'}" for cell in row) for row in first
+        ]
     if not leaf.size:
         return ["empty"]
     numbers = leaf.astype(float)

@@ -91,7 +91,9 @@ def _element(shape: Shape, colour: _Colour) -> str:
         case Pixels():
             place = _attributes(x=shape.x, y=shape.y, width=shape.width, height=shape.height)
             content = base64.b64encode(shape.png).decode()
-            return f'<image{place} preserveAspectRatio="none" href="data:image/png;base64,{content}"/>'
+            return (
+                f'<image{place} preserveAspectRatio="none" href="data:image/png;base64,{content}"/>'
+            )
         case Text():
             return _text(shape, colour)
 

@@ -2,6 +2,7 @@
 
 from ._chosen import ChosenGame as ChosenGame
 from ._chosen import choose_games as choose_games
+from ._chosen import median_game as median_game
 from ._chosen import parse_choice as parse_choice
 from ._chosen import replays_of as replays_of
 from ._match import DIED as DIED
@@ -33,6 +34,7 @@ from ._recording import Recording as Recording
 from ._recording import Scene as Scene
 from ._recording import action_name as action_name
 from ._recording import game_name as game_name
+from ._recording import load_game as load_game
 from ._recording import record as record
 from ._recording import recorded as recorded
 from ._replay import MOST_MOVES as MOST_MOVES

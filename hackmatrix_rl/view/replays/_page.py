@@ -158,7 +158,7 @@ def page_of(
 def page_of_recording(
     recording: Recording, *, on_move: Callable[[int, int], None] = lambda done, total: None
 ) -> str:
-    """A game of any environment as the page of `page_of`, which offers the recording as its file."""
+    """A game of any environment as the page of `page_of`; it offers no file."""
     film = Film()
     moments = []
     drawings = recording.drawings()
@@ -168,7 +168,6 @@ def page_of_recording(
     game = {
         "title": f"{recording.environment}: {recording.summary()}",
         "player": recording.player,
-        "replay": recording.as_dict(),
         "actions": [{"name": action_name(each)} for each in range(recording.num_actions)],
         "board": {"width": drawings[0].width, "height": drawings[0].height},
         "shapes": film.shapes,

@@ -20,6 +20,7 @@ from hackmatrix_rl.view._drawing import Drawing, Pixels
 from hackmatrix_rl.view._observed import observed
 from hackmatrix_rl.view._show import drawing_of_text
 from hackmatrix_rl.view.replays._match import Opinion, number_data, opinion_data, opinion_of
+from hackmatrix_rl.view.replays._replay import Replay
 
 RECORDING = "hackmatrix-recording-1"
 MOST_STEPS = 2_000
@@ -28,6 +29,7 @@ MOST_STEPS = 2_000
 _MOST_SCENES, _MOST_ACTIONS, _MOST_TEXT, _LONGEST = 20_000, 10_000, 40_000, 200
 _MOST_BYTES = 2**24  # of all pictures
 _SIDE, _LEAST_SIDE = 640, 320  # pixels of the longer side of a picture that is kept, or shown
+_MOST_COLOURS = 128  # of a picture that a palette describes
 _ENDS = ("terminated", "truncated")
 
 
@@ -164,12 +166,13 @@ def record(
     *,
     game: int = 0,
     max_steps: int = MOST_STEPS,
+    most_bytes: int = _MOST_BYTES,
     report: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Scene]:
     """Plays the game with this number that `evaluate` plays with this key; yields its positions.
 
-    `report` takes lines about pictures that cannot be drawn. The observation is shown in their
-    place.
+    `most_bytes` bounds all pictures together; later positions have none. `report` takes lines about
+    pictures that cannot be drawn. The observation is shown in their place.
 
     Raises:
         ConfigError: the environment draws something that nobody can show.
@@ -179,7 +182,7 @@ def record(
 
     def look(state: PyTree[Array] | None, observation: PyTree[Array]) -> str | bytes | None:
         nonlocal taken, draws
-        if taken > _MOST_BYTES:
+        if taken > most_bytes:
             return "(The pictures before this one take the room that a recording has.)"
         if state is None and draws:
             return None  # the last position is not kept: the picture before it stays
@@ -194,9 +197,7 @@ def record(
     action: int | None = None
     reward, terms = 0.0, {}
     step: Step | None = None
-    for step in play_steps(
-        player, environment, key, game=game, max_steps=max_steps, look=look
-    ):
+    for step in play_steps(player, environment, key, game=game, max_steps=max_steps, look=look):
         legal = tuple(int(each) for each in np.flatnonzero(step.mask))
         opinion = opinion_of(step.action, step.thought, legal)
         yield Scene(step.seen, legal, action, reward, terms, None, opinion)
@@ -229,6 +230,8 @@ def _png(pixels: np.ndarray) -> bytes:
 
     image = Image.fromarray(pixels, "RGB")
     image.thumbnail((_SIDE, _SIDE))
+    if image.getcolors(_MOST_COLOURS) is not None:  # a third of the bytes
+        image = image.quantize(_MOST_COLOURS, dither=Image.Dither.NONE)
     written = io.BytesIO()
     image.save(written, format="PNG")
     return written.getvalue()
@@ -245,6 +248,20 @@ def _picture_data(picture: str | bytes) -> dict[str, str]:
     if isinstance(picture, str):
         return {"text": picture}
     return {"png": base64.b64encode(picture).decode()}
+
+
+def load_game(path: Path | str) -> "Replay | Recording":
+    """Reads the file of a game: a replay of HackMatrix, or a recording.
+
+    Raises:
+        ConfigError: there is no such file, or it holds neither.
+    """
+    try:
+        content = read_json(typed_path(path)) or {}
+    except DamagedFileError:
+        content = {}  # the reader of replays says what is wrong
+    is_recording = content.get("format") == RECORDING
+    return Recording.load(path) if is_recording else Replay.load(path)
 
 
 class _Reader:
@@ -371,4 +388,6 @@ class _Reader:
         return found
 
     def _wrong(self, name: str, found: Any, expected: str) -> ConfigError:
-        return ConfigError(f"a damaged recording: {name} is {shortened(found)}; expected {expected}")
+        return ConfigError(
+            f"a damaged recording: {name} is {shortened(found)}; expected {expected}"
+        )

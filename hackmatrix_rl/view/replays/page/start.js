@@ -7,7 +7,8 @@ function startRecorded(data) {
   document.title = data.title;
   const view = makeViewer(data);
   // A report holds the page in a sandbox without downloads, and links the replay itself.
-  find("save").hidden = window !== window.parent && window.origin === "null";
+  find("save").hidden = !data.replay
+    || (window !== window.parent && window.origin === "null");
   find("save").onclick = () => download("replay.json", JSON.stringify(data.replay, null, 1));
   // Hidden things and the signs on the board are HackMatrix's.
   const ours = data.moments.every((moment) => moment.facts);
