@@ -42,9 +42,9 @@ def svg_pixels(svg: str) -> np.ndarray:
     for element in root.iter(_SVG + "image"):
         content = element.get(_LINK) or ""
         packed = base64.b64decode(content.partition("base64,")[2])
-        with Image.open(io.BytesIO(packed), formats=["PNG"]) as image:
-            ground = Image.new("RGBA", image.size, "white")
-            return np.asarray(Image.alpha_composite(ground, image.convert("RGBA")).convert("RGB"))
+        with Image.open(io.BytesIO(packed), formats=["PNG"]) as opened:
+            ground = Image.new("RGBA", opened.size, "white")
+            return np.asarray(Image.alpha_composite(ground, opened.convert("RGBA")).convert("RGB"))
     width, height = (round(_number(root.get(side)) * _SCALE) for side in ("width", "height"))
     image = Image.new("RGB", (width, height), "white")
     _paint(ImageDraw.Draw(image), root, 0.0, 0.0)

@@ -50,8 +50,9 @@ class Host:
 
     Attributes:
         resets: whether a game resets itself in the step that ends its episode.
+        title: the id of the games, or that they are of gymnasium.
         render_modes: how the games can draw themselves.
-        drawn: makes the same games so that they draw themselves, if that can be done.
+        drawn: makes the same games so that they draw themselves; `None` where that cannot be done.
         masked: whether `info["action_mask"]` tells the legal actions.
         shape: an observation's leaves, as JAX holds them.
         first_action: the number of the first action.
@@ -70,7 +71,7 @@ class Host:
 
         self._make = make
         self.resets = resets
-        self.drawn: Callable[[Callable[[str], None]], Host] | None = None
+        self.drawn: Callable[[Callable[[str], None]], Host | None] = lambda report: None
         with foreign():
             one = self.make(1)
         try:
@@ -88,7 +89,9 @@ class Host:
             self.num_actions = int(one.single_action_space.n)
             self.masked = np.shape(info.get("action_mask")) == (1, self.num_actions)
             self.shape = _leaves(space)
-            self.render_modes = tuple(one.metadata.get("render_modes") or ())
+            spec = getattr(one, "spec", None)
+            self.title = "gymnasium" if spec is None else str(spec.id)
+            self.render_modes = tuple(getattr(one, "metadata", {}).get("render_modes") or ())
         finally:
             one.close()
         self._numbers = itertools.count()
@@ -116,11 +119,8 @@ class Host:
     def draw(self, number: int, step: int, game: int) -> Any:
         """What a game draws at the step where its batch is; `None` where it is past it."""
         batch = self._batches.get(number)
-        if (
-            batch is None
-            or batch.steps != step
-            or getattr(batch.games, "render_mode", None) is None
-        ):
+        mode = None if batch is None else getattr(batch.games, "render_mode", None)
+        if batch is None or batch.steps != step or mode not in ("rgb_array", "ansi"):
             return None
         with batch.lock:
             frames = batch.games.render()
@@ -283,6 +283,11 @@ class GymnasiumGames(env.Environment):
         return True
 
     @property
+    def title(self) -> str:
+        """The id of the game, if gymnasium has made it by that."""
+        return self.host.title
+
+    @property
     def pure(self) -> bool:
         """Always false: Python holds the games."""
         return False
@@ -331,7 +336,7 @@ class GymnasiumGames(env.Environment):
 
     def drawable(self, report: Callable[[str], None]) -> "GymnasiumGames":
         """Games that draw themselves, where gymnasium has made these by their name."""
-        drawn = None if self.host.drawn is None else self.host.drawn(report)
+        drawn = self.host.drawn(report)
         return self if drawn is None else GymnasiumGames(drawn)
 
     def final_state(
@@ -441,8 +446,12 @@ def _drawn_host(
     for mode in ("rgb_array", "ansi"):
         if mode not in modes:
             continue
-        make = partial(gymnasium.make_vec, name, render_mode=mode, **given)
-        games = make(num_envs=1)
+        made: dict[str, Any] = {**given, "render_mode": mode}
+
+        def make(count: int, made: Mapping[str, Any] = made) -> Any:
+            return gymnasium.make_vec(name, num_envs=count, **made)
+
+        games = make(1)
         try:
             games.reset(seed=[0])
             games.render()
@@ -451,7 +460,7 @@ def _drawn_host(
             continue
         finally:
             games.close()
-        return Host(lambda count, make=make: make(num_envs=count), check=_no_check, resets=False)
+        return Host(make, check=_no_check, resets=False)
     report(f"{name} cannot be drawn: {why}. Its observations are shown.")
     return None
 

@@ -83,7 +83,7 @@ def replay_command(
 
 
 def _content(file: Path) -> dict[str, Any]:
-    """The content of a file; nothing, if it cannot be read: whoever reads it as a replay says why."""
+    """The content of a file; nothing if it cannot be read, of which `Replay.load` says why."""
     with suppress(DamagedFileError):
         return read_json(file) or {}
     return {}

@@ -25,7 +25,7 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import compiling, enable_compilation_cache
-from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay, game_name, record
+from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay, record
 
 
 @click.command("watch", cls=Command)
@@ -113,5 +113,5 @@ def _watch_other(
     work.doing(f"{name} plays")
     scenes = record(player, environment, jax.random.key(seed), game=game, report=report)
     count = environment.spec.num_actions
-    recording = shown.show_scenes(scenes, game_name(environment), name, count, work)
+    recording = shown.show_scenes(scenes, environment.title, name, count, work)
     say(recording.summary(), *shown.lines())

@@ -23,7 +23,8 @@ def check_environment(
 ) -> None:
     """Checks the whole contract of an environment by playing random legal actions in it.
 
-    First it checks all shapes and dtypes, and what `render` and `draw` return, if anything. Then it plays some games and checks at every step:
+    First it checks all shapes and dtypes, and the results of `render` and `draw`. Then it plays
+    some games and checks at every step:
 
     - At least one action is legal.
     - Rewards, observations and features are finite.

@@ -27,7 +27,7 @@ def picture_of(
     drawn = environment.draw(state, game)
     if drawn is not None:
         return _pixels(drawn, _method(environment, "draw"))
-    text = environment.render(state, game)
+    text: Any = environment.render(state, game)
     if text is None or isinstance(text, str):
         return text
     wants = "one string"

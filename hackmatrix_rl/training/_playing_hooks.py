@@ -132,8 +132,8 @@ class SaveGifEvery(_PlaysEvery):
     """A hook that saves a game as `update-00000010.gif` every N updates.
 
     The environment draws itself (`Environment.draw`, `Environment.render`), or its observations are
-    shown. Each game has the same beginning, and its own random keys, so the training has the same bits with
-    this hook and without it. A dispatch ends at each multiple of N.
+    shown. Each game has the same beginning, and its own random keys, so the training has the same
+    bits with this hook and without it. A dispatch ends at each multiple of N.
 
     Args:
         updates: number of updates between two games (N).

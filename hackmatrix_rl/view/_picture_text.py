@@ -21,8 +21,8 @@ def picture_text(picture: str | bytes, width: int) -> Text:
         return Text("\n".join(lines), no_wrap=True)
     from PIL import Image
 
-    with Image.open(io.BytesIO(picture), formats=["PNG"]) as image:
-        image = image.convert("RGB")
+    with Image.open(io.BytesIO(picture), formats=["PNG"]) as opened:
+        image = opened.convert("RGB")
         image.thumbnail((min(width, _WIDEST), 2 * _TALLEST))
         pixels = np.asarray(image)
     if len(pixels) % 2:

@@ -33,7 +33,6 @@ from ._recording import RECORDING as RECORDING
 from ._recording import Recording as Recording
 from ._recording import Scene as Scene
 from ._recording import action_name as action_name
-from ._recording import game_name as game_name
 from ._recording import load_game as load_game
 from ._recording import record as record
 from ._recording import recorded as recorded

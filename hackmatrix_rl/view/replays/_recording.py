@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from hackmatrix_rl.env import MOST_PIXELS, Batched, Environment, picture_of
+from hackmatrix_rl.env import MOST_PIXELS, Environment, picture_of
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing, shortened
 from hackmatrix_rl.evaluation import Agent, Step, play_steps
 from hackmatrix_rl.system import read_json, typed_path, write_json
@@ -195,7 +195,8 @@ def record(
         return picture
 
     action: int | None = None
-    reward, terms = 0.0, {}
+    reward = 0.0
+    terms: Mapping[str, float] = {}
     step: Step | None = None
     for step in play_steps(player, environment, key, game=game, max_steps=max_steps, look=look):
         legal = tuple(int(each) for each in np.flatnonzero(step.mask))
@@ -212,17 +213,12 @@ def recorded(
 ) -> Recording:
     """The game of `record` as a whole; `name` is that of the player, and `how` as for `record`."""
     scenes = list(record(player, environment, key, **how))
-    return Recording(game_name(environment), name, environment.spec.num_actions, scenes)
+    return Recording(environment.title, name, environment.spec.num_actions, scenes)
 
 
 def action_name(action: int) -> str:
     """An action of any environment by name."""
     return f"action {action}"
-
-
-def game_name(environment: Environment) -> str:
-    """The name of an environment's game, for people."""
-    return type(environment.game if isinstance(environment, Batched) else environment).__name__
 
 
 def _png(pixels: np.ndarray) -> bytes:
@@ -275,7 +271,8 @@ class _Reader:
         content = self._content
         if content.get("format") != RECORDING:
             raise ConfigError(
-                f"not a recording: format is {shortened(content.get('format'))}, expected {RECORDING}"
+                f"not a recording: format is {shortened(content.get('format'))}, "
+                f"expected {RECORDING}"
             )
         self._actions = self._whole("num_actions", content.get("num_actions"), 1, _MOST_ACTIONS)
         pictures = [

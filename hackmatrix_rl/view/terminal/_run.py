@@ -112,7 +112,9 @@ def show_in_terminal(scenes: Iterable[Scene], player: str, *, seconds_per_move: 
         for number, scene in enumerate(scenes):
             total += scene.reward
             move = _scene_line(number, scene, total, signs)
-            shown = picture_text(scene.picture, console.width)
+            # Pixels are colours, which no file has.
+            if console.is_terminal or isinstance(scene.picture, str):
+                shown = picture_text(scene.picture, console.width)
             if console.is_terminal:
                 shown += Text("\n\n") + move
                 if scene.opinion is not None:
