@@ -26,6 +26,7 @@ RECORDING = "hackmatrix-recording-1"
 MOST_STEPS = 2_000
 """Steps after which a game that is played only to be watched ends."""
 
+_LARGEST = 2**53  # of whole numbers
 _MOST_SCENES, _MOST_ACTIONS, _MOST_TEXT, _LONGEST = 20_000, 10_000, 40_000, 200
 _MOST_BYTES = 2**24  # of all pictures
 _SIDE, _LEAST_SIDE = 640, 320  # pixels of the longer side of a picture that is kept, or shown
@@ -325,22 +326,26 @@ class _Reader:
             value = found.get(field)
             return None if value is None else self._number(f"{name}.{field}", value)
 
-        def pairs(field: str) -> dict[int, float]:
+        def pairs(field: str) -> dict[int, Any]:
             listed = self._list(f"{name}.{field}", found.get(field, []))
             if not all(isinstance(each, list) and len(each) == 2 for each in listed):
                 raise self._wrong(f"{name}.{field}", listed, "pairs of an action and a number")
-            return {
-                self._action(f"{name}.{field}", action): self._number(f"{name}.{field}", value)
-                for action, value in listed
-            }
+            return {self._action(f"{name}.{field}", action): value for action, value in listed}
+
+        def numbers(field: str) -> dict[int, float]:
+            found = pairs(field)
+            return {each: self._number(f"{name}.{field}", value) for each, value in found.items()}
 
         return Opinion(
             action=self._action(f"{name}.action", found.get("action")),
             value=number("value"),
             win_probability=number("win"),
-            probabilities=pairs("probabilities"),
-            search_values=pairs("values"),
-            search_visits={each: int(count) for each, count in pairs("visits").items()},
+            probabilities=numbers("probabilities"),
+            search_values=numbers("values"),
+            search_visits={
+                action: self._whole(f"{name}.visits", count, 0, _LARGEST)
+                for action, count in pairs("visits").items()
+            },
         )
 
     def _picture(self, name: str, found: Any) -> str | bytes:
@@ -375,7 +380,8 @@ class _Reader:
     def _number(self, name: str, found: Any) -> float:
         if found in ("nan", "inf", "-inf"):
             return float(found)
-        if type(found) not in (int, float) or not math.isfinite(found):
+        fits = type(found) is int and abs(found) <= _LARGEST
+        if not fits and not (type(found) is float and math.isfinite(found)):
             raise self._wrong(name, found, "a number")
         return float(found)
 
