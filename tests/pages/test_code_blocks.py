@@ -6,6 +6,7 @@ Only the variable HACKMATRIX_RL_FLAGS makes it small, so that nothing that is pr
 
 import os
 import re
+import shutil
 import shlex
 import socket
 import subprocess
@@ -151,6 +152,7 @@ def folder(environment, tmp_path_factory):
     for name, more in (("A", ""), ("B", "seed = 1\n"), ("my", "")):
         (folder / f"{name}.toml").write_text(SETTINGS + more)
     (folder / "space.toml").write_text(SETTINGS + SPACE)
+    shutil.copy(ROOT / "examples" / "own_environment.py", folder)
     shell(f"hackmatrix-rl train --run-dir runs/{RUN}", environment, folder)
     return folder
 
