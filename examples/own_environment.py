@@ -3,6 +3,12 @@
 A walker crosses a 6 x 6 board with pits to a goal. It may not leave the board; a pit ends the game.
 
 python own_environment.py [STEPS]
+
+The last game is in own_environment.html and own_environment.gif. `render` or `draw` is enough; with
+neither, the page shows the observations. From the command line:
+
+hackmatrix-rl train --env own_environment:Gridworld --run-dir runs/walk
+hackmatrix-rl watch runs/walk --trust-code --html game.html
 """
 
 import sys
@@ -10,6 +16,7 @@ import sys
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import hackmatrix_rl as hm
 
@@ -52,6 +59,19 @@ class Gridworld(hm.SingleGame):
         reward = jnp.where(arrived, 1.0, jnp.where(fell, -0.5, 0.0)) - 0.01
         return hm.Played(Walk(there, state.pits), reward, fell | arrived)
 
+    def render(self, state):
+        """One string: "@" is the walker, "o" a pit, "G" the goal."""
+        cells = np.where(state.pits, "o", ".")
+        cells[tuple(GOAL)], cells[tuple(state.here)] = "G", "@"
+        return "\n".join(" ".join(row) for row in cells)
+
+    def draw(self, state):
+        """Pixels, uint8 [height, width, 3]; where there are pixels, the text is not shown."""
+        cells = np.full((SIZE, SIZE, 3), 235, np.uint8)
+        cells[np.asarray(state.pits)] = 40, 40, 40
+        cells[tuple(GOAL)], cells[tuple(state.here)] = (21, 128, 61), (11, 91, 211)
+        return cells.repeat(24, axis=0).repeat(24, axis=1)
+
 
 def main(steps: int) -> None:
     environment = hm.Batched(Gridworld(), max_steps=50)
@@ -72,6 +92,9 @@ def main(steps: int) -> None:
     for metrics in trainer.train(steps, key=jax.random.key(1)):
         print(metrics.summary())
     found = hm.evaluate(trainer.policy, environment, episodes=500, key=jax.random.key(2))
+    game = hm.watch(trainer.agent, environment=environment, name="walker")
+    game.save("own_environment.html")
+    game.save("own_environment.gif")
     print(f"mean return {found.estimate('return').mean:+.2f} (best possible: +0.90)")
 
 

@@ -1,9 +1,10 @@
 """Games of gymnasium and NeuroGym in this package: they stay in Python, and JAX calls them."""
 
 import itertools
+import re
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +26,7 @@ from hackmatrix_rl.adapters._workers import (
     uninterrupted,
     without_main,
 )
-from hackmatrix_rl.errors import check_actions
+from hackmatrix_rl.errors import check_actions, first_line, printable
 
 
 @dataclass
@@ -48,6 +49,10 @@ class Host:
     """The running batches of games, by number; `make` makes a vector environment of some size.
 
     Attributes:
+        resets: whether a game resets itself in the step that ends its episode.
+        title: the id of the games, or that they are of gymnasium.
+        render_modes: how the games can draw themselves.
+        drawn: makes the same games so that they draw themselves; `None` where that cannot be done.
         masked: whether `info["action_mask"]` tells the legal actions.
         shape: an observation's leaves, as JAX holds them.
         first_action: the number of the first action.
@@ -59,11 +64,14 @@ class Host:
         *,
         check: Callable[[Any], None] | None = None,
         foreign: Callable[[], AbstractContextManager[None]] = nullcontext,
+        resets: bool = True,
     ) -> None:
         """Makes a batch of one, to learn its spaces. `foreign` handles the errors of that."""
         from gymnasium import spaces
 
         self._make = make
+        self.resets = resets
+        self.drawn: Callable[[Callable[[str], None]], Host | None] = lambda report: None
         with foreign():
             one = self.make(1)
         try:
@@ -81,6 +89,9 @@ class Host:
             self.num_actions = int(one.single_action_space.n)
             self.masked = np.shape(info.get("action_mask")) == (1, self.num_actions)
             self.shape = _leaves(space)
+            spec = getattr(one, "spec", None)
+            self.title = "gymnasium" if spec is None else str(spec.id)
+            self.render_modes = tuple(getattr(one, "metadata", {}).get("render_modes") or ())
         finally:
             one.close()
         self._numbers = itertools.count()
@@ -104,6 +115,16 @@ class Host:
             self.close(number)
             raise
         return np.full(len(seeds), number, np.int32), self._cast(seen), self._mask(info, len(seeds))
+
+    def draw(self, number: int, step: int, game: int) -> Any:
+        """What a game draws at the step where its batch is; `None` where it is past it."""
+        batch = self._batches.get(number)
+        mode = None if batch is None else getattr(batch.games, "render_mode", None)
+        if batch is None or batch.steps != step or mode not in ("rgb_array", "ansi"):
+            return None
+        with batch.lock:
+            frames = batch.games.render()
+        return None if frames is None else frames[game]
 
     def hold(self, number: int) -> None:
         """Adds a state that holds a batch."""
@@ -148,7 +169,8 @@ class Host:
         last = jax.tree.map(np.copy, now)
         mask = self._mask(info, len(actions))
         last_mask = mask.copy()
-        for game in np.flatnonzero(terminated | truncated):
+        # Games that do not reset themselves are shown, and end with their episode.
+        for game in np.flatnonzero(terminated | truncated) if "final_obs" in info else ():
             final = self._cast(info["final_obs"][game])
             jax.tree.map(lambda old, new, game=game: old.__setitem__(game, new), last, final)
             if self.masked:
@@ -170,6 +192,9 @@ def _close_all(batches: dict[int, Batch]) -> None:
     """Closes the batches that are open."""
     while batches:
         batches.popitem()[1].close()
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @final
@@ -258,6 +283,11 @@ class GymnasiumGames(env.Environment):
         return True
 
     @property
+    def title(self) -> str:
+        """The id of the game, if gymnasium has made it by that."""
+        return self.host.title
+
+    @property
     def pure(self) -> bool:
         """Always false: Python holds the games."""
         return False
@@ -291,6 +321,33 @@ class GymnasiumGames(env.Environment):
         done = terminated | truncated
         total, length = jnp.where(done, 0.0, total), jnp.where(done, 0, length)
         return replace(after, total_reward=total, length=length), _timestep(after, played)
+
+    def draw(self, state: HostState, game: int = 0) -> np.ndarray | None:
+        """What the game draws in the mode `rgb_array`, at the newest step alone."""
+        return frame if isinstance(frame := self._drawn(state, game), np.ndarray) else None
+
+    def render(self, state: HostState, game: int = 0) -> str | None:
+        """What the game draws in the mode `ansi`, at the newest step alone."""
+        frame = self._drawn(state, game)
+        return _COLOURS.sub("", frame) if isinstance(frame, str) else None
+
+    def _drawn(self, state: HostState, game: int) -> Any:
+        return self.host.draw(int(state.batch[game]), int(state.step[game]), game)
+
+    def drawable(self, report: Callable[[str], None]) -> "GymnasiumGames":
+        """Games that draw themselves, where gymnasium has made these by their name."""
+        drawn = self.host.drawn(report)
+        return self if drawn is None else GymnasiumGames(drawn)
+
+    def final_state(
+        self,
+        before: HostState,
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+        after: HostState,
+    ) -> HostState | None:
+        """The state after the step, where the games do not reset themselves."""
+        return None if self.host.resets else after
 
     def _shapes(self, num_envs: int) -> tuple[PyTree, jax.ShapeDtypeStruct]:
         """The observations and the masks of a batch."""
@@ -371,7 +428,45 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
     def by_name(count: int) -> Any:
         return gymnasium.make_vec(make, num_envs=count, **given)
 
-    return GymnasiumGames(Host(by_name, foreign=foreign))
+    host = Host(by_name, foreign=foreign)
+    host.drawn = partial(_drawn_host, make, given, host.render_modes)
+    return GymnasiumGames(host)
+
+
+def _drawn_host(
+    name: str, given: Mapping[str, Any], modes: Collection[str], report: Callable[[str], None]
+) -> Host | None:
+    """Games by name that draw themselves and do not reset; `None` where none can be drawn."""
+    import gymnasium
+
+    disabled = gymnasium.vector.AutoresetMode.DISABLED
+    given = {name: each for name, each in given.items() if name not in ("render_mode", "context")}
+    given |= {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": disabled}}
+    why = f"it has the render modes {', '.join(modes) or 'none'}"
+    for mode in ("rgb_array", "ansi"):
+        if mode not in modes:
+            continue
+        made: dict[str, Any] = {**given, "render_mode": mode}
+
+        def make(count: int, made: Mapping[str, Any] = made) -> Any:
+            return gymnasium.make_vec(name, num_envs=count, **made)
+
+        games = make(1)
+        try:
+            games.reset(seed=[0])
+            games.render()
+        except Exception as error:  # foreign code
+            why = printable(first_line(error), 300)
+            continue
+        finally:
+            games.close()
+        return Host(make, check=_no_check, resets=False)
+    report(f"{name} cannot be drawn: {why}. Its observations are shown.")
+    return None
+
+
+def _no_check(games: Any) -> None:
+    """These games are made here."""
 
 
 class Trials:

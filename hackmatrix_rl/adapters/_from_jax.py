@@ -1,13 +1,16 @@
 """Environments of gymnax and pgx in this package, and its games in gymnax."""
 
+from contextlib import suppress
 from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.adapters._extras import as_they_expect, making, no_such, require
+from hackmatrix_rl.adapters._foreign_pictures import figure_pixels, svg_pixels
 from hackmatrix_rl.env import Batched, HackMatrixGame, Played, SingleGame
 
 
@@ -67,6 +70,19 @@ class GymnaxGame(SingleGame[GymnaxState]):
             terminated=jnp.asarray(terminated).astype(bool),
             truncated=jnp.asarray(truncated).astype(bool),
         )
+
+    @property
+    def title(self) -> str:
+        """The name of the gymnax environment."""
+        return str(self.environment.name)
+
+    def draw(self, state: GymnaxState) -> np.ndarray | None:
+        """The figure of gymnax's own `render`, which few of its environments have."""
+        render = getattr(self.environment, "render", None)
+        if render is None:
+            return None
+        with as_they_expect():
+            return figure_pixels(lambda: render(state.game, self.params))
 
 
 def _strong(tree: PyTree) -> PyTree[Array]:
@@ -184,6 +200,17 @@ class PgxGame(SingleGame[Any]):
         with as_they_expect():
             after = self.game.step(state, action, key)
         return Played(after, jnp.ravel(after.rewards)[0], after.terminated, after.truncated)
+
+    @property
+    def title(self) -> str:
+        """The name of the pgx game."""
+        return str(self.game.id)
+
+    def draw(self, state: Any) -> np.ndarray | None:
+        """The picture of pgx, which draws in SVG; `None` for a game that it does not draw."""
+        with as_they_expect(), suppress(AssertionError, NotImplementedError):
+            return svg_pixels(state.to_svg())
+        return None
 
 
 def from_pgx(name: str | Any, *, max_steps: int | None = None) -> Batched[Any]:

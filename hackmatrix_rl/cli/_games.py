@@ -1,6 +1,6 @@
 """The players, the replays and the outputs of a game in commands that play."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,8 +15,18 @@ from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.evaluation import Agent, PolicyAgent
 from hackmatrix_rl.system import check_output_file, write_whole
-from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, save_gif, save_mp4
-from hackmatrix_rl.view.replays import Match, Mind, Replay, page_of, play_on
+from hackmatrix_rl.view import check_ffmpeg, save_gif, save_mp4
+from hackmatrix_rl.view.replays import (
+    Match,
+    Mind,
+    Recording,
+    Replay,
+    Scene,
+    drawings_of,
+    page_of,
+    page_of_recording,
+    play_on,
+)
 
 E = TypeVar("E", bound=Environment)
 
@@ -134,14 +144,6 @@ class GameOutputs:
             check_ffmpeg("--mp4")
         return cls(given, terminal or not given, speed, "dark" if dark else "light")
 
-    def check_drawn(self, agent: str) -> None:
-        """Raises a ConfigError if an output is asked for that only HackMatrix has."""
-        for kind in self.files.keys() & {"html", "save"}:
-            raise ConfigError(
-                f"--{kind} {self.files[kind]}: of HackMatrix, and {agent} plays another game. Use "
-                "--gif, --mp4 or --terminal."
-            )
-
     def show(
         self,
         match: Match,
@@ -163,32 +165,69 @@ class GameOutputs:
             work.doing(f"{agent} plays")
             play_on(match, mind, on_move=lambda moves: work.doing(f"{agent} plays: move {moves}"))
         minds = {agent: mind} if mind else {}
+        self._write(
+            match,
+            Replay.of(match, player=player).save,
+            lambda: page_of(match, minds=minds, player=player, on_move=work.progress),
+            work,
+        )
+
+    def show_scenes(
+        self,
+        scenes: Iterable[Scene],
+        environment: str,
+        player: str,
+        num_actions: int,
+        work: Working,
+    ) -> Recording:
+        """Shows the positions of a game of any environment; then writes the files."""
+        found: list[Scene] = []
+
+        def seen() -> Iterator[Scene]:
+            for scene in scenes:
+                found.append(scene)
+                if not self.terminal:
+                    work.doing(f"{player} plays: step {len(found) - 1}")
+                yield scene
+
+        if self.terminal:
+            from hackmatrix_rl.view.terminal import show_in_terminal
+
+            work.hide()
+            show_in_terminal(seen(), player, seconds_per_move=1 / self.speed)
+        else:
+            for _ in seen():
+                pass
+        if not found:
+            raise KeyboardInterrupt  # before the first position
+        recording = Recording(environment, player, num_actions, found)
+        self._write(
+            recording,
+            recording.save,
+            lambda: page_of_recording(recording, on_move=work.progress),
+            work,
+        )
+        return recording
+
+    def _write(
+        self,
+        game: Match | Recording,
+        save: Callable[[Path], None],
+        page: Callable[[], str],
+        work: Working,
+    ) -> None:
+        """Writes the files of a game."""
         for kind, file in self.files.items():
             work.doing(f"writing {file}")
             with writing(f"--{kind} {file}"):
                 if kind == "save":
-                    Replay.of(match, player=player).save(file)
+                    save(file)
                 elif kind == "html":
-                    page = page_of(match, minds=minds, player=player, on_move=work.progress)
-                    write_whole(file, page)
+                    write_whole(file, page())
                 else:
-                    drawings = []
-                    for moment in match.moments:
-                        drawings.append(draw(moment.frame))
-                        work.progress(len(drawings), len(match.moments))
-                    work.doing(f"writing {file}")
-                    self._film(kind, file, drawings)
-
-    def save_drawings(self, drawings: Sequence[Drawing], work: Working) -> None:
-        """Writes the files of a game that is drawn already."""
-        for kind, file in self.files.items():
-            work.doing(f"writing {file}")
-            with writing(f"--{kind} {file}"):
-                self._film(kind, file, drawings)
-
-    def _film(self, kind: str, file: Path, drawings: Sequence[Drawing]) -> None:
-        save = save_gif if kind == "gif" else save_mp4
-        save(drawings, file, theme=self.theme, seconds_per_frame=1 / self.speed)
+                    film = save_gif if kind == "gif" else save_mp4
+                    seconds = 1 / self.speed
+                    film(drawings_of(game), file, theme=self.theme, seconds_per_frame=seconds)
 
     def lines(self) -> list[str]:
         """The written files, in lines of text."""

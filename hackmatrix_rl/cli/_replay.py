@@ -17,7 +17,7 @@ from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refus
 from hackmatrix_rl.protocol.client import FORMAT, SeenGame
 from hackmatrix_rl.runs import find_hackmatrix_player
 from hackmatrix_rl.system import compiling, enable_compilation_cache, read_json
-from hackmatrix_rl.view.replays import Mind, Replay
+from hackmatrix_rl.view.replays import RECORDING, Mind, Recording, Replay
 
 _LONGEST_PLAYER = 200  # characters that are shown
 
@@ -35,7 +35,7 @@ def replay_command(
 
     FILE is a replay of watch, play, ui, train, or eval --save-replays. The end of the game is
     compared with that in the file. Without an output, the game is shown in this terminal. A record
-    of play-app is shown as its game was seen.
+    of play-app, and a game of another environment than HackMatrix, are shown as they were seen.
 
     \b
     hackmatrix-rl replay game.json
@@ -44,8 +44,12 @@ def replay_command(
     To go on from a move: hackmatrix-rl play --from FILE --move 57, or watch AGENT --from FILE.
     """
     shown = GameOutputs.of(**outputs)
-    if (record := _record_in(file)) is not None:
-        _show_record(file, record, move, agent, shown)
+    content = _content(file)
+    if content.get("format") == RECORDING:
+        _show_recording(file, move, agent, shown)
+        return
+    if content.get("format") == FORMAT:
+        _show_record(file, content, move, agent, shown)
         return
     replay = Replay.load(file)
     replay.check_move(move)
@@ -78,13 +82,25 @@ def replay_command(
     say(f"Played again, {said}: {summary}", *shown.lines())
 
 
-def _record_in(file: Path) -> dict[str, Any] | None:
-    """The record of `play-app` in a file; `None` if it is something else."""
+def _content(file: Path) -> dict[str, Any]:
+    """The content of a file; nothing if it cannot be read, of which `Replay.load` says why."""
     with suppress(DamagedFileError):
-        content = read_json(file)
-        if content is not None and content.get("format") == FORMAT:
-            return content
-    return None
+        return read_json(file) or {}
+    return {}
+
+
+def _show_recording(file: Path, move: int | None, agent: str | None, shown: GameOutputs) -> None:
+    """Shows a game of another environment as it was seen; no code of it is imported."""
+    if agent is not None:
+        raise ConfigError(
+            f"--agent {agent}: {file} shows what was seen, with the thoughts of its player. Leave "
+            "--agent out."
+        )
+    with Working(f"reading {file}") as work:
+        seen = Recording.load(file).until(move)
+        given = (seen.environment, seen.player, seen.num_actions)
+        recording = shown.show_scenes(seen.scenes, *given, work)
+    say(f"As it was seen: {recording.summary()}", *shown.lines())
 
 
 def _show_record(

@@ -158,7 +158,7 @@ def summarize(
             result.environment,
             episodes=config.eval_episodes,
             key=key,
-            record=replays is not None,
+            record=replays is not None and isinstance(result.environment, HackMatrix),
             on_progress=on_progress,
         )
     if replays is not None:

@@ -1,6 +1,5 @@
 """`hackmatrix-rl watch`."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import jax
 
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import say
+from hackmatrix_rl.cli._failures import say, tell
 from hackmatrix_rl.cli._games import (
     GameOutputs,
     chosen_player,
@@ -23,12 +22,10 @@ from hackmatrix_rl.cli._games import (
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import Agent, Step, play_steps
+from hackmatrix_rl.evaluation import Agent
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import compiling, enable_compilation_cache
-from hackmatrix_rl.view import drawings_of, rendered
-from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay
-from hackmatrix_rl.view.terminal import show_in_terminal
+from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay, record
 
 
 @click.command("watch", cls=Command)
@@ -55,7 +52,8 @@ def watch_command(
     AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script (random,
     runner, expert), pretrained or "search(pretrained, 30)". With --search 32, a network tries
     32 actions out before each move. Without an output, the game is shown in this terminal.
-    Another environment than HackMatrix is shown if it can draw itself.
+    Any other environment is shown as it draws itself (a method render or draw, rgb_array of
+    gymnasium, pictures of pgx), or else by its observations.
 
     \b
     hackmatrix-rl watch expert --html game.html
@@ -72,10 +70,10 @@ def watch_command(
         if not isinstance(environment, HackMatrix):
             if source is not None:
                 raise ConfigError(
-                    f"--from {source}: of HackMatrix, and {agent} plays another game."
+                    f"--from {source}: {agent} plays another environment than HackMatrix, whose "
+                    "games nobody takes over. Leave --from and --move out."
                 )
-            shown.check_drawn(agent)
-            _watch_other(player, environment, shown, seed or 0, game or 0, work)
+            _watch_other(player, environment, shown, seed or 0, game or 0, agent, work)
             return
         with compiling(work.doing):
             if replay is None or source is None:
@@ -99,29 +97,21 @@ def watch_command(
 
 
 def _watch_other(
-    player: Agent, environment: Environment, shown: GameOutputs, seed: int, game: int, work: Working
+    player: Agent,
+    environment: Environment,
+    shown: GameOutputs,
+    seed: int,
+    game: int,
+    name: str,
+    work: Working,
 ) -> None:
-    """Shows a game of an environment that draws itself."""
-    steps: list[Step] = []
+    """Shows a game of any environment: drawn, or its observations."""
 
-    def texts() -> Iterator[str]:
-        total = 0.0
-        for step in play_steps(player, environment, jax.random.key(seed), game=game):
-            steps.append(step)
-            total += step.reward
-            yield (
-                f"{rendered(environment, step.state)}\n\naction {step.action}, reward "
-                f"{step.reward:g}, return {total:g}"
-            )
+    def report(line: str) -> None:
+        work.say(line, tell)
 
-    if shown.terminal:
-        work.hide()
-        show_in_terminal(texts(), seconds_per_text=1 / shown.speed)
-    else:
-        for _ in texts():
-            work.doing(f"playing: step {len(steps)}")
-    shown.save_drawings(drawings_of(environment, [step.state for step in steps]), work)
-    end = steps[-1].end or "unfinished"
-    total = sum(step.reward for step in steps)
-    said = f"{end} after {len(steps)} steps: return {total:g}"
-    say(said, *shown.lines())
+    work.doing(f"{name} plays")
+    scenes = record(player, environment, jax.random.key(seed), game=game, report=report)
+    count = environment.spec.num_actions
+    recording = shown.show_scenes(scenes, environment.title, name, count, work)
+    say(recording.summary(), *shown.lines())

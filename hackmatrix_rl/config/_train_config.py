@@ -130,7 +130,6 @@ class TrainConfig(RunConfig, ABC):
         20,
         "Replays of evaluation games to keep in the run's folder: the newest ones; 0: none.",
         minimum=0,
-        env=HACKMATRIX,
         **most(10_000, "nobody watches more"),
     )
 

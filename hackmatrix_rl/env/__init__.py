@@ -45,6 +45,9 @@ from ._observation import CompactObservation as CompactObservation
 from ._observation import Number as Number
 from ._observation import Sight as Sight
 from ._observation import compact_observation as compact_observation
+from ._pictures import MOST_PIXELS as MOST_PIXELS
+from ._pictures import check_pictures as check_pictures
+from ._pictures import picture_of as picture_of
 from ._single_game import Batched as Batched
 from ._single_game import BatchedState as BatchedState
 from ._single_game import Played as Played

@@ -11,6 +11,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.env._contract import check_shapes
 from hackmatrix_rl.env._environment import LEARNED_RETURN, Environment, Timestep, env_keys
 from hackmatrix_rl.env._held_games import closing_games
+from hackmatrix_rl.env._pictures import check_pictures
 from hackmatrix_rl.errors import check_jax, check_key, path_in_words, place, whole
 
 # Number of steps to play again: the same keys and actions must give the same timesteps.
@@ -22,7 +23,8 @@ def check_environment(
 ) -> None:
     """Checks the whole contract of an environment by playing random legal actions in it.
 
-    First it checks all shapes and dtypes. Then it plays some games and checks at every step:
+    First it checks all shapes and dtypes, and the results of `render` and `draw`. Then it plays
+    some games and checks at every step:
 
     - At least one action is legal.
     - Rewards, observations and features are finite.
@@ -54,6 +56,7 @@ def check_environment(
     key = jax.random.key(0) if key is None else key
     check_key(key)
     check_shapes(environment)
+    check_pictures(environment)
     own, other = (env_keys(key, num_envs, first=first) for first in (0, num_envs))
     program = _Program(environment)
     played = _play(program, own, steps=steps, inspect=_Inspector(environment, num_envs))

@@ -235,12 +235,44 @@ class Environment(eqx.Module):
         """
         return True
 
+    @property
+    def title(self) -> str:
+        """The name of the game, for people; by default that of the class."""
+        return type(self).__name__
+
     def render(self, state: PyTree[Array], game: int = 0) -> str | None:
-        """One game as lines of text, to show it; `None` if the environment cannot draw itself.
+        """One game as text, lines joined by newlines; `None` if the environment has none.
 
         Args:
             state: the state that `reset` or `step` returned, outside of `jax.jit`.
             game: its number in the batch.
+        """
+        return None
+
+    def draw(self, state: PyTree[Array], game: int = 0) -> Any:
+        """One game as a picture: uint8 `[height, width, 3]`; `None` if the environment has none.
+
+        The arguments are those of `render`. A picture is shown in place of the text.
+        """
+        return None
+
+    def drawable(self, report: Callable[[str], None]) -> "Environment":
+        """The same games, of which each position is drawn; by default this environment.
+
+        `report` takes a line about why some picture cannot be drawn.
+        """
+        return self
+
+    def final_state(
+        self,
+        before: PyTree[Array],
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+        after: PyTree[Array],
+    ) -> PyTree[Array] | None:
+        """The last position of an episode, which a reset follows; `None` if nobody keeps it.
+
+        `after` is the state that `step` returned for the other arguments.
         """
         return None
 

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar, final
+from typing import Any, Generic, NamedTuple, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -79,8 +79,23 @@ class SingleGame(eqx.Module, Generic[GameState]):
         """Whether `Played.truncated` can be true; by default not."""
         return False
 
+    @property
+    def title(self) -> str:
+        """The name of the game, for people; by default that of the class."""
+        return type(self).__name__
+
     def render(self, state: GameState) -> str | None:
-        """The game as lines of text, to show it; by default `None`: it cannot draw itself."""
+        """The game as text, lines joined by newlines; by default `None`: it has no text.
+
+        It is called outside of `jax.jit`, so it may use Python and NumPy.
+        """
+        return None
+
+    def draw(self, state: GameState) -> Any:
+        """The game as a picture, uint8 `[height, width, 3]`; by default `None`: it has none.
+
+        It is called outside of `jax.jit`. Where there is a picture, the text is not shown.
+        """
         return None
 
     @property
@@ -185,6 +200,11 @@ class Batched(Environment, Generic[GameState]):
         """Whether the game or `max_steps` truncates episodes."""
         return self.game.truncates or self.max_steps is not None
 
+    @property
+    def title(self) -> str:
+        """That of the game."""
+        return self.game.title
+
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
         return jax.vmap(self._begin)(keys)
 
@@ -200,6 +220,22 @@ class Batched(Environment, Generic[GameState]):
 
     def render(self, state: BatchedState[GameState], game: int = 0) -> str | None:
         return self.game.render(jax.tree.map(lambda leaf: leaf[game], state.games))
+
+    def draw(self, state: BatchedState[GameState], game: int = 0) -> Any:
+        return self.game.draw(jax.tree.map(lambda leaf: leaf[game], state.games))
+
+    def final_state(
+        self,
+        before: BatchedState[GameState],
+        actions: Int32[Array, " num_envs"],
+        keys: Key[Array, " num_envs"],
+        after: BatchedState[GameState],
+    ) -> BatchedState[GameState]:
+        def play(game: GameState, action: Int32[Array, ""], key: Key[Array, ""]) -> PyTree[Array]:
+            return self.game.play(game, action, key=jax.random.split(key)[0]).state
+
+        games = jax.vmap(play)(before.games, actions, keys)
+        return BatchedState(games, before.total_reward, before.length + 1)
 
     def _begin(self, key: Key[Array, ""]) -> tuple[BatchedState[GameState], Timestep]:
         state = BatchedState(self.game.start(key=key), jnp.float32(0), jnp.int32(0))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,7 +21,7 @@ from hackmatrix_rl.env import (
     start_key,
     step_keys,
 )
-from hackmatrix_rl.evaluation._player import Agent, acting, read_by
+from hackmatrix_rl.evaluation._player import Agent, Thought, acting, read_by, thinking
 
 MOST_STEPS = 256
 """Most steps in one call of the compiled loop."""
@@ -175,9 +176,19 @@ class Step:
     """A position, and what a player did there."""
 
     state: PyTree[Array]  #: The state of the environment, a batch of one game.
+    mask: np.ndarray  #: The legal actions.
+    thought: Thought  #: The player's assessment of the position.
     action: int  #: The action that the player took.
     reward: float  #: Its reward.
+    terms: dict[str, float]  #: The parts of the reward by name.
     end: str  #: `terminated` or `truncated` if it ended the episode; else empty.
+    seen: Any = None  #: The result of `look`.
+    #: That of the last position, after the end; `None` before it.
+    last_seen: Any = None
+
+
+Look = Callable[[PyTree[Array] | None, PyTree[Array]], Any]
+"""A function of a state (of one game in a batch) and its observation (of the game alone)."""
 
 
 def play_steps(
@@ -187,27 +198,45 @@ def play_steps(
     *,
     game: int = 0,
     max_steps: int = 20_000,
+    look: Look = lambda state, observation: None,
 ) -> Iterator[Step]:
-    """Plays the game with this number that `evaluate` plays with this key; yields each step."""
+    """Plays the game with this number that `evaluate` plays with this key; yields each step.
+
+    `look` is called with each position before the player acts there, as games in Python cannot go
+    back. Its state is `None` for the last position where the environment does not keep it.
+    """
     keys = env_keys(key, 1, first=game)
     state, timestep = environment.reset(jax.vmap(start_key)(keys))
     carry = jax.tree.map(lambda leaf: leaf[None], player.initial_carry())
     with closing_games(state):
         for number in range(max_steps):
-            before = state
-            state, timestep, carry, action = _step(
-                player,
-                environment,
-                state,
-                timestep,
-                carry,
-                jax.vmap(step_keys, (0, None))(keys, number),
+            before, seen = state, look(state, _first(timestep.observation))
+            mask = np.asarray(timestep.mask[0])
+            step = jax.vmap(step_keys, (0, None))(keys, number)
+            state, timestep, carry, action, thought, final = _step(
+                player, environment, state, timestep, carry, step
             )
+            told = jax.device_get((timestep.reward, timestep.terms, action, thought))
+            reward, terms, action, thought = jax.tree.map(lambda leaf: leaf[0], told)
             ends = {"terminated": timestep.terminated, "truncated": timestep.truncated}
             end = next((name for name, flag in ends.items() if bool(flag[0])), "")
-            yield Step(before, int(action[0]), float(timestep.reward[0]), end)
+            yield Step(
+                state=before,
+                mask=mask,
+                thought=thought,
+                action=int(action),
+                reward=float(reward),
+                terms={name: float(term) for name, term in terms.items()},
+                end=end,
+                seen=seen,
+                last_seen=look(final, _first(timestep.last_observation)) if end else None,
+            )
             if end:
                 return
+
+
+def _first(tree: PyTree[Array]) -> PyTree[Array]:
+    return jax.tree.map(lambda leaf: leaf[0], tree)
 
 
 @eqx.filter_jit
@@ -218,9 +247,10 @@ def _step(
     timestep: Timestep,
     carry: PyTree[Array],
     keys: tuple[Key[Array, " one"], Key[Array, " one"]],
-) -> tuple[PyTree[Array], Timestep, PyTree[Array], Int32[Array, " one"]]:
-    """One step of a batch of one game."""
+) -> tuple[PyTree[Array], Timestep, PyTree[Array], Int32[Array, " one"], Thought, PyTree[Array]]:
+    """One step of a batch of one game; the last is the state before a reset, if it is kept."""
     read = read_by(player, timestep.observation, lambda: state.games)
-    action, carry = jax.vmap(acting(player))(read, timestep.mask, carry, keys[0])
-    state, timestep = environment.step(state, action, keys[1])
-    return state, timestep, carry, action
+    action, carry, thought = jax.vmap(thinking(player))(read, timestep.mask, carry, keys[0])
+    after, timestep = environment.step(state, action, keys[1])
+    final = environment.final_state(state, action, keys[1], after)
+    return after, timestep, carry, action, thought, final

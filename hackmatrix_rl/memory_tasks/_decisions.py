@@ -79,7 +79,7 @@ class PerceptualDecision(ChoiceTask):
         """The probability of seeing the stronger stimulus, a mean over the coherences."""
         return _mean_chance(self.config.coherences, self.config.stimulus, self.noise)
 
-    def draw(self, *, key: Key[Array, ""]) -> PerceptualTrial:
+    def draw_trial(self, *, key: Key[Array, ""]) -> PerceptualTrial:
         """A trial with a uniform stronger stimulus and a uniform coherence."""
         stronger_key, coherence_key = jax.random.split(key)
         return PerceptualTrial(
@@ -155,7 +155,7 @@ class ContextDecision(ChoiceTask):
         """The probability of seeing the stronger stimulus, a mean over the coherences."""
         return _mean_chance(self.config.coherences, self.config.stimulus, self.noise)
 
-    def draw(self, *, key: Key[Array, ""]) -> ContextTrial:
+    def draw_trial(self, *, key: Key[Array, ""]) -> ContextTrial:
         """A trial with independent, uniform variables."""
         context_key, stronger_key, coherence_key = jax.random.split(key, 3)
         choices = jnp.asarray(self.config.coherences, jnp.float32)
@@ -242,7 +242,7 @@ class MultiSensoryIntegration(ChoiceTask):
         config = self.config
         return _mean_chance(config.coherences, config.stimulus, self.noise * math.sqrt(2))
 
-    def draw(self, *, key: Key[Array, ""]) -> MultiSensoryTrial:
+    def draw_trial(self, *, key: Key[Array, ""]) -> MultiSensoryTrial:
         """A trial with independent, uniform variables."""
         stronger_key, coherence_key, share_key = jax.random.split(key, 3)
         return MultiSensoryTrial(
@@ -326,7 +326,7 @@ class DelayedMatch(ChoiceTask):
         )
         return sample * test + (1 - sample) * (1 - test)
 
-    def draw(self, *, key: Key[Array, ""]) -> MatchTrial:
+    def draw_trial(self, *, key: Key[Array, ""]) -> MatchTrial:
         """A trial with a uniform sample and a match with probability 1/2."""
         sample_key, match_key = jax.random.split(key)
         return MatchTrial(

@@ -67,7 +67,7 @@ class GoNoGo(TrialTask):
     #: Who goes with probability p gets a mean that is linear in p; going always is best.
     memoryless_return = max((RIGHT_GO + WRONG_GO) / 2, MISSED_GO / 2)
 
-    def draw(self, *, key: Key[Array, ""]) -> GoNoGoTrial:
+    def draw_trial(self, *, key: Key[Array, ""]) -> GoNoGoTrial:
         """A trial with either sign with equal probability."""
         return GoNoGoTrial(jax.random.bernoulli(key, 0.5))
 
@@ -184,7 +184,7 @@ class DelayedComparison(ChoiceTask):
         difference = larger_first - first[count:].T @ second[:count]
         return 0.5 + float(_absolute_sums(difference).sum()) / (4 * count)
 
-    def draw(self, *, key: Key[Array, ""]) -> ComparisonTrial:
+    def draw_trial(self, *, key: Key[Array, ""]) -> ComparisonTrial:
         """A trial with a uniform pair, in either order with equal probability."""
         pair_key, order_key = jax.random.split(key)
         return ComparisonTrial(

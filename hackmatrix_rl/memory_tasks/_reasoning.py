@@ -112,7 +112,7 @@ class ProbabilisticReasoning(ChoiceTask):
         """The delay is drawn."""
         return super().durations(trial).at[-2].set(trial.delay)
 
-    def draw(self, *, key: Key[Array, ""]) -> ReasoningTrial:
+    def draw_trial(self, *, key: Key[Array, ""]) -> ReasoningTrial:
         """A trial with uniform shapes, places and delay, and an answer by the shapes' odds."""
         config = self.config
         kind_key, place_key, answer_key, delay_key = jax.random.split(key, 4)

@@ -92,7 +92,7 @@ class IntervalDiscrimination(ChoiceTask):
         drawn = jnp.stack([trial.first, trial.delay, trial.second])
         return super().durations(trial).at[1:4].set(drawn)
 
-    def draw(self, *, key: Key[Array, ""]) -> IntervalTrial:
+    def draw_trial(self, *, key: Key[Array, ""]) -> IntervalTrial:
         """A trial with independent, uniform durations."""
         config = self.config
         first_key, delay_key, second_key = jax.random.split(key, 3)
@@ -241,7 +241,7 @@ class IntervalTiming(ProductionTask):
         last = 2 * jnp.asarray(self.intervals, jnp.int32)[trial.interval]
         return super().durations(trial).at[1].set(trial.cue).at[3].set(last)
 
-    def draw(self, *, key: Key[Array, ""]) -> IntervalTimingTrial:
+    def draw_trial(self, *, key: Key[Array, ""]) -> IntervalTimingTrial:
         """A trial with a uniform interval and a uniform cue."""
         interval_key, cue_key = jax.random.split(key)
         return IntervalTimingTrial(
@@ -332,7 +332,7 @@ class ReadySetGo(ProductionTask):
         rest, last = trial.measure - self.config.ready, 2 * self.config.gain * trial.measure
         return super().durations(trial).at[2].set(rest).at[4].set(last)
 
-    def draw(self, *, key: Key[Array, ""]) -> ReadySetGoTrial:
+    def draw_trial(self, *, key: Key[Array, ""]) -> ReadySetGoTrial:
         """A trial with a uniform measure."""
         return ReadySetGoTrial(steps_between(self.config.shortest, self.config.longest, key=key))
 

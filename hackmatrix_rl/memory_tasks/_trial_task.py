@@ -133,7 +133,7 @@ class TrialTask(MemoryTask[TrialState]):
         return float(getattr(self.config, "noise", 0.0))
 
     @abstractmethod
-    def draw(self, *, key: Key[Array, ""]) -> PyTree[Array]:
+    def draw_trial(self, *, key: Key[Array, ""]) -> PyTree[Array]:
         """The random variables of a trial."""
 
     @abstractmethod
@@ -180,7 +180,7 @@ class TrialTask(MemoryTask[TrialState]):
     @final
     def start(self, *, key: Key[Array, ""]) -> TrialState:
         trial_key, noise_key = jax.random.split(key)
-        return TrialState(self.draw(key=trial_key), jnp.int32(0), self._noise(noise_key))
+        return TrialState(self.draw_trial(key=trial_key), jnp.int32(0), self._noise(noise_key))
 
     @final
     def observe(self, state: TrialState) -> Float32[Array, " seen"]:

@@ -17,8 +17,8 @@ from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.runs.sinks import Sink, read_json_lines
 from hackmatrix_rl.system import Usage, wandb_sync
 from hackmatrix_rl.training import Metrics, Reports
-from hackmatrix_rl.view import draw, save_gif
-from hackmatrix_rl.view.replays import Replay
+from hackmatrix_rl.view import save_gif
+from hackmatrix_rl.view.replays import Replay, drawings_of, load_game
 
 
 def open_sinks(
@@ -131,9 +131,9 @@ def _film(folder: RunFolder) -> Path | None:
     newest = max(folder.replays.glob("update-*.json"), default=None)
     if newest is None:
         return None
-    moments = Replay.load(newest).match().moments[:MOST_FRAMES]
+    game = load_game(newest)
+    drawings = drawings_of(game.match() if isinstance(game, Replay) else game)[:MOST_FRAMES]
     film = folder.path / "replay.gif"
-    drawings = [draw(moment.frame) for moment in moments]
     save_gif(drawings, film, seconds_per_frame=_SECONDS, scale=_SCALE)
     return film
 

@@ -72,10 +72,11 @@ def find_hackmatrix_player(name: str, **how: Any) -> tuple[Agent, HackMatrix]:
     """
     player, environment = find_player(name, **how)
     if not isinstance(environment, HackMatrix):
+        trusted = ["--trust-code"] if how.get("trust_code") else []
+        watch = in_shell("hackmatrix-rl", "watch", name, "--html", "game.html", *trusted)
         raise ConfigError(
             f"{name} was trained in another environment, and this is for players of HackMatrix. "
-            f"Use hackmatrix-rl watch, eval or report: "
-            f"{in_shell('hackmatrix-rl', 'watch', name)}"
+            f"Use hackmatrix-rl watch, eval or report: {watch}"
         )
     return player, environment
 

@@ -15,7 +15,7 @@ from hackmatrix_rl.runs._folder import RunFolder, find_run_folder
 from hackmatrix_rl.runs._lock import is_locked
 from hackmatrix_rl.runs.sinks import rows_and_damage
 from hackmatrix_rl.system import read_bounded, read_json
-from hackmatrix_rl.view.replays import Replay
+from hackmatrix_rl.view.replays import Recording, Replay, load_game
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class RunRecord:
     starts: Sequence[Mapping[str, Any]]
     rows: Sequence[Mapping[str, Any]]
     summary: Mapping[str, Any]
-    replays: Sequence[tuple[str, Replay]]
+    replays: Sequence[tuple[str, Replay | Recording]]
     log: Sequence[str]
     running: bool
     missing: Sequence[str] = field(default_factory=tuple)
@@ -136,7 +136,7 @@ def read_run(run: str) -> RunRecord:
     starts = read("versions", folder.versions, read_json, no_fields).get("starts")
     replays = []
     for file in sorted(folder.replays.glob("*.json"), reverse=True):
-        replay = read("a replay", file, Replay.load, None)
+        replay = read("a replay", file, load_game, None)
         replays += [] if replay is None else [(file.name, replay)]
     return RunRecord(
         folder=folder,

@@ -1,7 +1,7 @@
 """The hooks of every run, and replays of evaluation games in its folder."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, final
@@ -17,10 +17,23 @@ from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import ticking, write_whole
 from hackmatrix_rl.training import EVALUATION, EvaluateEvery, Hook, Metrics, Trainer
-from hackmatrix_rl.view.replays import Match, Mind, Replay, game_seed, page_of, replays_of
+from hackmatrix_rl.view.replays import (
+    Match,
+    Mind,
+    Recording,
+    Replay,
+    game_seed,
+    median_game,
+    page_of,
+    page_of_recording,
+    recorded,
+    replays_of,
+)
 
 MOST_MOVES = 5_000
 """Moves after which a game that is played only to be watched ends."""
+
+_MOST_BYTES = 2**21  # of the pictures of a game in a run's folder, of which there are many
 
 _CHOICE = "median:1"  # how the agent usually plays; the best game is mostly luck
 
@@ -34,7 +47,7 @@ class ReplayWriter:
     """
 
     folder: RunFolder
-    environment: HackMatrix
+    environment: Environment
     most: int
     note: Callable[[str], None]
     show: Callable[[Path], None] = lambda page: None
@@ -44,8 +57,8 @@ class ReplayWriter:
     def of(
         cls, folder: RunFolder, environment: Environment, *, most: int, **told: Any
     ) -> "ReplayWriter | None":
-        """A writer, or `None` where nothing is written: another process or another game."""
-        if folder.process or not most or not isinstance(environment, HackMatrix):
+        """A writer, or `None` where nothing is written: in another process."""
+        if folder.process or not most:
             return None
         return cls(folder, environment, most, **told)
 
@@ -57,9 +70,14 @@ class ReplayWriter:
         update: int,
         agent: PolicyAgent | None = None,
     ) -> None:
-        """Keeps the game with the median return of an evaluation."""
+        """Keeps the game with the median return of an evaluation.
 
-        def game() -> Match:
+        Of another environment than HackMatrix the agent plays it once more: what was seen is kept.
+        """
+
+        def game() -> Match | Recording:
+            if not isinstance(self.environment, HackMatrix):
+                return self._recorded(agent, key, median_game(found))
             games = replays_of(found, self.environment, key=key, choice=_CHOICE)
             return next(match for _, match, _ in games)
 
@@ -68,7 +86,9 @@ class ReplayWriter:
     def play(self, agent: PolicyAgent, key: Key[Array, ""], *, update: int) -> None:
         """Plays the first game of an evaluation's key with an agent, and keeps it."""
 
-        def game() -> Match:
+        def game() -> Match | Recording:
+            if not isinstance(self.environment, HackMatrix):
+                return self._recorded(agent, key, 0)
             config, steps = self.environment.config, self.environment.max_steps
             match = Match(game_seed(key), config=config, max_steps=steps)
             mind = Mind(agent, match, environment=self.environment)
@@ -78,7 +98,15 @@ class ReplayWriter:
 
         self._attempt(game, update, agent)
 
-    def _attempt(self, game: Callable[[], Match], update: int, agent: PolicyAgent | None) -> None:
+    def _recorded(self, agent: PolicyAgent | None, key: Key[Array, ""], game: int) -> Recording:
+        assert agent is not None
+        return recorded(
+            agent, self.environment, key, game=game, name="agent", most_bytes=_MOST_BYTES
+        )
+
+    def _attempt(
+        self, game: Callable[[], Match | Recording], update: int, agent: PolicyAgent | None
+    ) -> None:
         try:
             self._write(game(), update, agent)
         except Exception as error:  # any error: told, and training goes on
@@ -89,20 +117,34 @@ class ReplayWriter:
         else:
             self._failed = False
 
-    def _write(self, match: Match, update: int, agent: PolicyAgent | None) -> None:
+    def _write(self, game: Match | Recording, update: int, agent: PolicyAgent | None) -> None:
         player = f"{self.folder.run_id}, update {update:,}"
-        replay = Replay.of(match, player=player)
+        name = f"update-{update:08}_return-{game.total_reward:.2f}"
+        replay: Replay | Recording
+        if isinstance(game, Recording):
+            replay = replace(game, player=player)
+        else:
+            replay = Replay.of(game, player=player)
+            name += f"_stage-{replay.stage}"
         folder = self.folder.replays
         folder.mkdir(exist_ok=True)
         # A resumed run may come here again.
         for old in folder.glob(f"update-{update:08}_*.json"):
             old.unlink()
-        name = f"update-{update:08}_return-{replay.total_reward:.2f}_stage-{replay.stage}"
         replay.save(folder / f"{name}.json")
         self._forget_the_oldest()
-        minds = {"agent": Mind(agent, match, environment=self.environment)} if agent else {}
-        write_whole(self.folder.page, page_of(match, minds=minds, player=player))
+        write_whole(self.folder.page, self._page(game, replay, agent))
         self.show(self.folder.page)
+
+    def _page(
+        self, game: Match | Recording, replay: Replay | Recording, agent: PolicyAgent | None
+    ) -> str:
+        if isinstance(replay, Recording):
+            return page_of_recording(replay)
+        assert isinstance(game, Match)
+        assert isinstance(self.environment, HackMatrix)
+        minds = {"agent": Mind(agent, game, environment=self.environment)} if agent else {}
+        return page_of(game, minds=minds, player=replay.player)
 
     def _forget_the_oldest(self) -> None:
         replays = sorted(self.folder.replays.glob("update-*_return-*.json"))
@@ -123,7 +165,7 @@ def _return(path: Path) -> float:
 
 @final
 class EvaluateAndReplay(Hook):
-    """Evaluates a training on HackMatrix now and then (`--eval-interval`), and keeps replays."""
+    """Evaluates a training of one player now and then (`--eval-interval`), and keeps replays."""
 
     def __init__(
         self, config: TrainConfig, folder: RunFolder, trainer: Trainer[Any], sink: Sink
@@ -139,7 +181,7 @@ class EvaluateAndReplay(Hook):
                 config.eval_interval,
                 episodes=config.eval_interval_episodes,
                 key=evaluation_key(config),
-                record=self._replays is not None,
+                record=self._replays is not None and isinstance(trainer.environment, HackMatrix),
                 on_result=self._keep,
             )
 
@@ -182,7 +224,7 @@ class EvaluateAndReplay(Hook):
 
 
 def hooks_of(config: RunConfig, folder: RunFolder, trainer: Trainer[Any], sink: Sink) -> list[Hook]:
-    """The hooks of a run: those of every training on HackMatrix, and those of its algorithm."""
+    """The hooks of a run: those of every training of one player, and those of its algorithm."""
     found: list[Hook] = config.hooks(folder, sink)
     if isinstance(config, TrainConfig):
         found.append(EvaluateAndReplay(config, folder, trainer, sink))

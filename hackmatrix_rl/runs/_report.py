@@ -12,7 +12,7 @@ from hackmatrix_rl.runs._curve import baselines, draw_panel, entry, number, pane
 from hackmatrix_rl.runs._lineage import CAPTION, Lineage, draw_setting
 from hackmatrix_rl.runs._record import RunRecord, read_run
 from hackmatrix_rl.view import document, facts, figures, table, text
-from hackmatrix_rl.view.replays import Replay, page_of, script_source
+from hackmatrix_rl.view.replays import Recording, Replay, page_of, page_of_recording, script_source
 
 MOST_LINES = 200
 """Most lines of the log that a page shows, the newest ones."""
@@ -41,7 +41,7 @@ def report_of(run: str) -> tuple[str, Path]:
     """A run as one self-contained HTML page, and the run's folder.
 
     The page has the learning curves, the evaluation, replays, warnings, settings and versions, as
-    far as the run's folder has them, and says what is missing. The newest replay is played again:
+    far as the run's folder has them, and says what is missing. The newest replay is shown:
     no page of the folder is shown, since its script may be anybody's.
 
     Raises:
@@ -147,14 +147,20 @@ def _replays(record: RunRecord) -> str:
     if not record.replays:
         return ""
     rows = [_replay_row(name, replay) for name, replay in record.replays]
-    heads = ["file", "return", "stage", "score", "moves", "end"]
-    caption = "Watch one: hackmatrix-rl replay FILE; --agent RUN adds the agent's thoughts."
+    staged = any(isinstance(replay, Replay) for _, replay in record.replays)
+    heads = ["file", "return", *(["stage", "score"] if staged else []), "moves", "end"]
+    caption = "Watch one: hackmatrix-rl replay FILE"
+    caption += "; --agent RUN adds the agent's thoughts." if staged else "."
+    rows = [row if staged else [*row[:2], *row[4:]] for row in rows]
     return _played(*record.replays[0]) + table(heads, rows, escaped=True, caption=caption)
 
 
-def _played(name: str, replay: Replay) -> str:
+def _played(name: str, replay: Replay | Recording) -> str:
     try:
-        page = page_of(replay.match(), player=replay.player)
+        if isinstance(replay, Recording):
+            page = page_of_recording(replay)
+        else:
+            page = page_of(replay.match(), player=replay.player)
     except ConfigError as error:
         return f"<p>{text(name)}: {text(error)}.</p>"
     return (
@@ -164,7 +170,10 @@ def _played(name: str, replay: Replay) -> str:
     )
 
 
-def _replay_row(name: str, replay: Replay) -> list[str]:
+def _replay_row(name: str, replay: Replay | Recording) -> list[str]:
+    if isinstance(replay, Recording):  # too large for a link that holds it
+        told = [f"{replay.total_reward:.2f}", "", "", f"{replay.moves:,}"]
+        return [text(name), *told, text(replay.end or "unfinished")]
     content = base64.b64encode(json.dumps(replay.as_dict(), indent=2).encode()).decode()
     href = f"data:application/json;base64,{content}"
     link = f'<a download="{text(name)}" href="{href}">{text(name)}</a>'

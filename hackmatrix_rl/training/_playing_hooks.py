@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.env import Environment, check_is_environment
+from hackmatrix_rl.env import Environment, HackMatrix, check_is_environment
 from hackmatrix_rl.errors import check_key, number, whole
 from hackmatrix_rl.evaluation import Evaluation, OnProgress, evaluate, play_steps
 from hackmatrix_rl.system import is_process_zero, typed_path
@@ -131,9 +131,9 @@ def evaluation_metrics(found: Evaluation) -> dict[str, float]:
 class SaveGifEvery(_PlaysEvery):
     """A hook that saves a game as `update-00000010.gif` every N updates.
 
-    The environment draws itself (`Environment.render`; HackMatrix has drawings of its own). Each
-    game has the same beginning, and its own random keys, so the training has the same bits with
-    this hook and without it. A dispatch ends at each multiple of N.
+    The environment draws itself (`Environment.draw`, `Environment.render`), or its observations are
+    shown. Each game has the same beginning, and its own random keys, so the training has the same
+    bits with this hook and without it. A dispatch ends at each multiple of N.
 
     Args:
         updates: number of updates between two games (N).
@@ -146,7 +146,7 @@ class SaveGifEvery(_PlaysEvery):
     Raises:
         TypeError: an argument has the wrong type.
         ValueError: an argument is out of range.
-        ConfigError: at the first game, if the environment cannot draw itself.
+        ConfigError: at the first game, if the environment draws something that nobody can show.
     """
 
     def __init__(
@@ -172,11 +172,16 @@ class SaveGifEvery(_PlaysEvery):
         agent = trainer.agent
         if not is_process_zero():
             return
-        from hackmatrix_rl.view import drawings_of, save_gif  # other trainings draw nothing
+        # Other trainings draw nothing.
+        from hackmatrix_rl.view import draw, frames_of, save_gif
+        from hackmatrix_rl.view.replays import recorded
 
-        environment = self._place(trainer)
-        steps = play_steps(agent, environment, self._key, max_steps=self._max_steps)
-        drawings = drawings_of(environment, [step.state for step in steps])
+        environment, most = self._place(trainer), self._max_steps
+        if isinstance(environment, HackMatrix):
+            steps = play_steps(agent, environment, self._key, max_steps=most)
+            drawings = [draw(frames_of(step.state.games)[0]) for step in steps]
+        else:
+            drawings = recorded(agent, environment, self._key, max_steps=most).drawings()
         self._folder.mkdir(parents=True, exist_ok=True)
         file = self._folder / f"update-{metrics.updates:08}.gif"
         save_gif(drawings, file, seconds_per_frame=self._seconds)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import ValueScale, check_is_policy, check_policy_numbers
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import Environment, hold_games, whole_games
+from hackmatrix_rl.env import Environment, check_pictures, hold_games, whole_games
 from hackmatrix_rl.errors import ConfigError, check_jax, check_key, finite, instance, whole
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
@@ -99,6 +99,7 @@ class Trainer(Generic[A]):
         if not eager:
             check_policy_numbers(algorithm.one_of(policy), algorithm.environment.spec)
             algorithm.check(policy)
+        check_pictures(algorithm.environment)
         self.algorithm = algorithm
         self.hooks = check_hooks(hooks)
         self.updates_per_dispatch = whole("updates_per_dispatch", updates_per_dispatch)

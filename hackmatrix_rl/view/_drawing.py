@@ -118,7 +118,19 @@ class Text:
     opacity: float = 1.0
 
 
-Shape = Rect | Circle | Polygon | Line | Text
+@dataclass(frozen=True)
+class Pixels:
+    """A picture of pixels, stretched over a rectangle."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    png: bytes  #: The content of a PNG file.
+    opacity: float = 1.0
+
+
+Shape = Rect | Circle | Polygon | Line | Text | Pixels
 
 
 @dataclass(frozen=True)
@@ -160,6 +172,9 @@ def _placed(shape: Shape, x: float, y: float, scale: float) -> Shape:
     """A shape made smaller and moved."""
     if isinstance(shape, Text):
         return replace(shape, x=x + shape.x * scale, y=y + shape.y * scale, size=shape.size * scale)
+    if isinstance(shape, Pixels):
+        wide, high = shape.width * scale, shape.height * scale
+        return replace(shape, x=x + shape.x * scale, y=y + shape.y * scale, width=wide, height=high)
     shape = replace(shape, stroke_width=shape.stroke_width * scale)
     if isinstance(shape, Polygon | Line):
         points = tuple((x + across * scale, y + down * scale) for across, down in shape.points)

@@ -17,6 +17,7 @@ from hackmatrix_rl.view._drawing import (
     Circle,
     Drawing,
     Line,
+    Pixels,
     Polygon,
     Rect,
     Shape,
@@ -37,6 +38,8 @@ _COLOURS, _SAMPLES = 128, 6  # of a GIF, and the pictures that they are taken fr
 _CHUNK = 1 << 20
 _LAST = 2.0  # seconds for which the last picture stays longer than the others
 _Points = Sequence[tuple[float, float]]
+Vector = Rect | Circle | Polygon | Line | Text
+"""The shapes but pixels."""
 
 
 def image_of(drawing: Drawing, *, theme: str = "light", scale: float = 1.0) -> "Image":
@@ -48,12 +51,14 @@ def image_of(drawing: Drawing, *, theme: str = "light", scale: float = 1.0) -> "
     from PIL import Image
 
     colours = find_theme(theme)
-    sides = [_FINER * max(1, round(side * scale)) for side in (drawing.width, drawing.height)]
+    # Pixels have no edges to smooth, and such pictures are large.
+    finer = 1 if all(isinstance(shape, Pixels) for shape in drawing.shapes) else _FINER
+    sides = [finer * max(1, round(side * scale)) for side in (drawing.width, drawing.height)]
     image = Image.new("RGB", (sides[0], sides[1]), colours["background"])
-    brush = _Brush(image, colours, scale * _FINER)
+    brush = _Brush(image, colours, scale * finer)
     for shape in drawing.shapes:
         brush.paint(shape)
-    return image.reduce(_FINER)
+    return image.reduce(finer)
 
 
 def save_png(
@@ -82,6 +87,9 @@ class _Brush:
 
     def paint(self, shape: Shape) -> None:
         """Paints one shape over what is there."""
+        if isinstance(shape, Pixels):
+            self._paste(shape)
+            return
         if shape.opacity == 1:
             self._paint(self._draw, shape, 0, 0)
             return
@@ -93,7 +101,17 @@ class _Brush:
         self._paint(ImageDraw.Draw(above), shape, box[0], box[1])
         self._image.paste(Image.blend(below, above, shape.opacity), box[:2])
 
-    def _box(self, shape: Shape) -> tuple[int, int, int, int]:
+    def _paste(self, shape: Pixels) -> None:
+        from PIL import Image
+
+        place, side = (
+            (round(across * self._scale), round(down * self._scale))
+            for across, down in ((shape.x, shape.y), (shape.width, shape.height))
+        )
+        with Image.open(io.BytesIO(shape.png), formats=["PNG"]) as picture:
+            self._image.paste(picture.convert("RGB").resize(side, Image.Resampling.BOX), place)
+
+    def _box(self, shape: Vector) -> tuple[int, int, int, int]:
         """The pixels that a shape may touch."""
         left, top, right, bottom = _bounds(shape)
         room = 0 if isinstance(shape, Text) else shape.stroke_width
@@ -104,7 +122,7 @@ class _Brush:
             min(self._image.height, math.ceil((bottom + room) * self._scale) + 1),
         )
 
-    def _paint(self, draw: "ImageDraw", shape: Shape, left: int, top: int) -> None:
+    def _paint(self, draw: "ImageDraw", shape: Vector, left: int, top: int) -> None:
         """Paints on a part of the image whose upper left corner is (left, top)."""
         scale = self._scale
 
@@ -117,7 +135,7 @@ class _Brush:
                     at(shape.x, shape.y),
                     shape.text,
                     self._colours[shape.ink],
-                    _font(shape.bold, shape.size * scale),
+                    font(shape.bold, shape.size * scale),
                     anchor={"start": "ls", "middle": "ms", "end": "rs"}[shape.anchor],
                 )
             case Line():
@@ -146,7 +164,7 @@ class _Brush:
 
 
 @cache
-def _font(bold: bool, size: float) -> "FreeTypeFont":
+def font(bold: bool, size: float) -> "FreeTypeFont":
     """The font that comes with matplotlib, so that all machines draw the same."""
     import matplotlib
     from PIL import ImageFont
@@ -156,10 +174,10 @@ def _font(bold: bool, size: float) -> "FreeTypeFont":
     return ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC)
 
 
-def _bounds(shape: Shape) -> tuple[float, float, float, float]:
+def _bounds(shape: Vector) -> tuple[float, float, float, float]:
     """Left, top, right and bottom, without the stroke."""
     if isinstance(shape, Text):
-        box = _font(shape.bold, shape.size).getbbox(shape.text)
+        box = font(shape.bold, shape.size).getbbox(shape.text)
         wide = box[2] - box[0] + shape.size
         return shape.x - wide, shape.y - shape.size, shape.x + wide, shape.y + shape.size
     points = shape.points if isinstance(shape, Line) else _outline(shape)

@@ -1,4 +1,4 @@
-"""Games shown: of any environment that draws itself, and in a notebook."""
+"""Games shown in a notebook, and texts as pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from jaxtyping import Array, PyTree
 
-from hackmatrix_rl.env import Environment, HackMatrixState
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.env import HackMatrixState
+from hackmatrix_rl.errors import ConfigError, printable
 from hackmatrix_rl.game import State
 from hackmatrix_rl.system import typed_path, write_whole
 from hackmatrix_rl.view._board_drawing import draw
@@ -22,45 +21,23 @@ from hackmatrix_rl.view._svg import svg_of
 _WIDE, _HIGH, _SIZE = 9.0, 18.0, 14.0  # of a character, in pixels
 
 
-def rendered(environment: Environment, state: PyTree[Array]) -> str:
-    """The first game of a batch as lines of text.
+_MOST_ROWS, _MOST_COLUMNS = 200, 400
 
-    Raises:
-        ConfigError: the environment cannot draw itself.
+
+def drawing_of_text(text: str) -> Drawing:
+    """Lines of text of fixed width; what is too long or too wide is left out.
+
+    Each character stands alone, since the font has widths of its own.
     """
-    text = environment.render(state, 0)
-    if text is None:
-        game = getattr(environment, "game", environment)
-        raise ConfigError(
-            f"{type(game).__name__} cannot draw itself: give it a method render that returns lines "
-            "of text"
-        )
-    return text
-
-
-def drawings_of(environment: Environment, states: Sequence[PyTree[Array]]) -> list[Drawing]:
-    """The first game of each state, all of one size.
-
-    Raises:
-        ConfigError: the environment cannot draw itself.
-    """
-    if states and isinstance(states[0], HackMatrixState):
-        return [draw(frames_of(state.games)[0]) for state in states]
-    texts = [rendered(environment, state).split("\n") for state in states]
-    rows = max(map(len, texts), default=0)
-    columns = max((len(line) for lines in texts for line in lines), default=0)
-    return [_drawing(lines, columns + 2, rows + 1) for lines in texts]
-
-
-def _drawing(lines: Sequence[str], columns: int, rows: int) -> Drawing:
-    """Text of fixed width; each character stands alone, since the font has widths of its own."""
+    lines = [line.expandtabs()[:_MOST_COLUMNS] for line in text.split("\n")[:_MOST_ROWS]]
     shapes = tuple(
         Text((column + 1.5) * _WIDE, (row + 1) * _HIGH, character, _SIZE, "text", "middle")
         for row, line in enumerate(lines)
-        for column, character in enumerate(line)
+        for column, character in enumerate(printable(line))
         if character != " "
     )
-    return Drawing(columns * _WIDE, rows * _HIGH, shapes, title="\n".join(lines))
+    columns = 2 + max(len(printable(line)) for line in lines)
+    return Drawing(columns * _WIDE, (len(lines) + 1) * _HIGH, shapes, title="\n".join(lines))
 
 
 MOST_GAMES = 16

@@ -1,5 +1,6 @@
 """A drawing as SVG."""
 
+import base64
 from collections.abc import Callable
 from xml.sax.saxutils import escape, quoteattr
 
@@ -8,6 +9,7 @@ from hackmatrix_rl.view._drawing import (
     Drawing,
     Ink,
     Line,
+    Pixels,
     Polygon,
     Rect,
     Shape,
@@ -86,6 +88,12 @@ def _element(shape: Shape, colour: _Colour) -> str:
         case Line():
             points = _points(shape.points)
             return f'<polyline points="{points}" fill="none"{_stroke(shape, colour)}/>'
+        case Pixels():
+            place = _attributes(x=shape.x, y=shape.y, width=shape.width, height=shape.height)
+            content = base64.b64encode(shape.png).decode()
+            return (
+                f'<image{place} preserveAspectRatio="none" href="data:image/png;base64,{content}"/>'
+            )
         case Text():
             return _text(shape, colour)
 

@@ -1,6 +1,7 @@
 """Games of gymnasium in this package."""
 
 import gc
+import io
 import sys
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cli.commands import assert_refused, invoke
+from PIL import Image
 from processes import finish, start
 from training.states import assert_same
 
@@ -17,7 +19,8 @@ from hackmatrix_rl.config import make_config
 from hackmatrix_rl.config._environments import make_environment
 from hackmatrix_rl.env import env_keys
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import play_steps, policy_divergence
+from hackmatrix_rl.evaluation import RandomAgent, play_steps, policy_divergence
+from hackmatrix_rl.view.replays import recorded
 
 gymnasium = pytest.importorskip("gymnasium")
 SAME_STEP = gymnasium.vector.AutoresetMode.SAME_STEP
@@ -346,3 +349,52 @@ def test_python_plays_one_training_at_a_time(tmp_path, monkeypatch):
     (tmp_path / "own_games.py").write_text(own)
     several = invoke("train", "--env", "own_games:games", "--seeds", 2, "--dry-run")
     assert_refused(several, "--seeds 2: Python plays --env own_games:games")
+
+
+class Drawn(Masked):
+    """A game that draws its number in the modes that it has."""
+
+    metadata: ClassVar = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
+    breaks: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def render(self):
+        if self.render_mode in self.breaks:
+            raise gymnasium.error.DependencyNotInstalled("pygame is not installed\nanywhere")
+        if self.render_mode == "ansi":
+            return f"\x1b[41m{self.number}\x1b[0m"
+        return np.full((3, 5, 3), self.number, np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "expected"),
+    [((), [0, 1, 2, 3]), (("rgb_array",), ["0", "1", "2", "3"]), (("rgb_array", "ansi"), [])],
+)
+def test_games_by_name_are_drawn_to_their_last_position(breaks, expected, monkeypatch):
+    monkeypatch.setattr(Drawn, "breaks", breaks)
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", {})
+    gymnasium.register("Drawn-v0", entry_point=Drawn, max_episode_steps=3)
+    environment = hm.from_gymnasium("Drawn-v0")
+    told = []
+    scenes = recorded(RandomAgent(), environment, jax.random.key(0), report=told.append).scenes
+    if len(breaks) == 2:
+        assert all(scene.picture.startswith("observation['drawn']") for scene in scenes)
+        (line,) = told
+        assert line.startswith("Drawn-v0 cannot be drawn: DependencyNotInstalled: pygame is not")
+    else:
+        found = [_shown(scene.picture) for scene in scenes]
+        assert found == expected[: len(found)]
+        assert len(found) > 1
+        assert told == []
+    assert environment.title == "Drawn-v0"
+    assert scenes[-1].end in ("terminated", "truncated")
+
+
+def _shown(picture):
+    """The text of a scene, or the shade of its pixels."""
+    if isinstance(picture, str):
+        return picture
+    with Image.open(io.BytesIO(picture)) as image:
+        return np.asarray(image.convert("RGB"))[0, 0, 0]

@@ -7,6 +7,7 @@ import pytest
 from cli.commands import assert_refused, invoke
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.env import picture_of
 
 gymnax = pytest.importorskip("gymnax")
 pytestmark = pytest.mark.usefixtures("lenient")
@@ -94,3 +95,12 @@ def test_gymnax_limits_its_steps():
 def test_a_game_for_gymnax_is_a_single_game():
     with pytest.raises(TypeError, match="game"):
         hm.to_gymnax(hm.CartPole())
+
+
+@pytest.mark.parametrize(("name", "drawn"), [("Catch-bsuite", True), ("CartPole-v1", False)])
+def test_the_figures_of_gymnax_are_pictures(name, drawn):
+    environment = hm.from_gymnax(name)
+    state, _ = environment.reset(jax.random.split(jax.random.key(0), 1))
+    picture = picture_of(environment, state)
+    assert (None if picture is None else picture.shape) == ((480, 640, 3) if drawn else None)
+    assert environment.title == name

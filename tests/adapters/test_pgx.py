@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.env import picture_of
 
 pgx = pytest.importorskip("pgx")
 
@@ -32,3 +33,16 @@ def test_what_it_cannot_play_and_a_missing_pgx_are_refused_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "pgx", None)
     with pytest.raises(hm.ConfigError, match=r"from_pgx needs .*pip install '\.\[compare\]'"):
         hm.from_pgx("2048")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("2048", (500, 500, 3)), ("minatar-freeway", (10, 10, 3))]
+)
+def test_a_game_of_pgx_is_drawn_in_its_colours(name, shape):
+    environment = hm.from_pgx(name, max_steps=3)
+    state, _ = environment.reset(jax.random.split(jax.random.key(0), 1))
+    picture = picture_of(environment, state)
+    assert picture.shape == shape
+    colours = {tuple(pixel) for pixel in picture.reshape(-1, 3).tolist()}
+    assert len(colours) >= 3
+    assert environment.title == name

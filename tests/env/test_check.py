@@ -149,3 +149,50 @@ def test_it_needs_something_to_play(wrong):
     (name,) = wrong
     with pytest.raises(ValueError, match=f"{name} must be at least"):
         hm.check_environment(Walk(), **wrong)
+
+
+class Shown(hm.SingleGame):
+    """Ends at once; `text` and `picture` are the results of `render` and `draw`."""
+
+    text: object = eqx.field(static=True, default=None)
+    picture: object = eqx.field(static=True, default=None)
+    num_actions = 2
+
+    def start(self, *, key):
+        return jnp.zeros(2)
+
+    def observe(self, state):
+        return state
+
+    def play(self, state, action, *, key):
+        return hm.Played(state, jnp.float32(1), jnp.bool_(True))
+
+    def render(self, state):
+        return None if self.text is None else self.text()
+
+    def draw(self, state):
+        return None if self.picture is None else self.picture()
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        ({"text": lambda: ["a", "b"]}, r'Shown.render .*: return "\\n"\.join\(lines\)'),
+        ({"text": lambda: np.zeros((2, 2, 3), np.uint8)}, "render .*by a method draw"),
+        ({"text": lambda: 3}, "Shown.render .* returns 3.*; expected one string"),
+        ({"picture": lambda: np.zeros((2, 2, 3))}, "Shown.draw .* float64 .*np.uint8 of"),
+        ({"picture": lambda: np.zeros((2, 2), np.uint8)}, r"Shown.draw .*\[height, width, 3\]"),
+        ({"picture": lambda: np.zeros((0, 2, 3), np.uint8)}, "sides of 1 to 4096 pixels"),
+        ({"picture": lambda: "a text"}, "Shown.draw .* expected an array"),
+    ],
+)
+def test_what_nobody_can_show_is_refused_by_its_method(shown, said):
+    environment = hm.Batched(Shown(**shown))
+    with pytest.raises(hm.ConfigError, match=said):
+        hm.check_environment(environment, steps=2)
+    policy = hm.MLPActorCritic(environment.spec, width=4, key=jax.random.key(0))
+    algorithm = hm.PPO(environment, policy, num_envs=8, num_steps=4, num_minibatches=2)
+    with pytest.raises(hm.ConfigError, match=said):
+        hm.Trainer(algorithm)
+    with pytest.raises(hm.ConfigError, match=said):
+        hm.watch(policy, environment=environment)

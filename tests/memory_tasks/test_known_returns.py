@@ -146,7 +146,7 @@ def test_no_probability_of_going_gets_more_than_the_known_number(task, trials_of
 
 def drawn(task, count=4000):
     keys = jax.random.split(jax.random.key(0), count)
-    return jax.vmap(lambda key: task.draw(key=key))(keys)
+    return jax.vmap(lambda key: task.draw_trial(key=key))(keys)
 
 
 @pytest.mark.parametrize(

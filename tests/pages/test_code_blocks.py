@@ -185,6 +185,7 @@ def test_the_pages_have_code():
         "python",
         "text",
         "toml",
+        "yaml",
         "",
     }
 

@@ -6,7 +6,6 @@ import sys
 import jax
 import pytest
 from cli.commands import assert_refused, done, invoke
-from env.test_single_game import Countdown
 from PIL import Image
 from processes import finish, start
 
@@ -14,11 +13,12 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.config import config_from_dict, make_config
 from hackmatrix_rl.config._environments import make_environment
+from hackmatrix_rl.env import picture_of
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import play_steps
 from hackmatrix_rl.runs import contender
 from hackmatrix_rl.runs._record import read_run
-from hackmatrix_rl.view import drawings_of
+from hackmatrix_rl.view.replays import load_game
 
 TINY = ("--num-envs", 8, "--num-steps", 4, "--num-minibatches", 2, "--width", 8)
 SHORT = ("--total-timesteps", 64, "--eval-episodes", 4, "--updates-per-dispatch", 1)
@@ -86,7 +86,15 @@ def test_a_run_has_curves_evaluations_and_a_report(cartpole):
     assert read_run(str(cartpole)).config["env"] == "cartpole"
     assert "league" not in read_run(str(cartpole)).config
     done("report", cartpole)
-    assert "mean length of a game" in (cartpole / "report.html").read_text()
+    page = (cartpole / "report.html").read_text()
+    assert "mean length of a game" in page
+    (file,) = (cartpole / "replays").iterdir()
+    assert file.name in page
+    assert "the newest replay" in page
+    found = load_game(file)
+    assert f"{found.total_reward:.2f}" in file.name
+    assert "|" in found.scenes[-1].picture
+    assert "As it was seen" in done("replay", file, "--move", 1).stdout
 
 
 def test_a_run_is_resumed_where_it_ended(cartpole):
@@ -185,9 +193,7 @@ DRAWN = [hm.TMaze(), hm.NBack(), hm.DelayedMatch(), hm.ContextDecision(), hm.Rea
 def test_a_memory_task_draws_itself(task):
     environment = hm.Batched(task)
     state, _ = environment.reset(jax.random.split(jax.random.key(0), 1))
-    assert environment.render(state)
-    (drawing,) = drawings_of(environment, [state])
-    assert drawing.shapes
+    assert environment.render(state) == picture_of(environment, state)
 
 
 def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path):
@@ -205,8 +211,17 @@ def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path
         make_environment("my_gridworld:Gridworld", None)
     game = make_environment("my_gridworld:Gridworld", "size=4")
     assert (game.game.size, game.max_steps) == (4, 1000)
-    watched = invoke("watch", folder, "--trust-code")
+    outputs = [f"game.{kind}" for kind in ("html", "gif", "json")]
+    flags = ("--html", outputs[0], "--gif", outputs[1], "--save", outputs[2], "--terminal")
+    watched = invoke("watch", folder, "--trust-code", *flags)
     assert "@" in watched.stdout, watched.output
+    assert all((tmp_path / output).stat().st_size for output in outputs)
+    sys.modules.pop("my_gridworld")
+    again = invoke("replay", outputs[2])
+    assert "my_gridworld" not in sys.modules
+    assert again.stdout.splitlines()[0] == watched.stdout.splitlines()[0]
+    assert_refused(invoke("watch", folder, "--trust-code", "--from", outputs[2]), "--from")
+    assert_refused(invoke("replay", outputs[2], "--agent", folder), f"--agent {folder}")
     imitated = ("train", "--algorithm", "imitation", *given, *TINY, *SHORT, "--dry-run")
     assert_refused(invoke(*imitated), "needs a player to learn from", "my_module:factory")
     assert_refused(invoke(*imitated, "--teacher", "expert"), "--teacher expert: plays another game")
@@ -263,6 +278,3 @@ def test_a_hook_saves_games_as_gifs(tmp_path):
     list(hm.Trainer(algorithm, hooks=hooks).train(4 * 32, key=jax.random.key(1)))
     files = sorted(each.name for each in (tmp_path / "gifs").iterdir())
     assert files == ["update-00000002.gif", "update-00000004.gif"]
-    silent = hm.Batched(Countdown())
-    with pytest.raises(ConfigError, match="Countdown cannot draw itself"):
-        drawings_of(silent, [silent.reset(jax.random.split(jax.random.key(0), 1))[0]])

@@ -69,6 +69,11 @@ def choose_games(evaluation: Evaluation, choice: str) -> list[ChosenGame]:
     ]
 
 
+def median_game(evaluation: Evaluation) -> int:
+    """The number of the game with the median return."""
+    return int(_from_the_middle(evaluation)[0])
+
+
 def replays_of(
     evaluation: Evaluation,
     environment: Environment,

@@ -1,6 +1,7 @@
 """A game, played move by move, and what an agent makes of its positions."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -284,6 +285,32 @@ def opinion_of(action: Choice, thought: Thought, legal: Sequence[Choice]) -> Opi
         search_values=by_action(thought.search_values),
         search_visits=by_action(thought.search_visits),
     )
+
+
+def opinion_data(opinion: Opinion[Any]) -> dict[str, Any]:
+    """An agent's opinion of a position, as data."""
+    lists: dict[str, Mapping[int, float]] = {
+        "probabilities": opinion.probabilities,
+        "values": opinion.search_values,
+        "visits": opinion.search_visits,
+    }
+    return {
+        "action": opinion.action,
+        "value": None if opinion.value is None else number_data(opinion.value),
+        "win": None if opinion.win_probability is None else number_data(opinion.win_probability),
+        **{
+            name: [[action, number_data(number)] for action, number in found.items()]
+            for name, found in lists.items()
+            if found
+        },
+    }
+
+
+def number_data(number: float) -> float | int | str:
+    """A number with as many digits as anybody reads; JSON has no NaN and no infinity."""
+    if not math.isfinite(number):
+        return str(number)
+    return round(number, 4)
 
 
 @eqx.filter_jit

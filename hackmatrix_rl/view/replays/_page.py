@@ -4,8 +4,8 @@ import base64
 import hashlib
 import html
 import json
-import math
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -13,19 +13,23 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import jax
+
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError, instance
+from hackmatrix_rl.env import Environment, HackMatrix
+from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
 from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, SPECS, Action, Program
 from hackmatrix_rl.system import typed_path, write_whole
 from hackmatrix_rl.view._board_drawing import draw, place_of
 from hackmatrix_rl.view._document import content_policy
+from hackmatrix_rl.view._drawing import Drawing
 from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._names import KEYS, UNICODE, why_not
 from hackmatrix_rl.view._raster import save_gif, save_mp4
 from hackmatrix_rl.view._svg import FONT, css_variables, svg_fragments
-from hackmatrix_rl.view.replays._match import Match, Mind, Moment, Opinion
+from hackmatrix_rl.view.replays._match import Match, Mind, Moment, number_data, opinion_data
+from hackmatrix_rl.view.replays._recording import Recording, Scene, action_name, recorded
 from hackmatrix_rl.view.replays._replay import Replay
 
 Json = dict[str, Any]
@@ -51,8 +55,8 @@ class Film:
         seen = frame.seen()
         data: Json = {
             "action": moment.action,
-            "terms": {name: _number(term) for name, term in moment.terms.items() if term},
-            "reward": _number(moment.reward),
+            "terms": {name: number_data(term) for name, term in moment.terms.items() if term},
+            "reward": number_data(moment.reward),
             "facts": _facts(frame),
             "owned": [FIRST_PROGRAM + program for program in frame.owned],
             "legal": list(moment.legal),
@@ -66,30 +70,28 @@ class Film:
             data["why"] = {each: why_not(seen, moment.mask, each) for each in Action}
         return data
 
+    def scene(self, scene: Scene, drawing: Drawing, player: str) -> Json:
+        """A position of a recording as data; it has no facts of a HackMatrix player."""
+        data: Json = {
+            "action": scene.action,
+            "terms": {name: number_data(term) for name, term in (scene.terms or {}).items()},
+            "reward": number_data(scene.reward),
+            "facts": None,
+            "legal": list(scene.legal),
+            "end": scene.end,
+            "all": self._drawn(drawing),
+        }
+        if scene.opinion is not None:
+            data["opinions"] = {player: opinion_data(scene.opinion)}
+        return data
+
     def _picture(self, frame: Frame) -> Json:
-        drawing = draw(frame, panel=False)
+        return self._drawn(draw(frame, panel=False))
+
+    def _drawn(self, drawing: Drawing) -> Json:
         pieces = svg_fragments(drawing)
         shapes = [self._numbers.setdefault(piece, len(self._numbers)) for piece in pieces]
         return {"shapes": shapes, "words": drawing.title}
-
-
-def opinion_data(opinion: Opinion[Any]) -> Json:
-    """An agent's opinion of a position, as data."""
-    lists: dict[str, Mapping[int, float]] = {
-        "probabilities": opinion.probabilities,
-        "values": opinion.search_values,
-        "visits": opinion.search_visits,
-    }
-    return {
-        "action": opinion.action,
-        "value": None if opinion.value is None else _number(opinion.value),
-        "win": None if opinion.win_probability is None else _number(opinion.win_probability),
-        **{
-            name: [[action, _number(number)] for action, number in found.items()]
-            for name, found in lists.items()
-            if found
-        },
-    }
 
 
 def rules_data(match: Match) -> Json:
@@ -123,13 +125,6 @@ def _facts(frame: Frame) -> Json:
     }
 
 
-def _number(number: float) -> float | int | str:
-    """A number with as many digits as anybody reads; JSON has no NaN and no infinity."""
-    if not math.isfinite(number):
-        return str(number)
-    return round(number, 4)
-
-
 def page_of(
     match: Match,
     *,
@@ -157,6 +152,27 @@ def page_of(
     saved = replay.as_dict() if saved is None else saved
     told = {"title": title or replay.summary(), "player": player, "replay": saved}
     game = {**rules_data(match), **told, "shapes": film.shapes, "moments": moments}
+    return whole_page(game)[0]
+
+
+def page_of_recording(
+    recording: Recording, *, on_move: Callable[[int, int], None] = lambda done, total: None
+) -> str:
+    """A game of any environment as the page of `page_of`; it offers no file."""
+    film = Film()
+    moments = []
+    drawings = recording.drawings()
+    for number, (scene, drawing) in enumerate(zip(recording.scenes, drawings, strict=True)):
+        moments.append(film.scene(scene, drawing, recording.player))
+        on_move(number + 1, len(drawings))
+    game = {
+        "title": f"{recording.environment}: {recording.summary()}",
+        "player": recording.player,
+        "actions": [{"name": action_name(each)} for each in range(recording.num_actions)],
+        "board": {"width": drawings[0].width, "height": drawings[0].height},
+        "shapes": film.shapes,
+        "moments": moments,
+    }
     return whole_page(game)[0]
 
 
@@ -255,17 +271,19 @@ _FILMS = {".gif": save_gif, ".mp4": save_mp4}
 class GamePage:
     """A game that a notebook shows by itself, with buttons to play it; `html` needs no network."""
 
-    match: Match
+    match: Match | Recording
     html: str
 
     def __repr__(self) -> str:
+        if isinstance(self.match, Recording):
+            return f"<game of {self.match.moves} moves: {self.match.end or 'unfinished'}>"
         now = self.match.now
         return f"<game of {now.number} moves: {now.end}, stage {now.frame.stage}>"
 
     def _repr_html_(self) -> str:
         return (
             f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="{HEIGHT}" '
-            'style="border:0" title="a game of HackMatrix"></iframe>'
+            'style="border:0" title="a game"></iframe>'
         )
 
     def save(self, path: str | Path) -> None:
@@ -280,9 +298,16 @@ class GamePage:
         if ending == ".html":
             write_whole(Path(path), self.html)
         elif ending in _FILMS:
-            _FILMS[ending]([draw(moment.frame) for moment in self.match.moments], path)
+            _FILMS[ending](drawings_of(self.match), path)
         else:
             raise ConfigError(f"path {str(path)!r}: a game is saved as .html, .gif or .mp4")
+
+
+def drawings_of(game: Match | Recording) -> list[Drawing]:
+    """The pictures of all positions of a game, of one size."""
+    if isinstance(game, Recording):
+        return game.drawings()
+    return [draw(moment.frame) for moment in game.moments]
 
 
 def watch(
@@ -290,7 +315,7 @@ def watch(
     *,
     seed: int = 0,
     game: int = 0,
-    environment: HackMatrix | None = None,
+    environment: Environment | None = None,
     greedy: bool = False,
     name: str = "",
     max_moves: int = 2_000,
@@ -298,6 +323,7 @@ def watch(
     """Plays a game and returns it as a page. A notebook shows the page by itself.
 
     The game is number `game` of `evaluate(player, environment, key=jax.random.key(seed), ...)`.
+    An environment that draws nothing is shown by its observations.
 
     Args:
         player: a network or an agent.
@@ -310,14 +336,21 @@ def watch(
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: the player does not fit the environment.
+        ValueError: the player does not fit the environment, or the environment draws something
+            that nobody can show.
+
+    Warns:
+        UserWarning: a picture cannot be drawn; the message says what is missing.
     """
     environment = HackMatrix() if environment is None else environment
-    instance("environment", environment, HackMatrix, "hm.HackMatrix()")
     check_player(player, environment)
     if isinstance(player, ActorCritic):
         player = PolicyAgent(player, greedy=greedy)
     name = name or type(player.policy if isinstance(player, PolicyAgent) else player).__name__
+    if not isinstance(environment, HackMatrix):
+        how: Json = {"game": game, "max_steps": max_moves, "report": warnings.warn}
+        recording = recorded(player, environment, jax.random.key(seed), name=name, **how)
+        return GamePage(recording, page_of_recording(recording))
     limit = max_moves if environment.max_steps is None else min(max_moves, environment.max_steps)
     match = Match.start(seed, game=game, config=environment.config, max_steps=limit)
     mind = Mind(player, match, environment=environment)

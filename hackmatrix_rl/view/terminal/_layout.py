@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from rich.text import Text
@@ -15,6 +16,7 @@ from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._names import STYLES, Signs, bar, fitted, styled
 from hackmatrix_rl.view._text import BOARD_HEIGHT, BOARD_WIDTH, panel_of, prospects, text_of
 from hackmatrix_rl.view.replays import Moment, Opinion
+from hackmatrix_rl.view.replays import action_name as named
 
 _SMALLEST = 0.0005  # terms below it print as 0
 _RAREST = 0.005  # so do probabilities
@@ -24,9 +26,14 @@ LEAST_WIDTH, LEAST_HEIGHT = 80, 24
 _WIDEST = 120  # columns; longer lines are hard to read
 
 
-def action_name(action: Action, signs: Signs) -> str:
-    """The action by name; a direction with its arrow."""
-    return f"{signs.arrows[action]} {action.label}" if action < SIPHON else action.label
+def action_name(action: int, signs: Signs) -> str:
+    """The action by name; a direction of HackMatrix with its arrow."""
+    is_way = isinstance(action, Action) and action < SIPHON
+    return f"{signs.arrows[action]} {_label(action)}" if is_way else _label(action)
+
+
+def _label(action: int) -> str:
+    return action.label if isinstance(action, Action) else named(action)
 
 
 def number(value: float, signs: Signs) -> str:
@@ -48,7 +55,7 @@ def move_line(moment: Moment, signs: Signs) -> Text:
     return found + styled(f" = {', '.join(terms)}" if terms else "", STYLES["faint"])
 
 
-def opinion_line(name: str, opinion: Opinion[Action], signs: Signs, *, most: int = 4) -> Text:
+def opinion_line(name: str, opinion: Opinion[Any], signs: Signs, *, most: int = 4) -> Text:
     """What an agent would do, and why, with the probabilities of at most `most` actions."""
     found = styled(f"{name}: {action_name(opinion.action, signs)}", STYLES["title"])
     parts = []
@@ -57,17 +64,17 @@ def opinion_line(name: str, opinion: Opinion[Action], signs: Signs, *, most: int
     if opinion.win_probability is not None:
         parts.append(f"win {opinion.win_probability:.0%}")
     likely = [pair for pair in opinion.probabilities.items() if pair[1] >= _RAREST]
-    parts += [f"{action.label} {chance:.0%}" for action, chance in likely[:most]]
+    parts += [f"{_label(action)} {chance:.0%}" for action, chance in likely[:most]]
     searched = _searched(opinion, signs)
     parts += ["search: " + ", ".join(searched[:most])] if searched else []
     return found + styled("  " + ("  ".join(parts) or "(it does not tell why)"))
 
 
-def _searched(opinion: Opinion[Action], signs: Signs) -> list[str]:
+def _searched(opinion: Opinion[Any], signs: Signs) -> list[str]:
     """What a search found for each action: how often it tried it, and its value."""
     visits, values = opinion.search_visits, opinion.search_values
     return [
-        f"{action.label}"
+        _label(action)
         + (f" {visits[action]} visits" if action in visits else "")
         + (f" {number(values[action], signs)}" if action in values else "")
         for action in visits or values

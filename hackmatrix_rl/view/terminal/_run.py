@@ -5,6 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 
 from rich.console import Console
 from rich.live import Live
@@ -12,10 +13,18 @@ from rich.text import Text
 
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.view import plain_console
-from hackmatrix_rl.view._names import Signs, signs_for, styled
+from hackmatrix_rl.view._names import STYLES, Signs, signs_for, styled
+from hackmatrix_rl.view._picture_text import picture_text
 from hackmatrix_rl.view._text import panel_of, text_of
-from hackmatrix_rl.view.replays import Match, Mind
-from hackmatrix_rl.view.terminal._layout import LEAST_HEIGHT, LEAST_WIDTH, move_line
+from hackmatrix_rl.view.replays import Match, Mind, Scene
+from hackmatrix_rl.view.terminal._layout import (
+    LEAST_HEIGHT,
+    LEAST_WIDTH,
+    action_name,
+    move_line,
+    opinion_line,
+)
+from hackmatrix_rl.view.terminal._layout import number as number_text
 from hackmatrix_rl.view.terminal._play import PlayApp, Seat
 from hackmatrix_rl.view.terminal._watch import WatchApp
 
@@ -90,22 +99,40 @@ def watch_in_terminal(
     app.background.close(plain_console(stderr=True))
 
 
-def show_in_terminal(texts: Iterable[str], *, seconds_per_text: float) -> None:
-    """Shows texts one after another in the same place; Ctrl-C ends it.
+def show_in_terminal(scenes: Iterable[Scene], player: str, *, seconds_per_move: float) -> None:
+    """Shows the positions of any game one after another in the same place; Ctrl-C ends it.
 
-    Where standard output is no terminal, only the last text is printed.
+    Where standard output is no terminal, each move is printed as a line, and then the last picture.
     """
     console = plain_console()
-    last = ""
-    try:
-        with Live(console=console, auto_refresh=False, transient=True) as live:
-            for last in texts:
-                if console.is_terminal:
-                    live.update(Text(last), refresh=True)
-                    time.sleep(seconds_per_text)
-    except KeyboardInterrupt:
-        pass
-    console.print(Text(last))
+    signs = signs_for(console.encoding)
+    live = Live(console=console, auto_refresh=False, transient=True)
+    shown, total = Text(), 0.0
+    with suppress(KeyboardInterrupt), live if console.is_terminal else nullcontext():
+        for number, scene in enumerate(scenes):
+            total += scene.reward
+            move = _scene_line(number, scene, total, signs)
+            # Pixels are colours, which no file has.
+            if console.is_terminal or isinstance(scene.picture, str):
+                shown = picture_text(scene.picture, console.width)
+            if console.is_terminal:
+                shown += Text("\n\n") + move
+                if scene.opinion is not None:
+                    shown += Text("\n") + opinion_line(player, scene.opinion, signs)
+                live.update(shown, refresh=True)
+                time.sleep(seconds_per_move)
+            elif number:
+                console.print(move, soft_wrap=True)
+    console.print(shown, soft_wrap=True)
+
+
+def _scene_line(number: int, scene: Scene, total: float, signs: Signs) -> Text:
+    """The move that led to a position of any game."""
+    if scene.action is None:
+        return styled("The game begins.")
+    line = styled(f"{number} {action_name(scene.action, signs)}", STYLES["title"])
+    said = f"  reward {number_text(scene.reward, signs)}, return {number_text(total, signs)}"
+    return line + styled(said + (f", {scene.end}" if scene.end else ""))
 
 
 def _signs_of_terminal() -> Signs:

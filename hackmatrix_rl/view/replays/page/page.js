@@ -21,7 +21,8 @@ function makeViewer(data, hooks = {}) {
     const moment = data.moments[view.at];
     const following = data.moments[view.at + 1];
     paint(moment);
-    showFacts(find("facts"), moment, data.actions);
+    find("facts-panel").hidden = !moment.facts;
+    if (moment.facts) showFacts(find("facts"), moment, data.actions);
     showMove(find("move"), find("move-title"), moment, view.at, view.returns[view.at],
       data.actions);
     showThoughts(find("thoughts"), moment, following ? following.action : null, data.actions,
@@ -112,6 +113,7 @@ function makeViewer(data, hooks = {}) {
   function fit() {
     const { width, height } = data.board;
     find("picture").setAttribute("viewBox", `0 0 ${width} ${height}`);
+    document.documentElement.style.setProperty("--aspect", String(width / height));
   }
 
   function connect() {

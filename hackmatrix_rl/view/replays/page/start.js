@@ -7,11 +7,16 @@ function startRecorded(data) {
   document.title = data.title;
   const view = makeViewer(data);
   // A report holds the page in a sandbox without downloads, and links the replay itself.
-  find("save").hidden = window !== window.parent && window.origin === "null";
+  find("save").hidden = !data.replay
+    || (window !== window.parent && window.origin === "null");
   find("save").onclick = () => download("replay.json", JSON.stringify(data.replay, null, 1));
+  // Hidden things and the signs on the board are HackMatrix's.
+  const ours = data.moments.every((moment) => moment.facts);
+  for (const name of ["view", "reading-title", "reading"]) find(name).hidden = !ours;
   const minds = data.moments.some((moment) => moment.opinions);
   find("thoughts-panel").hidden = !minds;
-  listKeys([[["\u2190", "\u2192"], "one move back, on"], ...VIEWER_KEYS]);
+  listKeys([[["\u2190", "\u2192"], "one move back, on"],
+    ...VIEWER_KEYS.filter(([names]) => ours || names[0] !== "0")]);
   connectKeys(view);
   view.setEverything(true);
   view.show(0);

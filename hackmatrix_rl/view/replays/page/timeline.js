@@ -13,6 +13,7 @@ function makeTimeline(place, legend, jump) {
   }
 
   function stages() {
+    if (!moments[0].facts) return;
     let start = 0;
     for (let index = 1; index <= moments.length; index += 1) {
       const stage = moments[start].facts.stage;
@@ -35,9 +36,12 @@ function makeTimeline(place, legend, jump) {
     stages();
     const all = [...sums, ...values].filter((value) => typeof value === "number");
     const low = Math.min(0, ...all), high = Math.max(0, ...all);
-    line(sums, low, high, top, middle, "return");
-    line(values, low, high, top, middle, "value");
-    line(moments.map((moment) => moment.facts.hp), 0, 3, middle + 4, height - 3, "hp");
+    const lowest = moments[0].facts ? middle : height - 6;
+    line(sums, low, high, top, lowest, "return");
+    line(values, low, high, top, lowest, "value");
+    if (moments[0].facts) {
+      line(moments.map((moment) => moment.facts.hp), 0, 3, middle + 4, height - 3, "hp");
+    }
     cursor = drawn("line", { class: "cursor", y1: 0, y2: height });
     place.append(cursor);
   }
@@ -71,7 +75,8 @@ function makeTimeline(place, legend, jump) {
       ...(values.some((each) => each !== null)
         ? [element("span", { class: "value" },
           `value ${typeof here === "number" ? number(here) : "\u2013"}`)] : []),
-      element("span", { class: "hp" }, `hp ${moments[index].facts.hp}`),
+      moments[index].facts
+        ? element("span", { class: "hp" }, `hp ${moments[index].facts.hp}`) : "",
     );
   }
 

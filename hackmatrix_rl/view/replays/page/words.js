@@ -44,6 +44,8 @@ const ENDS = {
   "died": "Died.",
   "no legal action": "Ended: no action was legal.",
   "cut off": "Cut off: the limit of moves is reached.",
+  "terminated": "Terminated: the rules ended the episode.",
+  "truncated": "Truncated: a limit of steps ended the episode.",
 };
 
 /** Starts the download of a text. */

@@ -1,0 +1,396 @@
+"""A game of any environment as it was seen, which needs neither the environment nor the player."""
+
+import base64
+import binascii
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, Key, PyTree
+
+from hackmatrix_rl.env import MOST_PIXELS, Environment, picture_of
+from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing, shortened
+from hackmatrix_rl.evaluation import Agent, Step, play_steps
+from hackmatrix_rl.system import read_json, typed_path, write_json
+from hackmatrix_rl.view._drawing import Drawing, Pixels
+from hackmatrix_rl.view._observed import observed
+from hackmatrix_rl.view._show import drawing_of_text
+from hackmatrix_rl.view.replays._match import Opinion, number_data, opinion_data, opinion_of
+from hackmatrix_rl.view.replays._replay import Replay
+
+RECORDING = "hackmatrix-recording-1"
+MOST_STEPS = 2_000
+"""Steps after which a game that is played only to be watched ends."""
+
+_LARGEST = 2**53  # of whole numbers
+_MOST_SCENES, _MOST_ACTIONS, _MOST_TEXT, _LONGEST = 20_000, 10_000, 40_000, 200
+_MOST_BYTES = 2**24  # of all pictures
+_SIDE, _LEAST_SIDE = 640, 320  # pixels of the longer side of a picture that is kept, or shown
+_MOST_COLOURS = 128  # of a picture that a palette describes
+_ENDS = ("terminated", "truncated")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A position of a game, as it was seen, and the action that led to it."""
+
+    picture: str | bytes  #: Lines of text, or the content of a PNG file.
+    legal: tuple[int, ...]  #: The legal actions; none at the end.
+    action: int | None = None  #: The action that led here; `None` at the start.
+    reward: float = 0.0  #: Its reward.
+    terms: Mapping[str, float] | None = None  #: The parts of the reward by name, if it has any.
+    end: str | None = None  #: `terminated`, `truncated`, or `None` before the end.
+    opinion: Opinion[int] | None = None  #: What the player made of the position.
+
+    def drawing(self) -> Drawing:
+        """The picture, at least 320 pixels wide or high."""
+        if isinstance(self.picture, str):
+            return drawing_of_text(self.picture)
+        width, height = _size(self.picture)
+        factor = max(1, -(-_LEAST_SIDE // max(width, height)))
+        wide, high = width * factor, height * factor
+        return Drawing(wide, high, (Pixels(0, 0, wide, high, self.picture),), "a picture")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A game that was seen: a file that shows it needs no code of its environment."""
+
+    environment: str  #: Its name, for people.
+    player: str  #: Who played, in words.
+    num_actions: int
+    scenes: Sequence[Scene]  #: All positions, the start first.
+
+    @property
+    def total_reward(self) -> float:
+        """The return so far."""
+        return float(sum(np.float32(scene.reward) for scene in self.scenes))
+
+    @property
+    def moves(self) -> int:
+        """Number of actions."""
+        return len(self.scenes) - 1
+
+    @property
+    def end(self) -> str | None:
+        """How it ended: `terminated`, `truncated`, or `None` where it goes on."""
+        return self.scenes[-1].end
+
+    def summary(self) -> str:
+        """The game in a line."""
+        who = f"{self.player}: " if self.player else ""
+        steps = "1 step" if self.moves == 1 else f"{self.moves:,} steps"
+        return f"{who}{self.end or 'unfinished'} after {steps}: return {self.total_reward:g}"
+
+    def until(self, move: int | None) -> "Recording":
+        """The game up to a move; `None` for all of it.
+
+        Raises:
+            ConfigError: the game has fewer moves.
+        """
+        if move is None:
+            return self
+        if not 0 <= move <= self.moves:
+            raise ConfigError(
+                f"--move {move}: the replay has {self.moves} moves; use 0 to {self.moves}."
+            )
+        return replace(self, scenes=self.scenes[: move + 1])
+
+    def drawings(self) -> list[Drawing]:
+        """The pictures of all positions, of one size."""
+        found = [scene.drawing() for scene in self.scenes]
+        wide, high = max(each.width for each in found), max(each.height for each in found)
+        return [replace(each, width=wide, height=high) for each in found]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of the file."""
+        numbers: dict[str | bytes, int] = {}
+        scenes = []
+        for scene in self.scenes:
+            opinion = scene.opinion
+            scenes.append(
+                {
+                    "picture": numbers.setdefault(scene.picture, len(numbers)),
+                    "legal": list(scene.legal),
+                    "action": scene.action,
+                    "reward": number_data(scene.reward),
+                    "terms": dict(scene.terms or {}),
+                    "end": scene.end,
+                    "opinion": None if opinion is None else opinion_data(opinion),
+                }
+            )
+        return {
+            "format": RECORDING,
+            "environment": self.environment,
+            "player": self.player,
+            "num_actions": self.num_actions,
+            "pictures": [_picture_data(picture) for picture in numbers],
+            "scenes": scenes,
+        }
+
+    def save(self, path: Path | str) -> None:
+        """Writes the file."""
+        write_json(typed_path(path), self.as_dict())
+
+    @classmethod
+    def load(cls, path: Path | str) -> "Recording":
+        """Reads a file.
+
+        Raises:
+            ConfigError: there is no such file, or it is no recording.
+        """
+        with refusing(f"{path}: ", of=DamagedFileError):
+            content = read_json(typed_path(path))
+        if content is None:
+            raise ConfigError(f"{path}: there is no such file.")
+        with refusing(f"{path}: ", of=ConfigError):
+            return cls.from_dict(content)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "Recording":
+        """A recording from the content of a file, of which each field is checked.
+
+        Raises:
+            ConfigError: the content is no recording; the message names the field.
+        """
+        return _Reader(content).recording()
+
+
+def record(
+    player: Agent,
+    environment: Environment,
+    key: Key[Array, ""],
+    *,
+    game: int = 0,
+    max_steps: int = MOST_STEPS,
+    most_bytes: int = _MOST_BYTES,
+    report: Callable[[str], None] = lambda line: None,
+) -> Iterator[Scene]:
+    """Plays the game with this number that `evaluate` plays with this key; yields its positions.
+
+    `most_bytes` bounds all pictures together; later positions have none. `report` takes lines about
+    pictures that cannot be drawn. The observation is shown in their place.
+
+    Raises:
+        ConfigError: the environment draws something that nobody can show.
+    """
+    environment = environment.drawable(report)
+    taken, draws = 0, False
+
+    def look(state: PyTree[Array] | None, observation: PyTree[Array]) -> str | bytes | None:
+        nonlocal taken, draws
+        if taken > most_bytes:
+            return "(The pictures before this one take the room that a recording has.)"
+        if state is None and draws:
+            return None  # the last position is not kept: the picture before it stays
+        drawn = None if state is None else picture_of(environment, state)
+        draws = drawn is not None
+        if drawn is None:
+            return observed(observation)
+        picture = drawn if isinstance(drawn, str) else _png(drawn)
+        taken += len(picture)
+        return picture
+
+    action: int | None = None
+    reward = 0.0
+    terms: Mapping[str, float] = {}
+    step: Step | None = None
+    for step in play_steps(player, environment, key, game=game, max_steps=max_steps, look=look):
+        legal = tuple(int(each) for each in np.flatnonzero(step.mask))
+        opinion = opinion_of(step.action, step.thought, legal)
+        yield Scene(step.seen, legal, action, reward, terms, None, opinion)
+        action, reward, terms = step.action, step.reward, step.terms
+    if step is not None:
+        last = step.seen if step.last_seen is None else step.last_seen
+        yield Scene(last, (), action, reward, terms, step.end or None)
+
+
+def recorded(
+    player: Agent, environment: Environment, key: Key[Array, ""], *, name: str = "", **how: Any
+) -> Recording:
+    """The game of `record` as a whole; `name` is that of the player, and `how` as for `record`."""
+    scenes = list(record(player, environment, key, **how))
+    return Recording(environment.title, name, environment.spec.num_actions, scenes)
+
+
+def action_name(action: int) -> str:
+    """An action of any environment by name."""
+    return f"action {action}"
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    from PIL import Image
+
+    image = Image.fromarray(pixels, "RGB")
+    image.thumbnail((_SIDE, _SIDE))
+    if image.getcolors(_MOST_COLOURS) is not None:  # a third of the bytes
+        image = image.quantize(_MOST_COLOURS, dither=Image.Dither.NONE)
+    written = io.BytesIO()
+    image.save(written, format="PNG")
+    return written.getvalue()
+
+
+def _size(png: bytes) -> tuple[int, int]:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+        return image.size
+
+
+def _picture_data(picture: str | bytes) -> dict[str, str]:
+    if isinstance(picture, str):
+        return {"text": picture}
+    return {"png": base64.b64encode(picture).decode()}
+
+
+def load_game(path: Path | str) -> "Replay | Recording":
+    """Reads the file of a game: a replay of HackMatrix, or a recording.
+
+    Raises:
+        ConfigError: there is no such file, or it holds neither.
+    """
+    try:
+        content = read_json(typed_path(path)) or {}
+    except DamagedFileError:
+        content = {}  # the reader of replays says what is wrong
+    is_recording = content.get("format") == RECORDING
+    return Recording.load(path) if is_recording else Replay.load(path)
+
+
+class _Reader:
+    """Reads the content of a file that anybody may have written."""
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        self._content = content
+
+    def recording(self) -> Recording:
+        """The recording in the content."""
+        content = self._content
+        if content.get("format") != RECORDING:
+            raise ConfigError(
+                f"not a recording: format is {shortened(content.get('format'))}, "
+                f"expected {RECORDING}"
+            )
+        self._actions = self._whole("num_actions", content.get("num_actions"), 1, _MOST_ACTIONS)
+        pictures = [
+            self._picture(f"pictures[{number}]", each)
+            for number, each in enumerate(self._list("pictures", content.get("pictures")))
+        ]
+        scenes = [
+            self._scene(f"scenes[{number}]", each, pictures)
+            for number, each in enumerate(self._list("scenes", content.get("scenes")))
+        ]
+        if not scenes:
+            raise self._wrong("scenes", [], "at least one position")
+        return Recording(
+            environment=self._text("environment", content.get("environment")),
+            player=self._text("player", content.get("player")),
+            num_actions=self._actions,
+            scenes=scenes,
+        )
+
+    def _scene(self, name: str, found: Any, pictures: Sequence[str | bytes]) -> Scene:
+        if not isinstance(found, dict):
+            raise self._wrong(name, found, "an object")
+        place = self._whole(f"{name}.picture", found.get("picture"), 0, len(pictures) - 1)
+        action, terms, end = found.get("action"), found.get("terms"), found.get("end")
+        if end not in (None, *_ENDS):
+            raise self._wrong(f"{name}.end", end, f"null, {' or '.join(_ENDS)}")
+        if not isinstance(terms, dict) or len(terms) > _LONGEST:
+            raise self._wrong(f"{name}.terms", terms, "an object of numbers")
+        legal = self._list(f"{name}.legal", found.get("legal"))
+        return Scene(
+            picture=pictures[place],
+            legal=tuple(self._action(f"{name}.legal", each) for each in legal),
+            action=None if action is None else self._action(f"{name}.action", action),
+            reward=self._number(f"{name}.reward", found.get("reward")),
+            terms={
+                self._text(f"{name}.terms", each): self._number(f"{name}.terms", number)
+                for each, number in terms.items()
+            },
+            end=end,
+            opinion=self._opinion(f"{name}.opinion", found.get("opinion")),
+        )
+
+    def _opinion(self, name: str, found: Any) -> Opinion[int] | None:
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            raise self._wrong(name, found, "an object or null")
+
+        def number(field: str) -> float | None:
+            value = found.get(field)
+            return None if value is None else self._number(f"{name}.{field}", value)
+
+        def pairs(field: str) -> dict[int, Any]:
+            listed = self._list(f"{name}.{field}", found.get(field, []))
+            if not all(isinstance(each, list) and len(each) == 2 for each in listed):
+                raise self._wrong(f"{name}.{field}", listed, "pairs of an action and a number")
+            return {self._action(f"{name}.{field}", action): value for action, value in listed}
+
+        def numbers(field: str) -> dict[int, float]:
+            found = pairs(field)
+            return {each: self._number(f"{name}.{field}", value) for each, value in found.items()}
+
+        return Opinion(
+            action=self._action(f"{name}.action", found.get("action")),
+            value=number("value"),
+            win_probability=number("win"),
+            probabilities=numbers("probabilities"),
+            search_values=numbers("values"),
+            search_visits={
+                action: self._whole(f"{name}.visits", count, 0, _LARGEST)
+                for action, count in pairs("visits").items()
+            },
+        )
+
+    def _picture(self, name: str, found: Any) -> str | bytes:
+        if isinstance(found, dict) and set(found) == {"text"} and isinstance(found["text"], str):
+            if len(found["text"]) <= _MOST_TEXT:
+                return found["text"]
+        elif isinstance(found, dict) and set(found) == {"png"} and isinstance(found["png"], str):
+            try:
+                content = base64.b64decode(found["png"], validate=True)
+                # The size stands before what is packed, so nothing large is unpacked.
+                if max(_size(content)) <= MOST_PIXELS:
+                    return content
+            except (binascii.Error, OSError, ValueError, SyntaxError):
+                pass  # refused below
+        raise self._wrong(
+            name, found, f"a text of at most {_MOST_TEXT:,} characters, or a PNG picture in base64"
+        )
+
+    def _list(self, name: str, found: Any) -> list[Any]:
+        if not isinstance(found, list) or len(found) > _MOST_SCENES:
+            raise self._wrong(name, found, f"a list of at most {_MOST_SCENES:,}")
+        return found
+
+    def _action(self, name: str, found: Any) -> int:
+        return self._whole(name, found, 0, self._actions - 1)
+
+    def _whole(self, name: str, found: Any, least: int, most: int) -> int:
+        if type(found) is not int or not least <= found <= most:
+            raise self._wrong(name, found, f"a whole number from {least} to {most}")
+        return found
+
+    def _number(self, name: str, found: Any) -> float:
+        if found in ("nan", "inf", "-inf"):
+            return float(found)
+        fits = type(found) is int and abs(found) <= _LARGEST
+        if not fits and not (type(found) is float and math.isfinite(found)):
+            raise self._wrong(name, found, "a number")
+        return float(found)
+
+    def _text(self, name: str, found: Any) -> str:
+        if not isinstance(found, str) or len(found) > _LONGEST or found != printable(found):
+            raise self._wrong(name, found, "a short printable text")
+        return found
+
+    def _wrong(self, name: str, found: Any, expected: str) -> ConfigError:
+        return ConfigError(
+            f"a damaged recording: {name} is {shortened(found)}; expected {expected}"
+        )
