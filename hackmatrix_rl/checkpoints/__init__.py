@@ -11,6 +11,7 @@ from ._finder import checkpoints_in as checkpoints_in
 from ._finder import find_checkpoint as find_checkpoint
 from ._finder import in_league as in_league
 from ._finder import run_of as run_of
+from ._finder import split_member as split_member
 from ._finder import whole_checkpoint as whole_checkpoint
 from ._initial import initial_settings as initial_settings
 from ._initial import initial_weights as initial_weights
@@ -28,9 +29,11 @@ from ._npz import save_npz as save_npz
 from ._place import check_place as check_place
 from ._reader import Loaded as Loaded
 from ._reader import load as load
+from ._reader import playing_member as playing_member
 from ._reader import read_arrays as read_arrays
 from ._reader import restore as restore
 from ._reader import to_device as to_device
+from ._reader import why_member as why_member
 from ._writer import CheckpointWriter as CheckpointWriter
 from ._writer import SaveResult as SaveResult
 from ._writer import save as save

@@ -1,5 +1,6 @@
 """Finds the newest or the best whole checkpoint of a run, or an agent of the package."""
 
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,14 @@ def in_league(name: str, league: str | None) -> str:
     """The full name of an agent: `pretrained` is that of the league, the first one by default."""
     found = _NAME.fullmatch(name)
     return f"{found[1]}/{league or LEAGUES[0]}" if found and found[3] is None else name
+
+
+def split_member(name: str) -> tuple[str, int | str | None]:
+    """A run, and which of its several trainings, as `load` takes it: `run#3`, `run#return`."""
+    run, mark, member = name.rpartition("#")
+    if not mark or not run or not member or os.path.exists(name):
+        return name, None
+    return run, int(member) if member.isascii() and member.isdecimal() else member
 
 
 def shipped_checkpoint(name: str) -> Path | None:

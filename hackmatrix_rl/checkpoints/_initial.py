@@ -16,10 +16,10 @@ from hackmatrix_rl.agent.networks import (
     add_auxiliary_head,
     with_value_head,
 )
-from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint, in_league
+from hackmatrix_rl.checkpoints._finder import Report, find_checkpoint, in_league, split_member
 from hackmatrix_rl.checkpoints._metadata import check_playable, player_config, read_metadata
 from hackmatrix_rl.checkpoints._npz import is_npz, load_npz
-from hackmatrix_rl.checkpoints._reader import load
+from hackmatrix_rl.checkpoints._reader import load, why_member
 from hackmatrix_rl.config import (
     TrainConfig,
     baseline_algorithm,
@@ -70,7 +70,8 @@ def initial_weights(
 ) -> tuple[ActorCritic, ValueScale | None]:
     """The weights of `config.init`, and the units of their value; `None` where these begin anew.
 
-    The value head comes along with its units, if both trainings have the same kind of units.
+    Of several trainings in one program it is one, as for `load`: `run#3`, or the best. The value
+    head comes along with its units, if both trainings have the same kind of units.
     Optimizer and counters begin anew, and so does a head for the value or for the auxiliary loss
     where the other training had none of its kind. The code that the other run names is not
     imported. Of the new training's network, only the shapes matter.
@@ -88,9 +89,12 @@ def initial_weights(
         same_value = other.heads.value == config.heads.value
         there = _with_heads_of(other, policy, same_value=same_value)
         # Its environment is that of these settings, which are checked.
-        loaded = load(str(folder), policy=there, trust_code=True, report=report)
+        member = split_member(config.init)[1]
+        loaded = load(str(folder), policy=there, trust_code=True, member=member, report=report)
         same_units = same_structure(other.initial_scale(), config.initial_scale())
         scale = loaded.value_scale() if same_units else None
+    if member is None and loaded.member is not None:
+        report(f"--init {config.init}: {why_member(loaded)}")
     found = loaded.policy
     if not same_value:
         found = _with_own_value(policy, found)
@@ -157,7 +161,7 @@ def _with_own_head(policy: ActorCritic, found: ActorCritic) -> ActorCritic:
 
 def _start(init: str, league: str | None, report: Report) -> tuple[epath.Path, TrainConfig]:
     """The checkpoint to start from, and the settings of its training."""
-    folder = find_checkpoint(in_league(init, league), report=report)
+    folder = find_checkpoint(in_league(split_member(init)[0], league), report=report)
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
     return folder, player_config(folder, metadata)

@@ -15,6 +15,7 @@ only if the caller trusts it (docs/security.md).
 
 import dataclasses
 import json
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -38,7 +39,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints._finder import CARD, Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import PARTS, check_playable, player_config, read_metadata
 from hackmatrix_rl.checkpoints._place import place
-from hackmatrix_rl.config import TrainConfig, check_trusted, schedule_of
+from hackmatrix_rl.config import TrainConfig, algorithms, check_trusted, schedule_of
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.evaluation import PolicyAgent
@@ -177,9 +178,10 @@ def load(
             runs its code. Use it only if you trust the author.
         best: takes the checkpoint with the highest mean return instead of the newest.
         member: of a run of several trainings in one program (`--seeds`, `--vary`), the number of
-            one, from 0, or the name of a metric: the training whose mean since the save before was
-            highest, or with a minus (`"-value_loss"`) lowest. By default the first one that was not
-            left out as unhealthy (`--stop-unhealthy-members`) and is finite.
+            one, from 0, or the name of a metric: the training whose mean over the last tenth of the
+            training so far was highest, or with a minus (`"-value_loss"`) lowest. By default the
+            one of the highest return that was not left out as unhealthy
+            (`--stop-unhealthy-members`) and is finite.
         report: takes a message about each skipped checkpoint or training.
 
     Returns:
@@ -225,7 +227,7 @@ def load(
     if policy is None:
         policy = config.policy(key=jax.random.key(0))
     if member is None and config.members > 1:
-        member = first_healthy(folder, config.members, report)
+        member = playing_member(folder, config.members, report)
     return Loaded(
         policy=to_device(restore(folder, "policy", policy, member=member, report=report)),
         environment=config.environment(),
@@ -244,14 +246,11 @@ def best_member(folder: epath.Path, metric: str) -> int:
     """
     counters = read_metadata(folder)["counters"]
     sign, name = (-1, metric[1:]) if metric.startswith("-") else (1, metric)
-    pattern = rf"{MEMBER}([0-9]{{1,{_DIGITS}}})/(.+)"
-    named = [each for each in (re.fullmatch(pattern, each) for each in counters) if each]
-    every = {int(each[1]): counters[each[0]] for each in named if each[2] == name}
-    finite = {number: sign * value for number, value in every.items() if value is not None}
+    finite = {number: sign * value for number, value in _of_members(counters, name).items()}
     healthy = {number: value for number, value in finite.items() if not _is_out(number, counters)}
     found = healthy or finite
     if not found:
-        known = sorted({each[2] for each in named})
+        known = sorted({each[2] for each in _named(counters)})
         raise ConfigError(
             f"{folder}: no training there has a {shortened(name)}. Use a number, or one of "
             f"{', '.join(known)}."
@@ -259,6 +258,18 @@ def best_member(folder: epath.Path, metric: str) -> int:
             else f"{folder}: has no numbers of several trainings. Use the number of one."
         )
     return max(found, key=lambda number: (found[number], -number))
+
+
+def _named(counters: Mapping[str, Any]) -> list[re.Match[str]]:
+    """The names of the numbers of several trainings."""
+    pattern = rf"{MEMBER}([0-9]{{1,{_DIGITS}}})/(.+)"
+    return [each for each in (re.fullmatch(pattern, each) for each in counters) if each]
+
+
+def _of_members(counters: Mapping[str, Any], name: str) -> dict[int, float]:
+    """A metric of each training that has it."""
+    found = {int(each[1]): counters[each[0]] for each in _named(counters) if each[2] == name}
+    return {number: value for number, value in found.items() if value is not None}
 
 
 def to_device(module: Module) -> Module:
@@ -279,8 +290,7 @@ def restore(
     """A part of a checkpoint, `policy` or `training`, as a tree with arrays in host memory.
 
     Structure and all leaves that are not arrays come from `like`. Of several trainings in one
-    program, it is that of a `member`, by default the first healthy one, which `report` is told of
-    if it is not the first one.
+    program, it is that of a `member`, by default that of `playing_member`.
 
     Raises:
         ConfigError: the checkpoint's arrays do not fit the tree, or those of a policy are not
@@ -294,27 +304,49 @@ def restore(
     return stored.fill(like)
 
 
-def first_healthy(folder: epath.Path, size: int, report: Report) -> int:
-    """The first of several trainings that was not left out, and whose policy is finite.
+def playing_member(folder: epath.Path, size: int, report: Report) -> int:
+    """The best of several trainings that was not left out, and whose policy is finite.
 
-    It is the first one if none is healthy. Otherwise `report` gets a message about those before it.
+    The best has the highest mean of `RunConfig.best_by` over the last tenth of the training; where
+    there is no such number, it is the first. It is training 0 if none is healthy. `report` gets a
+    message about those that went wrong.
 
     Raises:
         ConfigError: the arrays of the policy or of the units of its value cannot be read.
     """
-    counters = read_metadata(folder)["counters"]
+    metadata = read_metadata(folder)
+    counters, metric = metadata["counters"], _best_by(metadata)
+    values = {} if metric is None else _of_members(counters, metric)
     parts = read_arrays(folder, "policy"), read_arrays(folder, "training", under=VALUE_SCALE)
-
-    def finite(number: int) -> bool:
-        return all(part.member(number).not_finite() is None for part in parts)
-
-    for number in range(int(min(size, *(part.fewest for part in parts)))):
-        if not _is_out(number, counters) and finite(number):
-            if number:
-                before = "training 0" if number == 1 else f"the trainings 0 to {number - 1}"
-                report(f"{folder}: training {number} plays: {before} went wrong before")
+    size = int(min(size, *(part.fewest for part in parts)))
+    wrong = {number for number in range(size) if _is_out(number, counters)}
+    for number in sorted(range(size), key=lambda number: -values.get(number, -math.inf)):
+        if number in wrong:
+            continue
+        if all(part.member(number).not_finite() is None for part in parts):
+            if wrong:
+                some = f"{len(wrong)} trainings"
+                named = f"training {min(wrong)}" if len(wrong) == 1 else some
+                report(f"{folder}: training {number} plays: {named} went wrong before")
             return number
+        wrong.add(number)
     return 0
+
+
+def why_member(loaded: Loaded) -> str:
+    """Which of several trainings an agent is, and how it was chosen, in words."""
+    assert loaded.member is not None
+    metric = loaded.config.best_by
+    known = metric is not None and _of_members(loaded.metadata["counters"], metric)
+    why = f"it has the highest {metric} over the last tenth" if known else "it is the first"
+    several = f"of {loaded.config.members} trainings"
+    return f"{loaded.config.member_names[loaded.member]}, because {why} {several}"
+
+
+def _best_by(metadata: Mapping[str, Any]) -> str | None:
+    """The metric of `RunConfig.best_by` of a checkpoint."""
+    kind = algorithms().get(metadata["config"].get("algorithm", ""))
+    return None if kind is None else kind.best_by
 
 
 _DIGITS = 9
@@ -340,7 +372,7 @@ def _of_member(
             raise ConfigError(f"{folder}: holds one training, not several. Leave member out.")
         return stored
     if member is None:
-        member = first_healthy(folder, size, report)
+        member = playing_member(folder, size, report)
     with refusing(f"{folder}: "):
         check_number(member, size)
     return stored.member(member)

@@ -10,6 +10,8 @@ from typing import Any
 import click
 import jax
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.cli._eval import summary_table
@@ -22,7 +24,15 @@ from hackmatrix_rl.config import RunConfig, TrainConfig, algorithms_of, baseline
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.evaluation import Agent, RandomAgent, Runner, evaluate_all
-from hackmatrix_rl.runs import ReplayWriter, RunFolder, RunResult, draw_curve, send_summary
+from hackmatrix_rl.runs import (
+    ReplayWriter,
+    RunFolder,
+    RunResult,
+    Trainings,
+    draw_curve_of,
+    send_summary,
+)
+from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import ExitCode, describe_device, write_json
 
 _BY = baseline_algorithm()
@@ -133,8 +143,11 @@ def summarize(
 ) -> ExitCode:
     """Prints and stores the results of the policy, random and, on HackMatrix, runner.
 
-    The run ends as `UNSAVED` if they could not be written.
+    Of several trainings in one program, it first prints how each setting did; the policy is that of
+    the best training. The run ends as `UNSAVED` if the results could not be written.
     """
+    if result.member is not None:
+        show_trainings(config, folder, result.member, console)
     if not isinstance(config, TrainConfig):
         with Working("evaluating"):
             judged = config.judge(result.policy)
@@ -174,15 +187,35 @@ def summarize(
     return result.exit_code
 
 
+def show_trainings(config: RunConfig, folder: RunFolder, member: int, console: Console) -> None:
+    """Prints how the trainings of each setting did, and which training is evaluated."""
+    found = Trainings.of(config.as_dict(), read_json_lines(folder.metrics))
+    if found is not None:
+        console.print(found.caption, soft_wrap=True)
+        table = Table()
+        for place, head in enumerate(found.heads):
+            table.add_column(head, justify="right" if place else "left", overflow="fold")
+        for row in found.rows():
+            table.add_row(*map(escape, row))
+        console.print(table)
+    said = f"The trained player: {config.member_names[member]}"
+    if config.best_by is not None:
+        said += f", the one of the highest {config.best_by}"
+    if isinstance(config, TrainConfig) and config.eval_episodes:
+        said += "; the games of its evaluation had no part in the choice"
+    console.print(f"{said}.", soft_wrap=True)
+
+
 def _stored(
     folder: RunFolder, found: dict[str, dict[str, Any]], result: RunResult, console: Console
 ) -> ExitCode:
     """Writes results into the run's folder, by player; `UNSAVED` if that fails."""
     found["trained"]["env_steps"] = result.env_steps
+    if result.member is not None:
+        found["trained"]["member"] = result.member
     try:
         write_json(folder.summary, found)
-        # Once more: the results are known now.
-        draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
+        draw_curve_of(folder, result.config)  # once more: the results are known now
     except OSError as error:
         console.print(f"COULD NOT WRITE {folder.summary}: {error}", soft_wrap=True)
         return ExitCode.UNSAVED

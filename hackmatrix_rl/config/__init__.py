@@ -9,6 +9,8 @@ from ._environments import HACKMATRIX as HACKMATRIX
 from ._environments import env_arguments as env_arguments
 from ._files import read_settings as read_settings
 from ._files import read_space as read_space
+from ._members import MOST_MEMBERS as MOST_MEMBERS
+from ._members import member_settings as member_settings
 from ._options import COUNTED as COUNTED
 from ._options import field_types as field_types
 from ._options import is_scheduled as is_scheduled

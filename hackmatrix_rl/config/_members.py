@@ -13,6 +13,25 @@ MOST_MEMBERS = 4096
 Config = TypeVar("Config", bound="Members")
 
 
+def member_settings(vary: str | None, seeds: int) -> list[str]:
+    """What `--vary` sets for each training, in words (`learning_rate=0.01`); empty without it.
+
+    Raises:
+        ValueError: `vary` is no text of settings.
+    """
+    varied = parse_vary(vary)
+    rows = zip(*varied.values(), strict=True)
+    named = [
+        ", ".join(f"{name}={_in_words(value)}" for name, value in zip(varied, row, strict=True))
+        for row in rows
+    ]
+    return [each for each in named or [""] for _ in range(seeds)]
+
+
+def _in_words(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
 class Members:
     """What a config says of the trainings that it asks for in one program.
 
@@ -127,6 +146,16 @@ class Members:
         single: dict[str, Any] = {"seeds": 1, "vary": None, **flags, **no_exploits(self)}
         one: Config = replace(cast(Any, self), **values, **single, seed=self.seed + number)
         return one
+
+    @property
+    def member_names(self) -> list[str]:
+        """Each training in words: `training 5 (learning_rate=0.01, seed 1)`."""
+        named = member_settings(self.vary, self.seeds)
+        seeds = [f"seed {self.seed + number % self.seeds}" for number in range(self.members)]
+        return [
+            f"training {number} ({', '.join(filter(None, each))})"
+            for number, each in enumerate(zip(named, seeds, strict=True))
+        ]
 
     def member_tags(self) -> list[list[str]]:
         """What tells each training from the others, as tags: `seed=5`, `learning_rate=0.003`."""

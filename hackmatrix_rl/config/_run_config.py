@@ -76,6 +76,8 @@ class RunConfig(Members, ABC):
         loader: what loads an agent of its in Python.
         continues: whether it can start from the state that another algorithm has reached, as a
             later stage of a training.
+        best_by: the metric by which the best of several trainings plays, the larger the better;
+            `None`: there is none, and the first one plays.
         two_players: whether it trains players of a game of two, whom a person can play against.
         copies: arrays of the size of the parameters that a training holds on each device.
         panels: what the panels of a learning curve show: names of metrics, with labels. One that a
@@ -93,6 +95,7 @@ class RunConfig(Members, ABC):
     greedy: ClassVar[bool] = False
     continues: ClassVar[bool] = False
     loader: ClassVar[str] = "hm.load"
+    best_by: ClassVar[str | None] = None
     two_players: ClassVar[bool] = False
     copies: ClassVar[int] = 3  # the optimizer holds two numbers for each parameter
     panels: ClassVar[tuple[tuple[str, str], ...]]
@@ -458,7 +461,10 @@ class RunConfig(Members, ABC):
         """Further lines to print at the start of a run."""
         if self.members == 1:
             return []
-        return [f"Trainings: {self.members_in_words}; the first healthy one plays in evaluations"]
+        plays = "the first healthy one plays in evaluations"
+        if self.best_by is not None:
+            plays += f" during the training, the one of the highest {self.best_by} at its end"
+        return [f"Trainings: {self.members_in_words}; {plays}"]
 
     def advice(self, run: str) -> list[str]:
         """Next steps after a completed training; `run` is its folder, as a shell reads it."""

@@ -95,6 +95,7 @@ class TrainConfig(RunConfig, ABC):
     """
 
     counts: ClassVar[str] = "env_steps"
+    best_by: ClassVar[str | None] = "return"
     steps_by: ClassVar[str] = "num_steps"
     elsewhere: ClassVar[Mapping[str, Any]] = {}
     panels: ClassVar[tuple[tuple[str, str], ...]] = (

@@ -7,7 +7,7 @@ from ._compose import check_alone as check_alone
 from ._compose import compose as compose
 from ._compose import make_mesh as make_mesh
 from ._compose import run_keys as run_keys
-from ._curve import draw_curve as draw_curve
+from ._curve import draw_curve_of as draw_curve_of
 from ._doctor import Finding as Finding
 from ._doctor import examine as examine
 from ._folder import RunFolder as RunFolder
@@ -43,6 +43,9 @@ from ._seeds_report import report_of_seeds as report_of_seeds
 from ._settings import check_unchanged as check_unchanged
 from ._settings import config_here as config_here
 from ._settings import use_devices as use_devices
+from ._trainings import LAST_PART as LAST_PART
+from ._trainings import LastPart as LastPart
+from ._trainings import Trainings as Trainings
 from ._verify_resume import ProofError as ProofError
 from ._verify_resume import ResumeProof as ResumeProof
 from ._verify_resume import toml_of as toml_of

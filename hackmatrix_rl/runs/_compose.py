@@ -1,5 +1,6 @@
 """Builds the trainer of a config."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
@@ -13,7 +14,7 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import check_policy_numbers, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
-from hackmatrix_rl.checkpoints import initial_weights
+from hackmatrix_rl.checkpoints import Report, initial_weights
 from hackmatrix_rl.config import (
     PBT_ARGUMENTS,
     Given,
@@ -57,12 +58,14 @@ def compose(
     read_init: bool = False,
     trust_code: bool = False,
     target: Target | None = None,
+    report: Report = warnings.warn,
 ) -> Trainer[Any]:
     """Builds network, algorithm and trainer. Nothing is compiled yet.
 
     `key` draws the network's weights. With `read_init`, it starts from those that `config.init`
     names; a resumed training has its own. With `trust_code`, code that other runs name, such as a
     teacher's, may be imported. A trainer for a `target` can be lowered and compiled, not run.
+    `report` takes a message about what is read of `config.init`.
 
     Raises:
         ConfigError: the network, the mesh or `config.init` does not exist here, does not fit, or
@@ -88,7 +91,7 @@ def compose(
         rematerialized(policy, config.remat)
     value_scale = config.initial_scale()
     if read_init and isinstance(config, TrainConfig) and config.init is not None:
-        policy, stored_scale = initial_weights(config, policy)
+        policy, stored_scale = initial_weights(config, policy, report=report)
         value_scale = value_scale if stored_scale is None else stored_scale
     computes = precision_here(config, policy, target)
     if not is_ours(policy):

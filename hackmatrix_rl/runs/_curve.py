@@ -4,12 +4,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hackmatrix_rl.config import TrainConfig, algorithms
+from hackmatrix_rl.config import RunConfig, TrainConfig, algorithms, member_settings
 from hackmatrix_rl.errors import DamagedFileError
+from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import read_json
 from hackmatrix_rl.view import INKS, literal, save_figure, style
@@ -22,15 +24,24 @@ SMOOTHED = 0.05
 
 _LENGTH = ("length", "mean length of a game")
 _FEWEST = 20  # rows; fewer are drawn as they are
-_MOST_LINES = 16  # trainings; the lines of more hide each other
+_MOST_LINES = 16  # trainings or settings; the lines of more hide each other
+_COLOURS = ("line", "points", "violet", "orange", "text")  # of `INKS`
+_DASHES = ("-", "--", ":", "-.")
 _MOST = 1e30  # no number of a run is larger, and pictures cannot show such a one
 
 
-def draw_curve(metrics: Path, picture: Path, *, title: str, summary: Path | None = None) -> bool:
+def draw_curve(
+    metrics: Path,
+    picture: Path,
+    *,
+    title: str,
+    summary: Path | None = None,
+    settings: Sequence[str] = (),
+) -> bool:
     """Draws the metrics of a run over its environment steps; returns whether there are any.
 
     The ending of `picture` decides its format. Random and runner become lines, if the run's
-    `summary` is there.
+    `summary` is there. `settings` are as for `draw_panel`.
     """
     from matplotlib.figure import Figure  # slow to import, and only the end needs it
 
@@ -46,9 +57,20 @@ def draw_curve(metrics: Path, picture: Path, *, title: str, summary: Path | None
     figure.set_size_inches(5 * columns, 7)
     for place, (name, label) in enumerate(panels):
         axes = figure.add_subplot(2, columns, place + 1)
-        draw_panel(axes, rows, name, label, levels.get(name, {}))
+        draw_panel(axes, rows, name, label, levels.get(name, {}), settings)
     save_figure(figure, picture)
     return True
+
+
+def draw_curve_of(folder: RunFolder, config: RunConfig) -> bool:
+    """Draws the learning curve of a run of these settings into its folder; see `draw_curve`."""
+    return draw_curve(
+        folder.metrics,
+        folder.curve,
+        title=folder.run_id,
+        summary=folder.summary,
+        settings=member_settings(config.vary, config.seeds),
+    )
 
 
 def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
@@ -87,35 +109,52 @@ def draw_panel(
     name: str,
     label: str,
     levels: Mapping[str, float],
+    settings: Sequence[str] = (),
 ) -> None:
     """Draws one number over the environment steps: as it is, smoothed, and as it was evaluated.
 
-    `levels` are what players without training reach.
+    `levels` are what players without training reach. `settings` are, in words, those of each of
+    several trainings in one program: each of a few settings has a colour.
     """
     steps, values = _known(rows, name)
     tested = _known(rows, f"eval/{name}", f"eval/{name}_low", f"eval/{name}_high")
-    furthest = max([0.0, *steps, *tested[0]])
-    unit, word = unit_of(furthest)
-    _draw_training(axes, steps / unit, values)
-    _draw_members(axes, rows, name, unit)
+    unit, word = unit_of(furthest(rows))
+    if not _draw_settings(axes, rows, name, unit, settings):
+        _draw_training(axes, steps / unit, values)
+        _draw_members(axes, rows, name, unit)
     if len(tested[0]):
         _draw_evaluations(axes, tested[0] / unit, tested[1:])
     for player, level in levels.items():
         ink = INKS.random if player == "random" else INKS.runner
         axes.axhline(level, color=ink, linestyle="--", linewidth=1.2, label=literal(player))
-    style(axes, f"environment steps{word}", label)
+    style(axes, f"environment steps{word}", label, whole=whole_steps(unit))
 
 
 def draw_smoothed(
-    axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str, colour: str, label: str
+    axes: "Axes",
+    rows: Sequence[Mapping[str, Any]],
+    name: str,
+    label: str = "",
+    *,
+    unit: float,
+    **line: Any,
 ) -> None:
-    """Draws one number over millions of environment steps, smoothed; an empty label is none."""
+    """Draws one number over environment steps in a unit, smoothed; an empty label is none."""
     steps, values = _known(rows, name)
     if len(values) >= _FEWEST:
         values = smoothed(values)
-    axes.plot(
-        steps / 1e6, values, color=colour, linewidth=1.6, label=literal(label) if label else "_"
-    )
+    axes.plot(steps / unit, values, label=literal(label) if label else "_", **line)
+
+
+def line_of(place: int) -> dict[str, Any]:
+    """The colour and the dashes of one of several ways to train, as arguments of `plot`."""
+    dashes, colour = divmod(place, len(_COLOURS))
+    return {"color": getattr(INKS, _COLOURS[colour]), "linestyle": _DASHES[dashes % len(_DASHES)]}
+
+
+def furthest(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The most environment steps in rows, at least 0."""
+    return max([0.0, *_known(rows)[0]])
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:
@@ -141,6 +180,36 @@ def _draw_training(axes: "Axes", steps: np.ndarray, values: np.ndarray) -> None:
         return
     axes.plot(steps, values, color=INKS.line, linewidth=0.8, alpha=0.35, label="training")
     axes.plot(steps, smoothed(values), color=INKS.line, linewidth=2.0, label="smoothed")
+
+
+def _draw_settings(
+    axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str, unit: float, settings: Sequence[str]
+) -> bool:
+    """Draws the mean of the trainings of each setting, and each of a few trainings.
+
+    Returns whether it did: there must be several settings, but not many, and numbers of each.
+    """
+    groups: dict[str, list[str]] = {}
+    for k, setting in enumerate(settings):
+        groups.setdefault(setting, []).append(f"member/{k}/{name}")
+    if not 1 < len(groups) <= _MOST_LINES:
+        return False
+    drawn = False
+    for place, (setting, names) in enumerate(groups.items()):
+        line = line_of(place)
+        for each in names if len(names) > 1 and len(settings) <= 2 * _MOST_LINES else []:
+            draw_smoothed(axes, rows, each, unit=unit, linewidth=0.7, alpha=0.45, **line)
+        means = [_mean_row(row, name, names) for row in rows]
+        drawn = drawn or any(name in row for row in means)
+        draw_smoothed(axes, means, name, setting, unit=unit, linewidth=2.0, **line)
+    return drawn
+
+
+def _mean_row(row: Mapping[str, Any], name: str, names: Sequence[str]) -> dict[str, Any]:
+    """The steps of a row, and the mean over the trainings that have a number there."""
+    found = [value for each in names if not math.isnan(value := number(row.get(each)))]
+    means = {name: fmean(found)} if found else {}
+    return {"env_steps": row.get("env_steps"), **means}
 
 
 def _draw_members(axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str, unit: float) -> None:
@@ -186,6 +255,11 @@ def unit_of(most: float) -> tuple[float, str]:
         if most >= 2 * unit:
             return unit, f" ({word})"
     return 1.0, ""
+
+
+def whole_steps(unit: float) -> str:
+    """The axis of whole numbers where steps are in this unit."""
+    return "x" if unit == 1 else ""
 
 
 def entry(content: object, name: str) -> Any:

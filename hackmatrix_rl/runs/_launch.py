@@ -139,11 +139,13 @@ def launch(
             check_names(config)
         system.enable_compilation_cache()
         checkpoint = None if resumed is None else resumed.checkpoint
+        notes = [] if resumed is None else [*resumed.notes]
         trainer = compose(
             config,
             key=run_keys(config.seed)[0],
             read_init=checkpoint is None,
             trust_code=trust_code,
+            report=notes.append,
         )
         if resumed is not None and checkpoint is not None:
             check_network(
@@ -160,8 +162,7 @@ def launch(
         needs = system.on_process_zero(
             partial(preflight, config, trainer, folder=config.checkpoint_dir or place)
         )
-        notes = () if resumed is None else resumed.notes
-        yield Launch(config, notes, tuple(needs), trainer, resumed, lock, trust_code)
+        yield Launch(config, tuple(notes), tuple(needs), trainer, resumed, lock, trust_code)
 
 
 def _find(

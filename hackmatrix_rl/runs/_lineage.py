@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hackmatrix_rl.config import PBT_ARGUMENTS, TrainConfig, is_scheduled, settings_of
-from hackmatrix_rl.runs._curve import number, unit_of
+from hackmatrix_rl.runs._curve import number, unit_of, whole_steps
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import write_whole
@@ -130,7 +130,7 @@ def draw_setting(axes: "Axes", found: Lineage, name: str) -> None:
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if low > 0 and low * _LOG_FROM < high:
         axes.set_yscale("log")
-    style(axes, f"environment steps{word}", name.replace("_", " "))
+    style(axes, f"environment steps{word}", name.replace("_", " "), whole=whole_steps(unit))
 
 
 def keep_lineage(config: TrainConfig, folder: RunFolder) -> None:

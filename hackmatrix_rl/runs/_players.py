@@ -1,6 +1,5 @@
 """Players by name: a script, a player that tries moves out, a run, a checkpoint."""
 
-import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,9 @@ from hackmatrix_rl.checkpoints import (
     load,
     read_metadata,
     restore,
+    split_member,
     to_device,
+    why_member,
 )
 from hackmatrix_rl.config import (
     RunConfig,
@@ -103,7 +104,8 @@ def find_player(
     plays for the return, `pretrained`, a run, a checkpoint, a search with a number of imagined
     games for a move (`search(expert, 30)`, `search(pretrained, 30)`), or any of them with a script
     that collects points (`harvest(pretrained)`). Of a run of several trainings in one program,
-    `run#3` is the fourth, and `run#return` that of the highest return.
+    `run#3` is the fourth, and `run#return` that of the highest return, which also plays without a
+    `#`; a message says so.
     `network`, `trust_code` and `best` are as for `load`. `league` is that to play in; `None`: the
     one that a policy was trained in, and the original one for a player without training, whose
     sizes are those of `game`. `simulations` are the actions that a trained policy tries out for
@@ -125,7 +127,7 @@ def find_player(
     if simulations is not None:
         _check_simulations(name, simulations, simulations_flag)
     search = _search(name)
-    base, member = _member(name if search is None else search[0])
+    base, member = split_member(name if search is None else search[0])
     if cycles is not None and base in (*SCRIPTS, *EXPERTS):
         raise _no_cycles(cycles, f"{base} has no network")
     environment = default_environment(league or LEAGUES[0])
@@ -150,6 +152,8 @@ def find_player(
         raise NoCheckpointError(
             f"{base}: no checkpoint there, nor a player of that name. Use {known}."
         ) from error
+    if member is None and loaded.member is not None:
+        report(f"{base}#{loaded.member} plays: {why_member(loaded)}. Another one: {base}#0")
     if cycles is not None:
         loaded = replace(loaded, policy=_with_cycles(loaded.policy, cycles, base))
     its_own = loaded.environment
@@ -322,14 +326,6 @@ def _search(name: str) -> tuple[str, int] | None:
             f"{LEAST_ROLLOUTS}..{MOST_ROLLOUTS}, not {number}."
         )
     return base, rollouts
-
-
-def _member(name: str) -> tuple[str, int | str | None]:
-    """A run, and which of its several trainings, as `load` takes it: `run#3`, `run#return`."""
-    run, mark, member = name.rpartition("#")
-    if not mark or not run or not member or os.path.exists(name):
-        return name, None
-    return run, int(member) if member.isascii() and member.isdecimal() else member
 
 
 def _harvested(name: str) -> str | None:

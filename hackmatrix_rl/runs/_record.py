@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 from etils import epath
 
-from hackmatrix_rl.config import RunConfig, algorithms, baseline_algorithm, options_of
+from hackmatrix_rl.config import (
+    MOST_MEMBERS,
+    RunConfig,
+    algorithms,
+    baseline_algorithm,
+    member_settings,
+    options_of,
+)
 from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.runs._folder import RunFolder, find_run_folder
 from hackmatrix_rl.runs._lock import is_locked
@@ -74,10 +81,8 @@ class RunRecord:
 
     @property
     def kind(self) -> type[RunConfig]:
-        """The config class of its algorithm; that of the baseline where it names none."""
-        known = algorithms()
-        named = self.config.get("algorithm")
-        return known[named if isinstance(named, str) and named in known else baseline_algorithm()]
+        """The config class of its algorithm."""
+        return kind_of(self.config)
 
     @property
     def fields(self) -> "list[dataclasses.Field[Any]]":
@@ -105,6 +110,42 @@ class RunRecord:
 
 
 _OWN = ("run_dir", "checkpoint_dir", "device")  # of one run, not of a way to train
+
+
+def kind_of(config: Mapping[str, Any]) -> type[RunConfig]:
+    """The config class of the algorithm in stored settings; the baseline's where they name none."""
+    known, named = algorithms(), config.get("algorithm")
+    return known[named if isinstance(named, str) and named in known else baseline_algorithm()]
+
+
+def value_in_words(value: object) -> str:
+    """The value of a setting, as a user writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None else str(value)
+
+
+def settings_of_members(config: Mapping[str, Any]) -> list[str]:
+    """What `--vary` sets for each training, by stored settings; one empty text for a single one.
+
+    Anybody may have written them: settings that cannot be are one training.
+    """
+    vary, seeds = config.get("vary"), config.get("seeds", 1)
+    if not isinstance(seeds, int) or not 1 <= seeds <= MOST_MEMBERS:
+        return [""]
+    try:
+        found = member_settings(vary if isinstance(vary, str) else None, seeds)
+    except ValueError:
+        return [""]
+    return found if len(found) <= MOST_MEMBERS else [""]
+
+
+def seeds_in_words(config: Mapping[str, Any]) -> str:
+    """The seed of a run, or those of its trainings: `0 to 3`."""
+    seed, seeds = config.get("seed", ""), config.get("seeds")
+    if not isinstance(seed, int) or not isinstance(seeds, int) or seeds < 2:
+        return str(seed)
+    return f"{seed} to {seed + seeds - 1}"
 
 
 def read_run(run: str) -> RunRecord:

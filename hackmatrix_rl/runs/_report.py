@@ -10,7 +10,14 @@ from pathlib import Path
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._curve import baselines, draw_panel, entry, number, panels_of
 from hackmatrix_rl.runs._lineage import CAPTION, Lineage, draw_setting
-from hackmatrix_rl.runs._record import RunRecord, read_run
+from hackmatrix_rl.runs._record import (
+    RunRecord,
+    read_run,
+    seeds_in_words,
+    settings_of_members,
+    value_in_words,
+)
+from hackmatrix_rl.runs._trainings import Trainings
 from hackmatrix_rl.view import document, facts, figures, table, text
 from hackmatrix_rl.view.replays import Recording, Replay, page_of, page_of_recording, script_source
 
@@ -50,6 +57,7 @@ def report_of(run: str) -> tuple[str, Path]:
     record = read_run(run)
     sections = {
         "Evaluation": _evaluation(record),
+        "Trainings": _trainings(record),
         "Learning curves": _curves(record),
         "Lineage": _lineage(record),
         "Replays": _replays(record),
@@ -83,7 +91,8 @@ def _facts(record: RunRecord) -> str:
         "network": " ".join(
             str(config[name]) for name in ("network", "precision") if name in config
         ),
-        "seed": str(config.get("seed", "")),
+        "seed": seeds_in_words(config),
+        "trainings": _several(record),
         "device": f"{entry(device, 'kind')} x {entry(device, 'count')}" if device else "",
         "begun": _minute(entry(record.starts[0], "started")) if record.starts else "",
         "version": str(entry(entry(start, "versions"), "hackmatrix-rl") or ""),
@@ -108,8 +117,43 @@ def _evaluation(record: RunRecord) -> str:
     episodes = next(iter(found.values())).get("episodes")
     caption = f"{_count(episodes)} games with each player; means with 95% intervals."
     if steps := _count(entry(record.summary.get("trained"), "env_steps")):
-        caption += f" The trained player is that of {steps} steps."
+        caption += f" The trained player is that of {steps} steps{_whose(record)}."
     return table(["", *found], rows, caption=caption, escaped=True)
+
+
+def _whose(record: RunRecord) -> str:
+    """Which of several trainings was evaluated, in words."""
+    member = entry(record.summary.get("trained"), "member")
+    settings = settings_of_members(record.config)
+    if not isinstance(member, int) or not 0 <= member < len(settings):
+        return ""
+    best = record.kind.best_by
+    why = "" if best is None else f", which had the highest {best} in the last tenth"
+    setting = f" ({settings[member]})" if settings[member] else ""
+    return f" of training {member}{setting}{why}; these games had no part in that choice"
+
+
+def _several(record: RunRecord) -> str:
+    count = len(settings_of_members(record.config))
+    return "" if count == 1 else f"{count} in one program"
+
+
+def _trainings(record: RunRecord) -> str:
+    """The trainings by setting, and each one of a few."""
+    found = Trainings.of(record.config, record.rows)
+    if found is None:
+        return ""
+    each = [
+        [str(k), found.settings[k] or "-", str(found.seeds[k]), found.shown(k)]
+        for k in range(len(found.settings))
+    ]
+    if not any(found.settings):
+        each = [[number, *rest] for number, _, *rest in each]
+    heads = ["training", *(["setting"] if any(found.settings) else []), "seed", found.metric]
+    page = table(found.heads, found.rows(), caption=found.caption)
+    if len(each) > MOST_LINES:
+        return page
+    return f"{page}<h3>Each training</h3>{table(heads, each)}"
 
 
 def _curves(record: RunRecord) -> str:
@@ -119,7 +163,12 @@ def _curves(record: RunRecord) -> str:
     levels = baselines(record.folder.summary)
     drawn = {
         f"{label} over environment steps": partial(
-            draw_panel, rows=record.rows, name=name, label=label, levels=levels.get(name, {})
+            draw_panel,
+            rows=record.rows,
+            name=name,
+            label=label,
+            levels=levels.get(name, {}),
+            settings=settings_of_members(record.config),
         )
         for name, label in panels
     }
@@ -203,12 +252,12 @@ def _settings(record: RunRecord) -> str:
     groups: dict[str, list[tuple[str, str, bool]]] = {}
     for each in record.fields:
         if each.name in record.config:
-            row = (each.name, _value(record.config[each.name]), each.name in changed)
+            row = (each.name, value_in_words(record.config[each.name]), each.name in changed)
             groups.setdefault(each.metadata["group"], []).append(row)
     known = {"algorithm", *(each.name for each in record.fields)}
     if unknown := [name for name in record.config if name not in known]:
         groups["Of another version"] = [
-            (name, _value(record.config[name]), False) for name in unknown
+            (name, value_in_words(record.config[name]), False) for name in unknown
         ]
     tables = "".join(
         f"<section><h3>{text(group)}</h3><table>"
@@ -287,9 +336,3 @@ def _count(value: object, whole: object = None) -> str:
 def _number(value: object) -> str:
     found = number(value)
     return "-" if found != found else f"{found:,.0f}" if abs(found) >= 1000 else f"{found:.4g}"
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "none" if value is None else str(value)

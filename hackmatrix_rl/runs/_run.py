@@ -15,19 +15,19 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl import system
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, read_metadata
+from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, playing_member, read_metadata
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs._compose import compose, run_keys, training_keys
-from hackmatrix_rl.runs._curve import draw_curve
+from hackmatrix_rl.runs._curve import draw_curve_of
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._lineage import keep_lineage
 from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
 from hackmatrix_rl.runs._replaying import hooks_of
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._saving import CheckpointScheduler
-from hackmatrix_rl.runs.sinks import Fanout, Length, Sink, forget_rows_after
+from hackmatrix_rl.runs.sinks import Fanout, Length, Sink, forget_rows_after, read_json_lines
 from hackmatrix_rl.training import (
     Counter,
     Hook,
@@ -43,7 +43,8 @@ from hackmatrix_rl.training import (
 class RunResult:
     """What a run came to: its player, what it was trained in, and how it ended.
 
-    `config` has the settings of the stage in which it ended.
+    `config` has the settings of the stage in which it ended. `member` is the number of the training
+    that the player is from, of several in one program.
     """
 
     agent: PolicyAgent
@@ -52,6 +53,7 @@ class RunResult:
     exit_code: system.ExitCode
     config: RunConfig
     update: int = 0
+    member: int | None = None
 
     @property
     def policy(self) -> ActorCritic:
@@ -118,11 +120,12 @@ def run(
             # The log is gone with the folder.
             told = Fanout(displays) if removed == folder.path else sink
             told.note(f"{why}{how} at {_reached(config, trainer)}; {saved}")
+        if config.members > 1 and end is system.ExitCode.DONE and not unsaved:
+            newest = folder.checkpoints / str(int(trainer.state.update))
+            trainer.member = playing_member(newest, config.members, sink.note)
         if folder.process == 0 and removed is None:
             try:
-                draw_curve(
-                    folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary
-                )
+                draw_curve_of(folder, config)
                 if isinstance(config, TrainConfig) and config.pbt_interval is not None:
                     keep_lineage(config, folder)
             except OSError as error:  # the disk is full, perhaps: no reason to fail
@@ -141,6 +144,7 @@ def run(
         exit_code=end,
         config=config,
         update=int(trainer.state.update),
+        member=trainer.member if config.members > 1 else None,
     )
 
 
@@ -174,6 +178,8 @@ def _stage(
         if update == 0:
             with system.ticking(partial(sink.working, "saving")):
                 saving.begin(trainer)
+        elif config.members > 1 and folder.metrics.exists():  # other processes may not see it
+            saving.recall(read_json_lines(folder.metrics))
         loop = _RunLoop(config.goal, folder, saving, watch, sink, interrupts, clock)
         trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), *hooks, loop])
         end = loop.end
@@ -197,7 +203,7 @@ def _next_stage(
     start = str(folder.checkpoints / str(update))
     then = replace(config.then, begun_at=steps, init=start)  # type: ignore[call-arg]
     network, training = (jax.random.fold_in(key, update) for key in run_keys(then.seed))
-    made = compose(then, key=network, read_init=True, trust_code=trust_code)
+    made = compose(then, key=network, read_init=True, trust_code=trust_code, report=sink.note)
     made.start(training)
     counters = jnp.asarray(update, jnp.int32), Counter.of(steps)
     made.state = eqx.tree_at(lambda state: (state.update, state.env_steps), made.state, counters)

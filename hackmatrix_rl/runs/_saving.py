@@ -2,18 +2,18 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import fmean
 from typing import Any, final
 
 from hackmatrix_rl.checkpoints import CheckpointWriter, SaveResult
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import finite, refusing, whole
-from hackmatrix_rl.runs._curve import draw_curve
+from hackmatrix_rl.runs._curve import draw_curve, number
 from hackmatrix_rl.runs._health import Health
 from hackmatrix_rl.runs._lock import RunLock, check_links
+from hackmatrix_rl.runs._trainings import LastPart
 from hackmatrix_rl.runs.sinks import (
     Fanout,
     JsonLines,
@@ -61,7 +61,7 @@ class CheckpointScheduler:
         self._saved_update = -1
         self._retry_at: float | None = None
         self._total, self._episodes = 0.0, 0  # returns and episodes since the last save
-        self._of_members: dict[str, list[float]] = {}  # since the last save, by name
+        self._of_members: dict[str, LastPart] = {}  # by name
         self.unsaved = False
 
     def watch(self, metrics: Metrics) -> None:
@@ -71,10 +71,19 @@ class CheckpointScheduler:
         if metrics.episodes and math.isfinite(mean):
             self._total += mean * metrics.episodes
             self._episodes += metrics.episodes
-        for name, value in metrics.extra.items():
-            if name.startswith(MEMBER) and math.isfinite(value):
-                self._of_members.setdefault(name, []).append(value)
+        self._look(metrics.updates, metrics.extra)
         self._tell(self._writer.poll())
+
+    def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
+        """Takes in the rows that the run logged before it was resumed."""
+        for row in rows:
+            self._look(row.get("updates"), row)
+
+    def _look(self, update: float | None, numbers: Mapping[str, float | None]) -> None:
+        """Takes the metrics of several trainings, each apart."""
+        for name, value in numbers.items():
+            if name.startswith(MEMBER) and math.isfinite(number(value)) and update is not None:
+                self._of_members.setdefault(name, LastPart()).add(update, number(value))
 
     def due(self, update: int) -> bool:
         """Whether to save now, after so many updates."""
@@ -101,8 +110,9 @@ class CheckpointScheduler:
         counters: dict[str, int | float] = {"env_steps": int(state.env_steps)}
         if self._episodes:
             counters["mean_return"] = self._total / self._episodes
-        counters |= {name: fmean(values) for name, values in self._of_members.items()}
-        self._total, self._episodes, self._of_members = 0.0, 0, {}
+        means = {name: last.mean for name, last in self._of_members.items()}
+        counters |= {name: mean for name, mean in means.items() if mean is not None}
+        self._total, self._episodes = 0.0, 0
         self._last = self._clock()
         self._last_update = int(state.update)
         self._retry_at = None

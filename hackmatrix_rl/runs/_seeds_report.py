@@ -13,9 +13,18 @@ from hackmatrix_rl.evaluation import (
     mean_over_seeds,
     performance_profile,
 )
-from hackmatrix_rl.runs._curve import draw_smoothed, entry, number, panels_of
-from hackmatrix_rl.runs._record import RunRecord, read_run
-from hackmatrix_rl.view import INKS, document, figures, literal, style, table
+from hackmatrix_rl.runs._curve import (
+    draw_smoothed,
+    entry,
+    furthest,
+    line_of,
+    number,
+    panels_of,
+    unit_of,
+    whole_steps,
+)
+from hackmatrix_rl.runs._record import RunRecord, read_run, seeds_in_words, value_in_words
+from hackmatrix_rl.view import document, figures, literal, style, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +36,6 @@ _OF_A_SEED = (
     *("eval_episodes", "eval_interval", "eval_interval_episodes"),
 )
 """Settings of one run, not of a way to train."""
-_COLOURS = ("line", "points", "runner", "random", "text")
-"""Of `INKS`, by way to train; more ways begin again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +83,13 @@ def report_of_seeds(runs: Sequence[str]) -> tuple[str, dict[str, Any]]:
         "Learning curves": _curves(ways),
     }
     page = document(f"{len(runs)} runs", sections, made_by="hackmatrix-rl report")
-    return page, {
-        way.settings or "all": [[value] for value in way.means("return").tolist()] for way in ways
-    }
+    said = [way.settings or "all" for way in ways]
+    names = [
+        text if said.count(text) == 1 else f"{text} ({way.name})"
+        for text, way in zip(said, ways, strict=True)
+    ]
+    returns = [[[value] for value in way.means("return").tolist()] for way in ways]
+    return page, dict(zip(names, returns, strict=True))
 
 
 def _ways(records: Sequence[RunRecord]) -> list[_Way]:
@@ -91,11 +102,24 @@ def _ways(records: Sequence[RunRecord]) -> list[_Way]:
     differing = [
         name for name in names if len({repr(settings.get(name)) for settings in found}) > 1
     ]
+    shared = set.intersection(*({*settings} for settings in found))
     ways = []
     for place, (settings, group) in enumerate(zip(found, groups.values(), strict=True)):
-        said = ", ".join(f"{name} {settings.get(name)}" for name in differing)
+        defaults = {each.name: each.default for each in group[0].fields}
+        # What only one algorithm has says something where it is not as that has it by default.
+        own = [
+            name
+            for name in differing
+            if name in shared or (name in settings and settings[name] != defaults.get(name))
+        ]
+        said = ", ".join(f"{name} {value_in_words(settings[name])}" for name in own)
         ways.append(_Way(_letters(place), said, tuple(group)))
     return ways
+
+
+def _results(ways: Sequence[_Way]) -> list[tuple[str, str]]:
+    """The results that some run has, with their labels."""
+    return [each for each in _RESULTS if any(way.means(each[0]).size for way in ways)]
 
 
 def _letters(place: int) -> str:
@@ -132,23 +156,27 @@ def _interval(found: Estimate, result: str) -> str:
 
 
 def _evaluation(ways: Sequence[_Way]) -> str:
+    results = _results(ways)
     rows = [
         [
             run.folder.run_id,
             way.name,
-            str(run.config.get("seed", "")),
-            *(_shown(_mean(run, result), result) for result, _ in _RESULTS),
+            seeds_in_words(run.config),
+            *(_shown(_mean(run, result), result) for result, _ in results),
         ]
         for way in ways
         for run in way.runs
     ]
-    return table(["run", "way", "seed", *(label for _, label in _RESULTS)], rows)
+    best = [entry(run.summary.get("trained"), "member") for way in ways for run in way.runs]
+    several = any(each is not None for each in best)
+    caption = "Of several trainings in one program, the best one was evaluated." if several else ""
+    return table(["run", "way", "seed", *(label for _, label in results)], rows, caption=caption)
 
 
 def _over_seeds(ways: Sequence[_Way]) -> str:
     rows = []
     for way in ways:
-        for result, label in _RESULTS:
+        for result, label in _results(ways):
             values = way.means(result)
             if not values.size:
                 continue
@@ -159,7 +187,7 @@ def _over_seeds(ways: Sequence[_Way]) -> str:
         "95% intervals: Student's for the mean, a stratified bootstrap for the interquartile mean. "
         "Each run is one observation."
     )
-    heads = ["way", "", "runs", "mean", "interquartile mean"]
+    heads = ["way", "result", "runs", "mean", "interquartile mean"]
     return table(heads, rows, caption=caption)
 
 
@@ -170,11 +198,13 @@ def _profiles(ways: Sequence[_Way]) -> str:
     returns = np.linspace(every.min() - margin, every.max() + margin, 200)
 
     def draw(axes: "Axes") -> None:
-        for way, colour in zip(ways, _colours(ways), strict=True):
+        for place, way in enumerate(ways):
+            line = line_of(place)
             profile = performance_profile(way.means("return")[:, None], returns)
-            axes.plot(returns, profile.mean, color=colour, linewidth=2.0, label=literal(way.name))
+            axes.plot(returns, profile.mean, linewidth=2.0, label=literal(way.name), **line)
             if len(way.runs) > 1:
-                axes.fill_between(returns, profile.low, profile.high, color=colour, alpha=0.2)
+                low, high, colour = profile.low, profile.high, line["color"]
+                axes.fill_between(returns, low, high, color=colour, alpha=0.2)
         style(axes, "return", "share of runs above")
 
     return figures({"share of runs above each return": draw})
@@ -182,19 +212,17 @@ def _profiles(ways: Sequence[_Way]) -> str:
 
 def _curves(ways: Sequence[_Way]) -> str:
     """Each run's smoothed curve, in the colour of its way to train."""
-    panels = panels_of([row for way in ways for run in way.runs for row in run.rows])
+    rows = [row for way in ways for run in way.runs for row in run.rows]
+    panels, (unit, word) = panels_of(rows), unit_of(furthest(rows))
     found = {}
     for name, label in panels:
 
         def draw(axes: "Axes", name: str = name, label: str = label) -> None:
-            for way, colour in zip(ways, _colours(ways), strict=True):
+            for way, line in zip(ways, map(line_of, range(len(ways))), strict=True):
                 for place, run in enumerate(way.runs):
-                    draw_smoothed(axes, run.rows, name, colour, "" if place else way.name)
-            style(axes, "environment steps (millions)", label)
+                    said = "" if place else way.name
+                    draw_smoothed(axes, run.rows, name, said, unit=unit, linewidth=1.6, **line)
+            style(axes, f"environment steps{word}", label, whole=whole_steps(unit))
 
         found[label] = draw
     return figures(found)
-
-
-def _colours(ways: Sequence[_Way]) -> list[str]:
-    return [getattr(INKS, _COLOURS[place % len(_COLOURS)]) for place in range(len(ways))]

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FEW = 5  # values of a setting that its axis names one by one
-FEWEST = 4
+FEWEST = 2
 """Complete trials from which on it is said how much a setting matters."""
+_ROUGH = 10  # complete trials; what fewer say of it is rough
+_APART = 0.05  # of the height of an axis: labels that are nearer would be drawn over each other
 
 
 def report_of_sweep(
@@ -40,17 +42,16 @@ def report_of_sweep(
     trials = study.get_trials(deepcopy=False)
     metric = identity_of(study).get("metric", "value").partition(",")[0]
     done = [each for each in trials if each.state.name == "COMPLETE"]
-    names = sorted({name for each in done for name in each.params})
     states = [each.state.name for each in trials]
     counts = {name.lower(): str(states.count(name)) for name in dict.fromkeys(states)}
+    pruned = [each for each in trials if each.state.name == "PRUNED" and each.value is not None]
     drawn = {}
-    if len(done) >= 2:
-        drawn["every complete trial: a line through its settings, darker where it is better"] = (
-            lambda axes: _parallel(axes, done, names, metric, worst_first(study, done))
-        )
-    if done:
+    if len(done) + len(pruned) >= FEWEST:
+        said = "every trial: a line through its settings, darker where it is better"
+        drawn[said] = lambda axes: _parallel(axes, worst_first(study, done), pruned, metric)
+    if done or pruned:
         drawn[f"{metric} of each trial, and the best so far"] = lambda axes: _history(
-            axes, done, metric, study.direction.name
+            axes, done, pruned, metric, study.direction.name
         )
     sections = {
         "Best": _best(study, folder, metric),
@@ -81,7 +82,9 @@ def _best(study: Any, folder: Path, metric: str) -> str:
 
 def _importance(study: Any, done: Sequence[Any], metric: str) -> str:
     if len(done) < FEWEST:
-        return f"<p>Told from {FEWEST} complete trials on.</p>"
+        return f"<p>It needs {FEWEST} complete trials; there are {len(done)}.</p>"
+    if len({each.value for each in done}) == 1:
+        return f"<p>All complete trials have the same {text(metric)}.</p>"
     importance = require_optuna().importance
     evaluator = importance.PedAnovaImportanceEvaluator()
     with usable(f"{study.study_name}: its importances"):
@@ -93,32 +96,52 @@ def _importance(study: Any, done: Sequence[Any], metric: str) -> str:
         style(axes, "share of the importance")
         axes.set_yticks(range(len(names)), list(map(literal, names)))  # each, not a few
 
-    said = f"how much each setting tells the best trials from the others by {metric} (PED-ANOVA)"
-    return figures({said: draw})
+    said = f"how much each setting separates the best trials by {metric} (PED-ANOVA)"
+    rough = f"; rough, by {len(done)} complete trials alone" if len(done) < _ROUGH else ""
+    return figures({f"{said}{rough}": draw})
 
 
-def _parallel(
-    axes: "Axes", done: Sequence[Any], names: Sequence[str], metric: str, order: Sequence[Any]
-) -> None:
-    """Each setting is an upright axis; the last one is the metric."""
+def _parallel(axes: "Axes", done: Sequence[Any], pruned: Sequence[Any], metric: str) -> None:
+    """Each setting is an upright axis; the last one is the metric. The best of `done` is last."""
+    trials = [*pruned, *done]
+    names = sorted({name for each in trials for name in each.params})
     columns = []
     for place, name in enumerate([*names, metric]):
-        if name in names:
-            values = [each.params.get(name) for each in done]
+        log = False
+        if place < len(names):
+            values = [each.params.get(name) for each in trials]
+            log = any(getattr(each.distributions.get(name), "log", False) for each in trials)
         else:
-            values = [each.value for each in done]
-        log = any(getattr(each.distributions.get(name), "log", False) for each in done)
+            values = [each.value for each in trials]
         heights, labels = _axis(values, log)
         columns.append(heights)
+        axes.axvline(place, color=INKS.grid, linewidth=0.8)
         for height, label in labels:
-            axes.annotate(literal(label), (place, height), fontsize="small", color=INKS.text)
+            axes.annotate(
+                literal(label),
+                (place, height),
+                (3, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize="small",
+                color=INKS.text,
+            )
     lines = np.stack(columns, axis=1)
-    row_of = {each.number: row for row, each in enumerate(done)}
-    for rank, each in enumerate(order, 1):
-        line = lines[row_of[each.number]]
-        axes.plot(range(len(line)), line, color=INKS.line, alpha=0.1 + 0.9 * rank / len(order))
+    for rank, line in enumerate(lines[len(pruned) :], 1):
+        label = "complete" if rank == len(done) else "_"
+        alpha = 0.1 + 0.9 * rank / len(done)
+        axes.plot(range(len(line)), line, color=INKS.line, alpha=alpha, label=label)
+    for place, line in enumerate(lines[: len(pruned)]):
+        label = "_" if place else f"pruned, at its last {metric}"
+        axes.plot(
+            range(len(line)), line, ":", color=INKS.runner, linewidth=1, alpha=0.7, label=label
+        )
     style(axes)
-    axes.set_xticks(range(len(columns)), list(map(literal, [*names, metric])), rotation=20)
+    axes.grid(visible=False)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlim(-0.1, len(names) + 0.5)  # room for the labels of the last axis
+    ticks = list(map(literal, [*names, metric]))
+    axes.set_xticks(range(len(columns)), ticks, rotation=25, ha="right", rotation_mode="anchor")
     axes.set_yticks([])
 
 
@@ -133,16 +156,26 @@ def _axis(values: Sequence[Any], log: bool) -> tuple[np.ndarray, list[tuple[floa
         numbers = np.array([kinds.index(shown(each)) for each in values], np.float64)
     heights = (numbers - numbers.min()) / (np.ptp(numbers) or 1.0)
     labels = dict(zip(heights.tolist(), map(shown, values), strict=True))
-    marked = sorted(labels) if len(kinds) <= _FEW else [min(labels), max(labels)]
-    return heights, [(height, labels[height]) for height in marked]
+    ends = [max(labels), min(labels)]
+    marked = list(dict.fromkeys(ends))
+    for height in sorted(labels) if len(kinds) <= _FEW else []:
+        if all(abs(height - other) > _APART for other in marked):
+            marked.append(height)
+    return heights, [(height, labels[height]) for height in sorted(marked)]
 
 
-def _history(axes: "Axes", done: Sequence[Any], metric: str, direction: str) -> None:
+def _history(
+    axes: "Axes", done: Sequence[Any], pruned: Sequence[Any], metric: str, direction: str
+) -> None:
     numbers, values = [each.number for each in done], [each.value for each in done]
-    best = (np.maximum if direction == "MAXIMIZE" else np.minimum).accumulate(values)
-    axes.plot(numbers, values, "o", color=INKS.points, markersize=4, label="a trial")
-    axes.step(numbers, best, where="post", color=INKS.line, label="the best so far")
-    style(axes, "trial", metric)
+    last = [each.number for each in pruned], [each.value for each in pruned]
+    if pruned:
+        axes.plot(*last, "x", color=INKS.runner, markersize=4, label="pruned, at its last value")
+    if done:
+        best = (np.maximum if direction == "MAXIMIZE" else np.minimum).accumulate(values)
+        axes.plot(numbers, values, "o", color=INKS.points, markersize=4, label="complete")
+        axes.step(numbers, best, where="post", color=INKS.line, label="the best so far")
+    style(axes, "trial", metric, whole="x")
 
 
 def _every(trials: Sequence[Any], metric: str) -> str:
@@ -157,7 +190,7 @@ def _every(trials: Sequence[Any], metric: str) -> str:
         for each in trials
     ]
     caption = "The value of a pruned trial is its last one."
-    return table(["run", "state", metric, "settings", ""], rows, caption=caption)
+    return table(["run", "state", metric, "settings", "end"], rows, caption=caption)
 
 
 def _why(attributes: Mapping[str, Any]) -> str:

@@ -10,14 +10,11 @@ import jax
 
 from hackmatrix_rl.config import code_of
 from hackmatrix_rl.errors import ConfigError, first_line
-from hackmatrix_rl.runs import RunFolder, launch
+from hackmatrix_rl.runs import LastPart, RunFolder, launch
 from hackmatrix_rl.runs.sinks import Length, read_json_lines
 from hackmatrix_rl.sweeps._study import Sweep, Trial
 from hackmatrix_rl.system import ExitCode, status_of
 from hackmatrix_rl.training import Hook, Metrics, StopTraining
-
-LAST_PART = 0.1
-"""The value of a trial is the mean of its metric over this share of the steps so far."""
 
 MOST_FAILURES = 5
 """Trials that fail one after another before a worker ends."""
@@ -44,7 +41,7 @@ class _Watch(Hook):
     rows: Path
     note: Callable[[str], object] = print
     pruned_at: int | None = None
-    _seen: list[tuple[float, float]] = field(default_factory=list)
+    _last: LastPart = field(default_factory=LastPart)
     _reported: int = 0
 
     def on_start(self, trainer: Any) -> None:
@@ -76,16 +73,12 @@ class _Watch(Hook):
     @property
     def value(self) -> float | None:
         """The mean over the last steps; `None` without a number."""
-        if not self._seen:
-            return None
-        since = (1 - LAST_PART) * self._seen[-1][0]
-        last = [value for at, value in self._seen if at > since]
-        return sum(last) / len(last)
+        return self._last.mean
 
     def _look(self, row: Any) -> None:
         found, at = row.get(self.metric), row.get(self.length.counts)
         if isinstance(found, int | float) and isinstance(at, int | float) and math.isfinite(found):
-            self._seen.append((at, found))
+            self._last.add(at, found)
 
 
 def work(

@@ -1,11 +1,15 @@
 """One HTML page with sections and tables, which fetches nothing."""
 
 import html
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
 
 from hackmatrix_rl.errors import printable
+
+_NUMBER = re.compile(r"\s*([-+\d]|$)")
+_FEW = 3  # columns that fit on a narrow screen
 
 
 def document(
@@ -60,24 +64,35 @@ def facts(values: Mapping[str, str]) -> str:
 def table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "", escaped: bool = False
 ) -> str:
-    """A table as HTML. Without headings it has no head; `escaped` rows are HTML already."""
+    """A table as HTML. Without headings it has no head; `escaped` rows are HTML already.
+
+    A column in which each cell begins as a number does is one of numbers, except the first. On a
+    narrow screen a row of many cells stands as lines, each with its heading.
+    """
     show = str if escaped else text
-    # A column of numbers is one that has a heading, except the first.
-    kinds = ["number" if place and heads else "text" for place in range(len(heads) or 2)]
+    rows = [[*row] for row in rows]
+    columns = range(len(heads) or 2)
+    kinds = [
+        "number" if place and heads and all(_NUMBER.match(row[place]) for row in rows) else "text"
+        for place in columns
+    ]
+    marks = [f' data-head="{text(head)}"' for head in heads] or ["" for _ in columns]
     head = "".join(
         f"<th class={kind}>{text(name)}</th>" for kind, name in zip(kinds, heads, strict=False)
     )
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td class={kind}>{show(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)
+            f"<td class={kind}{mark}>{show(cell)}</td>"
+            for kind, mark, cell in zip(kinds, marks, row, strict=True)
         )
         + "</tr>"
         for row in rows
     )
     said = f"<p class=dim>{text(caption)}</p>" if caption else ""
     top = f"<thead><tr>{head}</tr></thead>" if heads else ""
-    return f'{said}<div class="wide"><table>{top}<tbody>{body}</tbody></table></div>'
+    wide = " class=many" if len(heads) > _FEW else ""
+    return f'{said}<div class="wide"><table{wide}>{top}<tbody>{body}</tbody></table></div>'
 
 
 def text(value: object) -> str:

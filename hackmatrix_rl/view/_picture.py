@@ -3,7 +3,7 @@
 import dataclasses
 import io
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +26,12 @@ class Inks:
     random: str = "#8a6d00"
     runner: str = "#a0366b"
     points: str = "#157a4a"
+    violet: str = "#6f42c1"
+    orange: str = "#b45309"
 
 
 INKS = Inks()
+_COLUMNS = {3: 17, 2: 28}  # columns of a legend, and characters of the longest label in them
 
 
 def figures(pictures: "Mapping[str, Callable[[Axes], None]]") -> str:
@@ -47,25 +50,29 @@ def literal(name: str) -> str:
     return f" {shown}" if shown.startswith("_") else shown  # a legend leaves such names out
 
 
-def style(axes: "Axes", x: str = "", y: str = "") -> None:
-    """Labels, grid and legend, as all pictures have them."""
+def style(axes: "Axes", x: str = "", y: str = "", *, whole: Collection[str] = ()) -> None:
+    """Labels, grid and legend, as all pictures have them; `whole` axes have whole numbers alone."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel(literal(x), color=INKS.text)
     axes.set_ylabel(literal(y), color=INKS.text)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer="x" in whole))
+    if "y" in whole:
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.tick_params(colors=INKS.text)
     axes.grid(color=INKS.grid, linewidth=0.8)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(INKS.text)
-    if len(axes.get_legend_handles_labels()[0]) > 1:
-        # Above the axes, where it covers nothing.
+    labels = axes.get_legend_handles_labels()[1]
+    if len(labels) > 1:
+        # Above the axes, where it covers nothing; long labels get more room.
+        longest = max(map(len, labels))
         axes.legend(
             loc="lower left",
             bbox_to_anchor=(0, 1),
-            ncols=3,
+            ncols=next((n for n, most in _COLUMNS.items() if longest <= most), 1),
             fontsize="small",
             frameon=False,
             labelcolor=INKS.text,

@@ -68,6 +68,25 @@ def test_several_trainings_are_lines_with_the_band_of_their_quartiles():
     assert len(panel(many, {}).lines) == 2
 
 
+def test_trainings_with_other_settings_have_the_colour_of_theirs_and_no_common_mean():
+    found = [row | {f"member/{k}/return": 4.0 * k for k in range(4)} for row in rows(30)]
+    axes = Figure().subplots()
+    draw_panel(axes, found, "return", "return", {}, ("a=1", "a=1", "a=2", "a=2"))
+    shown, named = axes.get_legend_handles_labels()
+    assert named == ["a=1", "a=2"]
+    assert [line.get_ydata()[0] for line in shown] == [2.0, 10.0]
+    colours = {line.get_ydata()[0]: line.get_color() for line in axes.lines}
+    assert colours[0.0] == colours[4.0] == colours[2.0] != colours[8.0]
+    assert colours[8.0] == colours[12.0] == colours[10.0]
+    # Without settings, or without numbers of each, it is one training.
+    assert labels(panel(rows(30), {})) == {"training", "smoothed"}
+
+
+def test_ticks_of_whole_numbers_are_whole():
+    axes = panel(rows(4, 4.0), {})
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+
+
 def test_evaluations_are_points_with_intervals():
     found = rows(30)
     found[9] |= {"eval/return": 0.5, "eval/return_low": 0.25, "eval/return_high": 1.0}

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -13,6 +15,7 @@ from processes import assert_same_end, copy_stopped_after, finish, start
 from training.states import arrays
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.checkpoints import initial_weights
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import find_player
@@ -33,6 +36,8 @@ def run(tmp_path_factory, cache):
     status, told = finish(start(*command, JAX_COMPILATION_CACHE_DIR=cache))
     assert status == 0, told
     assert "4 in one program: seeds 5 to 6, learning_rate=1e-3,3e-3" in told
+    assert re.findall(r"learning_rate=(0\.00.) │ +2 │", told) == ["0.001", "0.003"]
+    assert f"The trained player: training {hm.load(folder).member} (learning_rate=" in told
     return folder
 
 
@@ -54,7 +59,7 @@ def test_each_is_that_of_its_seed_and_settings_alone(run, tmp_path):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
     for a, b in zip(arrays(single.value_scale()), arrays(member.value_scale()), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
-    others = [hm.load(run), hm.load(run, member=1), member]
+    others = [hm.load(run, member=0), hm.load(run, member=1), member]
     assert len({bytes(arrays(each.policy)[0]) for each in others}) == 3
     like = jax.tree.map(lambda leaf: leaf, single.policy)
     np.testing.assert_array_equal(
@@ -66,10 +71,11 @@ def test_each_is_that_of_its_seed_and_settings_alone(run, tmp_path):
 def test_the_best_of_them_by_a_metric_is_loaded_and_plays(run):
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
-    def last(name):  # two updates since the save before
-        return [sum(row[f"member/{k}/{name}"] for row in rows[2:]) for k in range(4)]
+    def last(name):  # the last tenth of four updates
+        return [rows[-1][f"member/{k}/{name}"] for k in range(4)]
 
-    assert hm.load(run, member="return").member == np.argmax(last("return"))
+    number = np.argmax(last("return"))
+    assert hm.load(run, member="return").member == number
     assert hm.load(run, member="-entropy").member == np.argmin(last("entropy"))
     with pytest.raises(
         ConfigError, match=r"no training there has a luck\. Use a number, or one of"
@@ -80,6 +86,30 @@ def test_the_best_of_them_by_a_metric_is_loaded_and_plays(run):
     np.testing.assert_array_equal(arrays(player.policy)[0], arrays(best.policy)[0])
     with pytest.raises(ConfigError, match="member is 4"):
         find_player(f"{run}#4")
+
+
+@pytest.mark.slow
+def test_the_best_one_plays_and_begins_another_training_where_none_is_named(run, tmp_path):
+    best = hm.load(run, member="return")
+    who = best.config.member_names[best.member]
+    assert who == f"training {best.member} ({best.config.member_tags()[best.member][1]}, seed 5)"
+    assert hm.load(run).member == best.member
+    notes = []
+    player, _ = find_player(str(run), report=notes.append)
+    np.testing.assert_array_equal(arrays(player.policy)[0], arrays(best.policy)[0])
+    assert notes == [
+        f"{run}#{best.member} plays: {who}, because it has the highest return over the last tenth "
+        f"of 4 trainings. Another one: {run}#0"
+    ]
+    other = (best.member + 1) % 4
+    for begin, number in ((run, best.member), (f"{run}#{other}", other)):
+        config = make_config("cpu", {**best.config.as_dict(), "seeds": 1, "vary": None})
+        found, _ = initial_weights(
+            replace(config, init=str(begin)), best.policy, report=notes.append
+        )
+        wanted = hm.load(run, member=number).policy
+        np.testing.assert_array_equal(arrays(found)[0], arrays(wanted)[0])
+    assert notes[1:] == [f"--init {run}: {notes[0].partition(' plays: ')[2].partition('. ')[0]}"]
 
 
 @pytest.mark.slow
@@ -168,6 +198,8 @@ def test_where_the_first_is_left_out_the_next_one_plays(tmp_path):
     told = done(*CARTPOLE, *rates, *watched).output
     assert "training 0 is left out" in told
     assert "The others go on, and training 1 plays." in told
+    assert re.findall(r"learning_rate=\S+ +│ +(.*?) │", told) == ["0 of 1", "1"]
+    assert "The trained player: training 1 (learning_rate=0.001, seed 0)" in told
     with pytest.warns(UserWarning, match="training 1 plays: training 0 went wrong"):
         loaded = hm.load(tmp_path / "run")
     assert loaded.member == hm.load(tmp_path / "run", member="length").member == 1

@@ -212,6 +212,51 @@ def test_ways_to_train_are_told_apart_by_what_differs(runs, tmp_path):
     assert "Ways to train" in page
 
 
+def test_only_what_a_way_has_is_shown_of_it(runs, tmp_path):
+    others = {"env": "cartpole", "algorithm": "pqn", "q_lambda": 0.5}
+    other = trained(tmp_path / "other", 7, 5.0, **others)
+    summary = json.loads((tmp_path / "other" / "summary.json").read_text())
+    for folder in (tmp_path / name for name in (*RETURNS, "other")):
+        del summary["trained"]["win_rate"]
+        (folder / "summary.json").write_text(json.dumps(summary))
+        summary["trained"]["win_rate"] = {}
+    page, returns = report_of_seeds([*runs, other])
+    assert "None" not in page
+    first, second = returns
+    assert "q_lambda" not in first
+    assert "q_lambda 0.5" in second
+    assert "epsilon" not in page  # as the only algorithm that has it has it by default
+    assert {"win rate" in page, "score" in page} == {False}
+
+
+def test_trainings_in_one_program_are_shown_by_setting(run):
+    rows = [
+        {"updates": n, "env_steps": n * 1e5, "return": 1.0}
+        | {f"member/{k}/return": float(k if n > 36 else 99) for k in range(4)}
+        for n in range(1, 41)
+    ]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = json.loads((run / "config.json").read_text())
+    config |= {"seeds": 2, "seed": 3, "vary": "learning_rate=0.001,0.01"}
+    (run / "config.json").write_text(json.dumps(config))
+    summary = json.loads((run / "summary.json").read_text())
+    summary["trained"]["member"] = 3
+    (run / "summary.json").write_text(json.dumps(summary))
+    page = page_of(run)
+    told = html.unescape(re.sub(r"<[^>]*>", " ", page))
+    # Two seeds: Student's interval is 0.5 and 12.7 times their standard error around it.
+    assert re.search(r"learning_rate=0.001\s+2\s+0.50\s+-5.85 to 6.85\s+1.00 \(#1\)", told)
+    assert re.search(r"learning_rate=0.01\s+2\s+2.50\s+-3.85 to 8.85\s+3.00 \(#3\)", told)
+    assert "training 3 (learning_rate=0.01), which had the highest return" in told
+    assert "3 to 4" in told
+    assert "4 in one program" in told
+    assert ">learning_rate=0.01</text>" in page
+    # Settings that anybody may have written.
+    for odd in ({"vary": "learning_rate"}, {"seeds": "many"}, {"seeds": -1}, {"vary": 3}):
+        (run / "config.json").write_text(json.dumps(config | odd))
+        page_of(run)
+
+
 def test_the_returns_are_what_rliable_reads(runs):
     _, returns = report_of_seeds(runs)
     assert np.array(returns["all"]).shape == (3, 1)

@@ -140,18 +140,17 @@ def test_the_report_draws_names_and_values_as_they_are():
         SimpleNamespace(number=n, value=n, params={odd: f"{odd}{n}"}, distributions={})
         for n in range(2)
     ]
-    page = figures({"": lambda axes: _parallel(axes, trials, [odd], odd, trials)})
+    page = figures({"": lambda axes: _parallel(axes, trials, [], odd)})
     assert {f"{each}</text>" in page for each in (odd, f"{odd}0", f"{odd}1")} == {True}
 
 
 def test_the_report_shows_the_best_and_every_trial(swept, monkeypatch):
     place, _ = swept
     monkeypatch.chdir(place)
-    monkeypatch.setattr("hackmatrix_rl.sweeps._page.FEWEST", 2)
     done("report", "sweeps/space", "--output", "page.html")
     page = Path("page.html").read_text()
     for part in (
-        *("PED-ANOVA", "a line through its settings", "the best so far"),
+        *("PED-ANOVA", "a line through its settings", "the best so far", "pruned, at its last"),
         *("hackmatrix-rl train --config sweeps/space/best.toml", "trial-0002", "after 12%"),
     ):
         assert part in page

@@ -311,7 +311,7 @@ def _summarize_league(
         console.print(perfect_line(perfect), soft_wrap=True)
     try:
         write_json(folder.summary, standings_as_dict(standings, config.league_games))
-        runs.draw_curve(folder.metrics, folder.curve, title=folder.run_id, summary=folder.summary)
+        runs.draw_curve_of(folder, config)
     except OSError as error:
         console.print(f"COULD NOT WRITE {folder.summary}: {error}", soft_wrap=True)
         return ExitCode.UNSAVED

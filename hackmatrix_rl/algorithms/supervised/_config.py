@@ -48,6 +48,7 @@ class SupervisedConfig(config.RunConfig):
     summary: ClassVar[str] = "answers of puzzles, by deep supervision"
     counts: ClassVar[str] = "updates"
     greedy: ClassVar[bool] = True
+    best_by: ClassVar[str | None] = "puzzles_right"
     loader: ClassVar[str] = "hackmatrix_rl.algorithms.supervised.load_answers"
     memory: ClassVar[tuple[str, ...]] = ("global_batch_size", "width")
     panels: ClassVar[tuple[tuple[str, str], ...]] = (

@@ -1,0 +1,150 @@
+"""Several trainings in one program, by setting: how each did in the last tenth of the training."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hackmatrix_rl.evaluation import Estimate, mean_over_seeds
+from hackmatrix_rl.runs._curve import number
+from hackmatrix_rl.runs._record import kind_of, settings_of_members
+from hackmatrix_rl.training import LEFT_OUT, MEMBER
+
+LAST_PART = 0.1
+"""Share of a training so far, at its end, over which a metric is averaged to compare trainings."""
+
+
+class LastPart:
+    """The mean of a metric over the last tenth of a training so far."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, float]] = deque()
+
+    def add(self, at: float, value: float) -> None:
+        """Takes the value after so many steps or updates, which only grow."""
+        self._seen.append((at, value))
+        while len(self._seen) > 1 and self._seen[0][0] <= (1 - LAST_PART) * at:
+            self._seen.popleft()
+
+    @property
+    def mean(self) -> float | None:
+        """The mean; `None` without a value."""
+        values = [value for _, value in self._seen]
+        return sum(values) / len(values) if values else None
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """The trainings of a run, and a metric of each over the last tenth of the training.
+
+    Attributes:
+        metric: its name, `RunConfig.best_by`.
+        seeds: the seed of each training.
+        settings: what `--vary` sets for each, in words; empty without it.
+        values: the metric of each; NaN without a number.
+        left_out: the numbers of those that were left out as unhealthy.
+    """
+
+    metric: str
+    seeds: tuple[int, ...]
+    settings: tuple[str, ...]
+    values: np.ndarray
+    left_out: frozenset[int]
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> "Trainings | None":
+        """Those in the settings and the metrics of a run; `None` if it is one training.
+
+        It is also `None` where the trainings copy each other (`--pbt-interval`), which leaves no
+        setting with a training, and where no metric ranks them.
+        """
+        settings = settings_of_members(config)
+        metric = kind_of(config).best_by
+        if len(settings) < 2 or metric is None or config.get("pbt_interval") is not None:
+            return None
+        values = [_last(rows, f"{MEMBER}{k}/{metric}") for k in range(len(settings))]
+        last = rows[-1] if rows else {}
+        first, seeds = config.get("seed"), config.get("seeds", 1)
+        return cls(
+            metric=metric,
+            seeds=tuple(
+                (first if isinstance(first, int) else 0) + k % seeds for k in range(len(settings))
+            ),
+            settings=tuple(settings),
+            values=np.array(values),
+            left_out=frozenset(k for k in range(len(settings)) if LEFT_OUT.format(k) in last),
+        )
+
+    @property
+    def groups(self) -> dict[str, list[int]]:
+        """The numbers of the trainings of each setting."""
+        found: dict[str, list[int]] = {}
+        for k, setting in enumerate(self.settings):
+            found.setdefault(setting, []).append(k)
+        return found
+
+    def healthy(self, members: Sequence[int]) -> list[int]:
+        """Those of some trainings that have a number and were not left out."""
+        return [k for k in members if k not in self.left_out and not np.isnan(self.values[k])]
+
+    def shown(self, member: int) -> str:
+        """The metric of a training, in words."""
+        if member in self.left_out:
+            return "went wrong"
+        return "-" if np.isnan(self.values[member]) else f"{self.values[member]:.2f}"
+
+    def estimate(self, members: Sequence[int]) -> Estimate | None:
+        """The mean over the healthy ones of some trainings, with Student's interval."""
+        healthy = self.healthy(members)
+        return mean_over_seeds(self.values[healthy]) if healthy else None
+
+    def rows(self) -> list[list[str]]:
+        """A row for each setting: it, its trainings, the mean with its interval, the best one."""
+        found = []
+        for setting, members in self.groups.items():
+            healthy, estimate = self.healthy(members), self.estimate(members)
+            count = str(len(members))
+            if len(healthy) < len(members):
+                count = f"{len(healthy)} of {count}"
+            mean = ends = best = "-"
+            if estimate is not None:
+                mean, ends = f"{estimate.mean:.2f}", ends_of(estimate)
+                k = max(healthy, key=lambda k: (self.values[k], -k))
+                best = f"{self.values[k]:.2f} (#{k})"
+            found.append([setting or "all", count, mean, ends, best])
+        return found
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The headings of `rows`."""
+        return "setting", "trainings", self.metric, "95% interval", "best"
+
+    @property
+    def caption(self) -> str:
+        """What the numbers of `rows` are, in words."""
+        said = (
+            f"Mean {self.metric} in the last tenth of the training, over the seeds of each "
+            "setting, with Student's intervals"
+        )
+        if any(len(self.healthy(members)) < len(members) for members in self.groups.values()):
+            said += "; trainings that went wrong do not count"
+        if all(len(members) == 1 for members in self.groups.values()):
+            said += "; one seed has none: add --seeds 4"
+        return f"{said}."
+
+
+def ends_of(found: Estimate) -> str:
+    """The interval of a mean, if it has one: `471.00 to 489.40`."""
+    return "-" if np.isnan(found.low) else f"{found.low:.2f} to {found.high:.2f}"
+
+
+def _last(rows: Sequence[Mapping[str, Any]], name: str) -> float:
+    """A metric over the last tenth of the rows; NaN if none has it."""
+    found = LastPart()
+    for row in rows:
+        at, value = number(row.get("updates")), number(row.get(name))
+        if not np.isnan(at + value):
+            found.add(at, value)
+    return np.nan if found.mean is None else found.mean
