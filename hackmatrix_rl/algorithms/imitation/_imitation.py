@@ -224,7 +224,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         after = self.advance(state, learner, TaughtGames(games, teaching, buffer))
         means = {
             "explained_variance": targets.explained_variance(),
-            "learning_rate": rate,
+            **self.ppo.step.reported_rate(learner, rate),
             **self.ppo.precision.report(learner.scaling),
             **scheduled_at(self.ppo.estimate, now),
         }

@@ -255,8 +255,10 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         )
         actors = ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority))
         own = {"target": learned.target, "gradient_steps": learned.gradient_steps}
-        scaling = self.learn.step.precision.report(learned.learner.scaling)
-        report = training.UpdateReport(new.episodes, steps, {"learning_rate": rate, **scaling})
+        step = self.learn.step
+        means = step.reported_rate(learned.learner, rate)
+        means |= step.precision.report(learned.learner.scaling)
+        report = training.UpdateReport(new.episodes, steps, means)
         return self.advance(state, learned.learner, actors, **own), report
 
     def play(
