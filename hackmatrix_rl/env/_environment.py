@@ -235,6 +235,14 @@ class Environment(eqx.Module):
         """
         return True
 
+    @property
+    def longest_dependence(self) -> int | None:
+        """Steps of a sequence that holds all that one action may depend on; `None` if unknown.
+
+        Shorter sequences teach a network with memory nothing of what lies before them.
+        """
+        return None
+
     def render(self, state: PyTree[Array], game: int = 0) -> str | None:
         """One game as lines of text, to show it; `None` if the environment cannot draw itself.
 

@@ -79,6 +79,11 @@ class SingleGame(eqx.Module, Generic[GameState]):
         """Whether `Played.truncated` can be true; by default not."""
         return False
 
+    @property
+    def longest_dependence(self) -> int | None:
+        """As in `Environment`; by default `None`: unknown."""
+        return None
+
     def render(self, state: GameState) -> str | None:
         """The game as lines of text, to show it; by default `None`: it cannot draw itself."""
         return None
@@ -184,6 +189,11 @@ class Batched(Environment, Generic[GameState]):
     def truncates(self) -> bool:
         """Whether the game or `max_steps` truncates episodes."""
         return self.game.truncates or self.max_steps is not None
+
+    @property
+    def longest_dependence(self) -> int | None:
+        """That of the game."""
+        return self.game.longest_dependence
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
         return jax.vmap(self._begin)(keys)

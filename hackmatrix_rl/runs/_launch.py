@@ -25,12 +25,7 @@ from hackmatrix_rl.runs._plan import Plan, make_plan
 from hackmatrix_rl.runs._preflight import preflight
 from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
-from hackmatrix_rl.runs._settings import (
-    before_devices,
-    check_network,
-    check_unchanged,
-    use_devices,
-)
+from hackmatrix_rl.runs._settings import before_devices, check_network, check_unchanged, use_devices
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.training import Hook, Trainer
 

@@ -49,6 +49,7 @@ from ._population import check_number as check_number
 from ._population_based import PopulationBasedTraining as PopulationBasedTraining
 from ._program import CompiledEnvironment as CompiledEnvironment
 from ._program import compiler_options as compiler_options
+from ._remarks import remarks as remarks
 from ._report import Dispatch as Dispatch
 from ._report import Metrics as Metrics
 from ._report import StepReport as StepReport

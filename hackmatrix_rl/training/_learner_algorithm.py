@@ -192,7 +192,7 @@ class UnitRate(optax.GradientTransformation):
 def unit_rate(optimizer: optax.GradientTransformation) -> UnitRate:
     """Marks an optimizer with learning rate 1, so that it goes with a `learning_rate`.
 
-        hm.PPO(..., optimizer=unit_rate(optax.lion(1.0)), learning_rate=Linear(1e-4, 0.0, over=steps))
+        hm.PPO(..., optimizer=unit_rate(optax.lion(1.0)), learning_rate=Linear(1e-4, 0.0, 10**6))
 
     Raises:
         TypeError: it is no optimizer.

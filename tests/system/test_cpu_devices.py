@@ -56,14 +56,15 @@ def test_a_cpu_that_counts_otherwise_already_is_one_line(monkeypatch):
     ("changes", "devices"),
     [
         ({}, 8),
-        ({"num_envs": 12, "num_minibatches": 2}, 2),
-        ({"num_envs": 7, "num_minibatches": 1}, 7),
-        ({"num_envs": 13, "num_minibatches": 13}, 1),
+        ({"num_envs": 96, "num_minibatches": 2}, 6),
+        ({"num_envs": 63, "num_minibatches": 1}, 7),
+        ({"num_envs": 104, "num_minibatches": 13}, 1),
+        ({"num_envs": 15, "num_minibatches": 1}, 1),
         ({"debug": "nojit"}, 1),
         ({"mesh": "data=4"}, 4),
     ],
 )
-def test_auto_takes_as_many_of_them_as_the_games_divide_over(changes, devices):
+def test_auto_takes_as_many_of_them_as_have_eight_games_of_a_minibatch(changes, devices):
     assert make_mesh(make_config("cpu", changes, "ppo")).size == devices
 
 

@@ -169,6 +169,11 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         return self.ppo.initial_policy
 
     @property
+    def sequences(self) -> tuple[str, int]:
+        """That of PPO."""
+        return self.ppo.sequences
+
+    @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout, over all environments."""
         return self.ppo.steps_per_update

@@ -219,6 +219,11 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         return self.step.precision
 
     @property
+    def sequences(self) -> tuple[str, int]:
+        """The argument for the steps of a rollout, and its value."""
+        return "num_steps", self.collect.num_steps
+
+    @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout, over all environments."""
         return self.sizes.num_envs * self.collect.num_steps

@@ -176,6 +176,11 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         self.initial_policy = policy
 
     @property
+    def sequences(self) -> tuple[str, int]:
+        """The argument for the steps of a rollout, and its value."""
+        return "num_steps", self.sizes.num_steps
+
+    @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout, over all environments."""
         return self.sizes.num_envs * self.sizes.num_steps
