@@ -126,7 +126,8 @@ def as_arguments(tree: T) -> T:
 
     def arrays(node: Any) -> Any:
         if type(node) is After:
-            return After(arrays(node.schedule), _float32(node.steps))
+            parts = arrays(node.schedule), _float32(node.steps)
+            return eqx.tree_at(lambda after: (after.schedule, after.steps), node, parts)
         return jax.tree.map(_float32, node) if type(node) in _PLAIN else node
 
     return jax.tree.map(arrays, tree, is_leaf=_is_schedule)

@@ -183,7 +183,7 @@ class LearnerAlgorithm(Algorithm[S]):
         )
 
 
-class UnitRate(optax.GradientTransformation):
+class UnitRate(optax.GradientTransformation):  # type: ignore[misc]  # optax has no types
     """An optimizer with learning rate 1, whose changes an algorithm multiplies by its own rate."""
 
     __slots__ = ()

@@ -266,7 +266,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         learner, steps = self.learn(state.learner, buffer, rate, key)
         ended = state.games.add(results.games)
         step = self.learn.step
-        means = step.reported_rate(learner, rate) | step.precision.report(learner.scaling)
+        means = {**step.reported_rate(learner, rate), **step.precision.report(learner.scaling)}
         accepted, gated = self.match(state, learner)
         changes = {"games": ended, "accepted": accepted}
         after = self.advance(state, learner, GamesAndMoves(games, buffer), **changes)
