@@ -313,9 +313,9 @@ def long(session: nox.Session) -> None:
 @nox.session
 def nightly(session: nox.Session) -> None:
     """What takes hours; `.ci/run` has a small part of each, some by the date."""
-    for name in ("conformance_full", "matrix", "faults", "fuzz", "oldest", "newest", "docs"):
+    for name in ("conformance_full", "matrix", "faults", "fuzz", "oldest", "newest"):
         session.notify(name)
-    for name in ("accelerators", "examples", "long"):
+    for name in ("accelerators", "docs", "examples", "long"):
         session.notify(name, posargs=["--nightly", "1/1"])
 
 

@@ -22,6 +22,7 @@ from ._contract import check_policy as check_policy
 from ._contract import check_policy_numbers as check_policy_numbers
 from ._contract import check_policy_shapes as check_policy_shapes
 from ._contract import precision_of as precision_of
+from ._contract import wide_layers as wide_layers
 from ._gae import GAE as GAE
 from ._gae import AdvantageEstimator as AdvantageEstimator
 from ._gae import Targets as Targets
@@ -39,6 +40,7 @@ from ._schedules import Linear as Linear
 from ._schedules import Piecewise as Piecewise
 from ._schedules import Schedule as Schedule
 from ._schedules import Scheduled as Scheduled
+from ._schedules import as_arguments as as_arguments
 from ._schedules import at as at
 from ._schedules import ends_of as ends_of
 from ._schedules import scheduled_at as scheduled_at

@@ -19,7 +19,9 @@ from hackmatrix_rl.agent.precision import (
     NonTrainable,
     PrecisionPolicy,
     parameters_of,
+    path_name,
     products,
+    weights_in_products,
 )
 from hackmatrix_rl.agent.precision import precision as named_precision
 from hackmatrix_rl.env import EnvSpec, check_spec
@@ -124,6 +126,29 @@ def check_policy_shapes(
             "self.encode(observation), with self.encode = spec.encode in __init__, or cast the "
             "input of each layer: self.layer(x.astype(self.layer.weight.dtype))"
         )
+
+
+def wide_layers(policy: ActorCritic, spec: EnvSpec, *, precision: PrecisionPolicy) -> list[str]:
+    """The weights that enter products in float32, although the precision casts them to 16 bits.
+
+    Another input of the product in float32, such as a carry, makes them do so. Weights are named by
+    their paths. The package's own networks have none, and are not traced.
+    """
+    if is_ours(policy):
+        return []
+
+    def call(policy: Any, observation: Any, carry: Any) -> Any:
+        return precision.cast_to_compute(policy)(observation, carry)
+
+    program, *_ = eqx.filter_make_jaxpr(call)(policy, spec.observation, _initial_carry(policy))
+    arrays = jax.tree.leaves_with_path(eqx.filter(policy, eqx.is_array))
+    used = weights_in_products(program, [path_name(path) for path, _ in arrays])
+    cast = eqx.filter_eval_shape(precision.cast_to_compute, parameters_of(policy))
+    return [
+        path_name(path)
+        for path, leaf in jax.tree.leaves_with_path(cast)
+        if leaf.dtype.itemsize == 2 and any(d.itemsize > 2 for d in used[path_name(path)])
+    ]
 
 
 def _drops_out(node: Any) -> bool:

@@ -35,7 +35,7 @@ class Constant(Schedule):
     value: float
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        return jnp.full((), self.value, jnp.float32)
+        return _float32(self.value)
 
 
 class _Ramp(Schedule):
@@ -43,7 +43,7 @@ class _Ramp(Schedule):
 
     initial: float
     final: float
-    over: int = eqx.field(static=True)
+    over: int
 
     def __check_init__(self) -> None:
         if self.over < 1:
@@ -51,7 +51,7 @@ class _Ramp(Schedule):
             raise ValueError(f"a {kind} schedule must go over at least 1 step, not {self.over}")
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        part = self._progress(jnp.minimum(env_steps / float(self.over), 1.0))
+        part = self._progress(jnp.minimum(env_steps / _float32(self.over), 1.0))
         return self.initial + (self.final - self.initial) * part
 
     @abstractmethod
@@ -93,7 +93,7 @@ class Piecewise(Schedule):
     """
 
     values: tuple[float, ...]
-    starts: tuple[int, ...] = eqx.field(static=True)
+    starts: tuple[int, ...]
 
     def __check_init__(self) -> None:
         if len(self.values) != len(self.starts) + 1 or [*self.starts] != sorted(self.starts):
@@ -103,18 +103,43 @@ class Piecewise(Schedule):
             )
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        begun = sum((env_steps >= float(start)).astype(jnp.int32) for start in self.starts)
-        return jnp.stack([jnp.asarray(each, jnp.float32) for each in self.values])[begun]
+        begun = sum((env_steps >= _float32(start)).astype(jnp.int32) for start in self.starts)
+        return jnp.stack([_float32(each) for each in self.values])[begun]
 
 
 class After(Schedule):
     """A schedule that begins late, and keeps its first number until then."""
 
     schedule: Schedule  #: The schedule.
-    steps: int = eqx.field(static=True)  #: Environment steps before it.
+    steps: int  #: Environment steps before it.
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
-        return self.schedule(jnp.maximum(env_steps - float(self.steps), 0.0))
+        return self.schedule(jnp.maximum(env_steps - _float32(self.steps), 0.0))
+
+
+def as_arguments(tree: T) -> T:
+    """The tree with the numbers of its schedules as arrays, of this module's kinds of schedules.
+
+    A compiled program takes arrays as arguments, but has numbers as constants: another learning
+    rate, or a training of another length, would be another program.
+    """
+
+    def arrays(node: Any) -> Any:
+        if type(node) is After:
+            parts = arrays(node.schedule), _float32(node.steps)
+            return eqx.tree_at(lambda after: (after.schedule, after.steps), node, parts)
+        return jax.tree.map(_float32, node) if type(node) in _PLAIN else node
+
+    return jax.tree.map(arrays, tree, is_leaf=_is_schedule)
+
+
+def _float32(number: Any) -> Float32[Array, ""]:
+    """The number as an array; whole numbers may be larger than an int32."""
+    is_plain = isinstance(number, int | float)
+    return jnp.asarray(float(number) if is_plain else number, jnp.float32)
+
+
+_PLAIN = (Constant, Linear, Cosine, Piecewise)
 
 
 def ends_of(number: Any) -> tuple[float, ...]:

@@ -6,6 +6,7 @@ of an algorithm stands beside it in `hackmatrix_rl.algorithms`.
 
 from ._environments import ENVIRONMENTS as ENVIRONMENTS
 from ._environments import HACKMATRIX as HACKMATRIX
+from ._environments import dependence_of as dependence_of
 from ._environments import env_arguments as env_arguments
 from ._files import read_settings as read_settings
 from ._files import read_space as read_space

@@ -91,6 +91,15 @@ def check_env(env: str, arguments: str | None) -> None:
         )
 
 
+def dependence_of(env: str, arguments: str | None) -> int | None:
+    """`Environment.longest_dependence` of an environment of this package; else `None`.
+
+    Raises:
+        ConfigError: the environment does not take these arguments.
+    """
+    return make_environment(env, arguments).longest_dependence if env in _MADE else None
+
+
 @lru_cache(maxsize=32)
 def make_environment(env: str, arguments: str | None) -> Environment:
     """The environment that `--env` and `--env-args` name, whose code is imported; always the same.

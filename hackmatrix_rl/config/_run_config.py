@@ -69,6 +69,7 @@ class RunConfig(Members, ABC):
         command: the command that trains by it.
         summary: how it learns, in a few words for a help.
         counts: the name of the metric that measures progress towards the goal.
+        goal_by: the setting that is the goal.
         presets: what each preset sets, by name.
         continued: what a device's preset also sets for a training that starts from the weights of
             another one (`--init`).
@@ -90,6 +91,7 @@ class RunConfig(Members, ABC):
     command: ClassVar[str] = "train"
     summary: ClassVar[str]
     counts: ClassVar[str]
+    goal_by: ClassVar[str] = "total_timesteps"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     continued: ClassVar[Mapping[str, Any]] = {}
     greedy: ClassVar[bool] = False
@@ -150,7 +152,7 @@ class RunConfig(Members, ABC):
     )
     cpu_devices: int | None = in_devices(
         None,
-        "Number of devices to split the CPU into; --mesh auto uses as many as divide the games.",
+        "Number of devices to split the CPU into; --mesh auto uses as many as pay.",
         minimum=1,
         **most(512, "they share the cores"),
     )

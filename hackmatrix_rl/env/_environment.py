@@ -240,6 +240,14 @@ class Environment(eqx.Module):
         """The name of the game, for people; by default that of the class."""
         return type(self).__name__
 
+    @property
+    def longest_dependence(self) -> int | None:
+        """Steps of a sequence that holds all that one action may depend on; `None` if unknown.
+
+        Shorter sequences teach a network with memory nothing of what lies before them.
+        """
+        return None
+
     def render(self, state: PyTree[Array], game: int = 0) -> str | None:
         """One game as text, lines joined by newlines; `None` if the environment has none.
 

@@ -84,6 +84,11 @@ class SingleGame(eqx.Module, Generic[GameState]):
         """The name of the game, for people; by default that of the class."""
         return type(self).__name__
 
+    @property
+    def longest_dependence(self) -> int | None:
+        """As in `Environment`; by default `None`: unknown."""
+        return None
+
     def render(self, state: GameState) -> str | None:
         """The game as text, lines joined by newlines; by default `None`: it has no text.
 
@@ -204,6 +209,11 @@ class Batched(Environment, Generic[GameState]):
     def title(self) -> str:
         """That of the game."""
         return self.game.title
+
+    @property
+    def longest_dependence(self) -> int | None:
+        """That of the game."""
+        return self.game.longest_dependence
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
         return jax.vmap(self._begin)(keys)

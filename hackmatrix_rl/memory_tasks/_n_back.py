@@ -66,6 +66,11 @@ class NBack(MemoryTask[NBackState]):
         """Half of the answers that count: each symbol is a match with probability 1/2."""
         return self.config.scored / 2
 
+    @property
+    def longest_dependence(self) -> int:
+        """From the symbol to compare with to the answer."""
+        return self.config.back + 1
+
     def start(self, *, key: Key[Array, ""]) -> NBackState:
         """The first symbol."""
         newest = jax.random.randint(key, (self.config.back + 1,), 0, self.config.symbols)

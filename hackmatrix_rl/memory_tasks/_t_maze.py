@@ -61,6 +61,11 @@ class TMaze(MemoryTask[TMazeState]):
     memoryless_return = 0.5  #: Both sides look the same at the junction.
     num_actions = 3  #: Forward, left, right.
 
+    @property
+    def longest_dependence(self) -> int:
+        """From the sign to the turn, without a bump into a wall."""
+        return self.config.corridor + 1
+
     def start(self, *, key: Key[Array, ""]) -> TMazeState:
         """The start at the sign, which shows either side with equal probability."""
         return TMazeState(jnp.int32(0), jax.random.bernoulli(key, 0.5))

@@ -178,6 +178,12 @@ class TrialTask(MemoryTask[TrialState]):
         return sum(self.periods)
 
     @final
+    @property
+    def longest_dependence(self) -> int:
+        """A whole trial."""
+        return self.length
+
+    @final
     def start(self, *, key: Key[Array, ""]) -> TrialState:
         trial_key, noise_key = jax.random.split(key)
         return TrialState(self.draw_trial(key=trial_key), jnp.int32(0), self._noise(noise_key))

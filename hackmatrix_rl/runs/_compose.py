@@ -32,7 +32,7 @@ from hackmatrix_rl.errors import (
     is_ours,
     refusing,
 )
-from hackmatrix_rl.runs._preflight import check_games
+from hackmatrix_rl.runs._preflight import LEAST_GAMES, check_games
 from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import (
     Algorithm,
@@ -109,7 +109,10 @@ def compose(
         raise ConfigError(error.as_flags()) from error
     with in_flags(PBT_ARGUMENTS):
         return Trainer(
-            algorithm, updates_per_dispatch=config.updates_per_dispatch, eager=config.eager
+            algorithm,
+            updates_per_dispatch=config.updates_per_dispatch,
+            eager=config.eager,
+            report=lambda remark: None,  # `doubts` shows them
         )
 
 
@@ -173,10 +176,11 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
         parts = most_devices(members, len(devices))
         text = f"population={parts},data={most_devices(config.at_once, len(devices) // parts)}"
     if text == AUTO and config.cpu_devices is not None and here:
-        # A CPU is cut into devices only for speed: as many as divide the games.
+        # A CPU is cut into devices only for speed: as many as divide the games and have enough.
         devices = chosen_devices()
         if devices[0].platform == "cpu":
-            text = f"data={most_devices(config.at_once, len(devices))}"
+            enough = max(1, config.at_once // LEAST_GAMES)
+            text = f"data={most_devices(config.at_once, min(len(devices), enough))}"
     made = named_mesh(text, target)
     if POPULATION in made.shape and members == 1:
         raise ConfigError(

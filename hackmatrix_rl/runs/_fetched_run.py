@@ -81,7 +81,13 @@ class _Named:
         )
 
 
-def fetch_run(run: str, *, note: Callable[[str], None], lock: RunLock) -> str:
+def fetch_run(
+    run: str,
+    *,
+    note: Callable[[str], None],
+    lock: RunLock,
+    prepare: Callable[[Mapping[str, Any]], None] = lambda settings: None,
+) -> str:
     """The folder of a run on Weights & Biases, with its newest whole checkpoint in there.
 
     The folder is the run's own under `runs/`, which `lock` takes, or a new one: a folder of another
@@ -92,6 +98,7 @@ def fetch_run(run: str, *, note: Callable[[str], None], lock: RunLock) -> str:
         run: `wandb:ENTITY/PROJECT/RUN_ID`, or without the entity.
         note: takes lines for people.
         lock: takes the lock of the folder.
+        prepare: takes the settings of a checkpoint, unchecked, before a device starts.
 
     Raises:
         ConfigError: there is no such run, its checkpoints cannot be used, the service refuses, or
@@ -119,7 +126,7 @@ def fetch_run(run: str, *, note: Callable[[str], None], lock: RunLock) -> str:
             note(f"{folder}: has update {there:,}, as new as on Weights & Biases")
             return str(folder)
         try:
-            place = _fetch(version, named, folder, newer_than=there)
+            place = _fetch(version, named, folder, newer_than=there, prepare=prepare)
         except ConfigError as error:
             wrong.append(str(error))
             note(f"{named.said}: {version.name}: {error}; it is skipped")
@@ -160,7 +167,14 @@ def _versions(named: _Named, *, whose: bool) -> tuple[str | None, list[Any]]:
     return default, sorted(found, key=lambda each: numbers[id(each)], reverse=True)
 
 
-def _fetch(version: Any, named: _Named, folder: Path | None, *, newer_than: int) -> Path:
+def _fetch(
+    version: Any,
+    named: _Named,
+    folder: Path | None,
+    *,
+    newer_than: int,
+    prepare: Callable[[Mapping[str, Any]], None],
+) -> Path:
     """Downloads a checkpoint and checks it; returns the run's folder, where it then is."""
     try:
         RUNS.mkdir(exist_ok=True)
@@ -179,6 +193,7 @@ def _fetch(version: Any, named: _Named, folder: Path | None, *, newer_than: int)
             raise ConfigError(f"cannot be downloaded: {said}") from error
         found = find_checkpoint(waiting / "checkpoint", report=lambda line: None)
         metadata = read_metadata(found)
+        prepare(metadata["config"])
         check_resumable(found, metadata)
         if metadata.get("run", {}).get("wandb_id") != named.run_id:
             raise ConfigError("is a checkpoint of another run")

@@ -25,7 +25,7 @@ from hackmatrix_rl.runs._plan import Plan, make_plan
 from hackmatrix_rl.runs._preflight import preflight
 from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
-from hackmatrix_rl.runs._settings import check_network, check_unchanged, use_devices
+from hackmatrix_rl.runs._settings import before_devices, check_network, check_unchanged, use_devices
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.training import Hook, Trainer
 
@@ -169,8 +169,12 @@ def _find(
     run_id: str, command: str, changes: Mapping[str, Any], trust_code: bool, lock: RunLock
 ) -> ResumableRun:
     """A stopped run that may be resumed, locked against other processes."""
-    if changes.get("deterministic"):
-        system.make_deterministic()  # before processes speak to one another over their devices
+    before_devices(changes)  # also before processes speak to one another over their devices
+
+    def prepare(stored: Mapping[str, Any]) -> None:
+        # Several processes have started their devices by now, and only this one knows the run.
+        if system.is_single_process():
+            before_devices({**stored, **changes})
 
     def find() -> dict[str, Any]:
         notes: list[str] = []
@@ -181,8 +185,9 @@ def _find(
                     f"--checkpoint-dir {changes['checkpoint_dir']}: the checkpoints of "
                     f"--resume-run {run_id} come from there. Leave it out."
                 )
-            place = fetch_run(run_id, note=notes.append, lock=lock)
-        found = find_resumable_run(place, changes.get("checkpoint_dir"), lock=lock)
+            place = fetch_run(run_id, note=notes.append, lock=lock, prepare=prepare)
+        checkpoints = changes.get("checkpoint_dir")
+        found = find_resumable_run(place, checkpoints, lock=lock, prepare=prepare)
         found = replace(found, notes=(*notes, *found.notes))
         found.check_command(command)
         check_unchanged(found.path, found.config({}), changes)

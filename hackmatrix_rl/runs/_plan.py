@@ -13,6 +13,7 @@ from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import ConfigError, flag, instance
 from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.runs._preflight import doubts
 from hackmatrix_rl.system import Target, format_bytes, memory_limit
 from hackmatrix_rl.training import Trainer, compiler_options
 from hackmatrix_rl.training.compiled import (
@@ -161,6 +162,8 @@ def make_plan(
     training = config.plan(devices_of_one(trainer.mesh))
     if config.members > 1:
         training = {"trainings": config.members_in_words, **training}
+    if target is not None and (found := doubts(config, trainer)):  # no `preflight` tells them
+        training = {**training, "doubtful": " ".join(found)}
     limit = None if target is None else target.memory
     try:
         made = _read(trainer, training, config.named_network, limit=limit, clock=clock)

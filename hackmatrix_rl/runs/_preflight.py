@@ -18,8 +18,11 @@ from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.runs.sinks import require_tensorboard
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, is_remote, within
-from hackmatrix_rl.training import Trainer
-from hackmatrix_rl.training.sharding import bytes_per_device
+from hackmatrix_rl.training import Trainer, remarks
+from hackmatrix_rl.training.sharding import bytes_per_device, devices_of_one
+
+LEAST_GAMES = 8
+"""Games of a minibatch below which a device takes as long as for this many."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,25 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
     needed = estimate_memory(trainer)
     lines = [] if config.wandb or not config.wandb_artifacts else [_UNSENT]
     lines += check_memory(config, needed, available_memory())
-    return lines + check_disk(config, needed.checkpoint, folder or ".")
+    lines += check_disk(config, needed.checkpoint, folder or ".")
+    return lines + doubts(config, trainer)
+
+
+def doubts(config: RunConfig, trainer: Trainer[Any]) -> list[str]:
+    """What is likely to be a mistake in a run that can work, in lines."""
+    if config.eager:  # its network need not be traceable
+        return []
+    lines = [remark.as_flags() for remark in remarks(trainer.algorithm)]
+    devices = devices_of_one(trainer.mesh)
+    games = config.at_once // devices
+    on_cpu = trainer.mesh.devices.flat[0].platform == "cpu"
+    if games < LEAST_GAMES and not (on_cpu and devices == 1):
+        lines.append(
+            f"A device has {games} of the {config.at_once} games of a minibatch, and takes no less "
+            f"time than for {LEAST_GAMES}. Use more games, fewer minibatches, or a --mesh of fewer "
+            "devices."
+        )
+    return lines
 
 
 def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:

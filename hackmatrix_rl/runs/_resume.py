@@ -1,6 +1,6 @@
 """Resuming a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
@@ -120,12 +120,17 @@ def _changed(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 
 def find_resumable_run(
-    run: str, checkpoint_dir: str | None = None, *, lock: RunLock | None = None
+    run: str,
+    checkpoint_dir: str | None = None,
+    *,
+    lock: RunLock | None = None,
+    prepare: Callable[[Mapping[str, Any]], None] = lambda settings: None,
 ) -> ResumableRun:
     """Finds a run and its newest whole checkpoint; `checkpoint_dir` helps if its folder is missing.
 
     A run that ended before its first checkpoint starts anew from its stored settings. `lock` takes
-    the locks of the run's folders, before a checkpoint is chosen.
+    the locks of the run's folders, before a checkpoint is chosen. `prepare` takes the stored
+    settings, unchecked, before a device starts.
 
     Raises:
         ConfigError: there is no such run or no usable checkpoint, or another process writes the
@@ -151,11 +156,13 @@ def find_resumable_run(
     source: PurePath
     if checkpoint is not None:
         source, metadata = checkpoint, read_metadata(checkpoint)
-        check_resumable(checkpoint, metadata)
     else:
         source = path / "config.json"
         metadata = {"config": _settings_to_start_with(path, folder, run, notes)}
         notes.append(f"{path}: has no checkpoint yet; the run starts anew")
+    prepare(metadata["config"])
+    if checkpoint is not None:
+        check_resumable(checkpoint, metadata)
     settings, old_names = rename(metadata["config"], source=str(source))
     if old_names:
         notes.append(stored_line(source, old_names))

@@ -18,6 +18,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, playing_member, read_metadata
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment
+from hackmatrix_rl.errors import as_given
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs._compose import compose, run_keys, training_keys
 from hackmatrix_rl.runs._curve import draw_curve_of
@@ -235,6 +236,9 @@ def _start(
         sink.note(note)
     state = trainer.state
     sink.note(f"resumed at update {int(state.update):,}, {_reached(config, trainer)}")
+    if config.then is None and not _is_left(config, trainer):
+        asked = as_given(config.goal_by, config.goal - config.begun_at)
+        sink.note(f"{asked} is reached: nothing is left to train, and a larger one trains on")
 
 
 def _is_left(config: RunConfig, trainer: Trainer[Any]) -> bool:

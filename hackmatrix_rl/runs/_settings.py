@@ -55,10 +55,7 @@ def config_here(
     named = changes.pop("preset", AUTO)
     preset = preset if preset is not None else named
     # Before anything asks which devices there are:
-    if changes.get("deterministic"):
-        make_deterministic()
-    if target is None and (devices := cpu_devices(preset, changes)) is not None:
-        cut_cpu(devices)
+    before_devices(changes, preset=preset if target is None else None)
     if preset == AUTO:
         asked = changes.get("device", AUTO)
         preset = preset_for(select_device(asked) if target is None else target.platform)
@@ -87,16 +84,28 @@ def config_here(
     return make_config(preset, changes, algorithm)
 
 
+def before_devices(settings: Mapping[str, Any], *, preset: str | None = "") -> None:
+    """Sets what JAX takes only before a device starts: determinism, devices of the CPU.
+
+    The settings need not be checked. Those of a stored run stand without a `preset`; `None` leaves
+    the CPU as it is.
+
+    Raises:
+        ConfigError: a device has started, and it is too late.
+    """
+    if settings.get("deterministic"):
+        make_deterministic()
+    if preset is not None and (devices := cpu_devices(preset, settings)) is not None:
+        cut_cpu(devices)
+
+
 def use_devices(config: RunConfig) -> None:
     """Makes this process compute on the devices that a config names.
 
     Raises:
         ConfigError: if JAX does not see them here.
     """
-    if config.deterministic:
-        make_deterministic()
-    if config.cpu_devices is not None:
-        cut_cpu(config.cpu_devices)
+    before_devices({"deterministic": config.deterministic, "cpu_devices": config.cpu_devices})
     select_device(config.device)
 
 

@@ -62,10 +62,20 @@ def cut_cpu(devices: int) -> None:
     """Makes the CPU count as several devices, unless JAX's own settings say how many it is.
 
     The devices share its cores. Call this before any device starts.
+
+    Raises:
+        ConfigError: JAX has started with another number.
     """
     in_flags = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
-    if _CONFIG.jax_num_cpu_devices == -1 and not in_flags:
+    if _CONFIG.jax_num_cpu_devices != -1 or in_flags:
+        return
+    if not backend_started():
         jax.config.update("jax_num_cpu_devices", devices)
+    elif (started := jax.local_device_count("cpu")) != devices:
+        raise ConfigError(
+            f"--cpu-devices {devices}: JAX has started with {started} on the CPU in this process. "
+            f"Set JAX_NUM_CPU_DEVICES={devices} before it starts, or use --cpu-devices none."
+        )
 
 
 def accelerator_present(kind: str, exists: Callable[[str], bool] = os.path.exists) -> bool:

@@ -24,11 +24,13 @@ from ._learner_algorithm import VALUE_HEAD as VALUE_HEAD
 from ._learner_algorithm import Learner as Learner
 from ._learner_algorithm import LearnerAlgorithm as LearnerAlgorithm
 from ._learner_algorithm import TrainState as TrainState
+from ._learner_algorithm import UnitRate as UnitRate
 from ._learner_algorithm import adam as adam
 from ._learner_algorithm import is_value_head as is_value_head
 from ._learner_algorithm import optimizer_of as optimizer_of
 from ._learner_algorithm import scan_and_sum as scan_and_sum
 from ._learner_algorithm import state_shardings as state_shardings
+from ._learner_algorithm import unit_rate as unit_rate
 from ._member_metrics import LEFT_OUT as LEFT_OUT
 from ._member_metrics import MEMBER as MEMBER
 from ._member_metrics import of_member as of_member
@@ -47,6 +49,7 @@ from ._population import check_number as check_number
 from ._population_based import PopulationBasedTraining as PopulationBasedTraining
 from ._program import CompiledEnvironment as CompiledEnvironment
 from ._program import compiler_options as compiler_options
+from ._remarks import remarks as remarks
 from ._report import Dispatch as Dispatch
 from ._report import Metrics as Metrics
 from ._report import StepReport as StepReport

@@ -16,7 +16,12 @@ from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
 from hackmatrix_rl.errors import finite
-from hackmatrix_rl.training._learner_algorithm import Learner, is_value_head, learner_shardings
+from hackmatrix_rl.training._learner_algorithm import (
+    Learner,
+    UnitRate,
+    is_value_head,
+    learner_shardings,
+)
 from hackmatrix_rl.training._report import StepReport
 from hackmatrix_rl.training.sharding import (
     BY_ENVIRONMENT,
@@ -268,6 +273,28 @@ class GradientStep(eqx.Module):
         metrics, norm = jax.tree.map(lambda leaf: jnp.where(measured, leaf, 0), (metrics, norm))
         counts = measured.astype(jnp.int32), applied.astype(jnp.int32), skipped
         return after, StepReport(metrics, norm, *counts)
+
+    def reported_rate(
+        self, learner: Learner, rate: Float32[Array, ""]
+    ) -> dict[str, Float32[Array, ""]]:
+        """The learning rate of the last step as a metric, `learning_rate`.
+
+        Args:
+            learner: after the step.
+            rate: factor on the optimizer's change.
+
+        Returns:
+            Empty where only the optimizer knows its rate: it keeps none in its state, as
+            `optax.inject_hyperparams` does, or several.
+        """
+        if isinstance(self.optimizer, UnitRate):
+            return {"learning_rate": rate}
+        own = [
+            leaf
+            for path, leaf in jax.tree.leaves_with_path(learner.optimizer_state)
+            if path_name(path).endswith(".hyperparams['learning_rate']")
+        ]
+        return {"learning_rate": rate * own[0].astype(jnp.float32)} if len(own) == 1 else {}
 
     def _averaged(
         self, average: PyTree[Array] | None, policy: ActorCritic, applied: Bool[Array, ""]

@@ -183,7 +183,25 @@ class LearnerAlgorithm(Algorithm[S]):
         )
 
 
-def adam(max_grad_norm: float = 0.5) -> optax.GradientTransformation:
+class UnitRate(optax.GradientTransformation):  # type: ignore[misc]  # optax has no types
+    """An optimizer with learning rate 1, whose changes an algorithm multiplies by its own rate."""
+
+    __slots__ = ()
+
+
+def unit_rate(optimizer: optax.GradientTransformation) -> UnitRate:
+    """Marks an optimizer with learning rate 1, so that it goes with a `learning_rate`.
+
+        hm.PPO(..., optimizer=unit_rate(optax.lion(1.0)), learning_rate=Linear(1e-4, 0.0, 10**6))
+
+    Raises:
+        TypeError: it is no optimizer.
+    """
+    check_optimizer(optimizer)
+    return UnitRate(optimizer.init, optimizer.update)
+
+
+def adam(max_grad_norm: float = 0.5) -> UnitRate:
     """Adam with learning rate 1 on gradients clipped to a Euclidean norm over all parameters.
 
     An algorithm multiplies the step by its learning rate, a `Schedule`.
@@ -199,11 +217,10 @@ def adam(max_grad_norm: float = 0.5) -> optax.GradientTransformation:
 
 
 @cache
-def _adam(max_grad_norm: float) -> optax.GradientTransformation:
+def _adam(max_grad_norm: float) -> UnitRate:
     """`adam`; the same functions in each call, so that algorithms with it can be compared."""
-    return optax.chain(
-        optax.clip_by_global_norm(max_grad_norm), optax.scale_by_adam(eps=1e-5), optax.scale(-1.0)
-    )
+    clip = optax.clip_by_global_norm(max_grad_norm)
+    return unit_rate(optax.chain(clip, optax.scale_by_adam(eps=1e-5), optax.scale(-1.0)))
 
 
 def optimizer_of(
@@ -213,15 +230,19 @@ def optimizer_of(
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: a learning rate is negative or not finite.
+        ValueError: a learning rate is negative or not finite, or the optimizer has one, too.
     """
-    if learning_rate is None:
-        learning_rate = 3e-4 if optimizer is None else 1.0
-    rate = _schedule(learning_rate)
-    if optimizer is None:
-        return adam(), rate
+    optimizer = adam() if optimizer is None else optimizer
     check_optimizer(optimizer)
-    return optimizer, rate
+    if isinstance(optimizer, UnitRate):
+        return optimizer, _schedule(3e-4 if learning_rate is None else learning_rate)
+    if learning_rate is None:
+        return optimizer, Constant(1.0)
+    raise ValueError(
+        "optimizer and learning_rate are both given, and the step would be multiplied by both "
+        "rates; leave learning_rate out, or mark an optimizer whose own rate is 1: "
+        "optimizer=hackmatrix_rl.training.unit_rate(optax.adam(1.0))"
+    )
 
 
 def _schedule(given: Any) -> Schedule:

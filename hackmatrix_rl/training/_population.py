@@ -119,6 +119,12 @@ class Population(Algorithm[State]):
         return self.algorithm.progress(state)
 
     @property
+    def sequences(self) -> tuple[str, int]:
+        """That of a member; without one, no argument."""
+        found: tuple[str, int] = getattr(self.algorithm, "sequences", ("", 0))
+        return found
+
+    @property
     def resettable(self) -> tuple[str, ...]:
         """Those of a member."""
         return self.algorithm.resettable

@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int32, Key, PyTree
 
+from hackmatrix_rl.agent import as_arguments
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, EnvSpec, Timestep
 from hackmatrix_rl.system import cpu_options, gpu_options, is_here
@@ -61,7 +62,7 @@ def lowered(
     `state` has shapes with their shardings. By default, the platform is that of the mesh.
     """
     arrays, rest = eqx.partition(state, is_shape)
-    modules, code = eqx.partition(shapes_of(without_policy(algorithm)), is_shape)
+    modules, code = eqx.partition(shapes_of(_arguments(algorithm)), is_shape)
     # Arrays of an environment may lie on any device. `program_of` places them on the mesh.
     modules = located(modules, replicated_shardings(algorithm.mesh, modules))
 
@@ -83,7 +84,7 @@ def lowered(
 def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state: State) -> Program:
     """The compiled program of `lowered`, as a function of a whole state."""
     rest = eqx.filter(state, eqx.is_array, inverse=True)
-    modules = eqx.filter(without_policy(algorithm), eqx.is_array)
+    modules = eqx.filter(_arguments(algorithm), eqx.is_array)
     modules = place(modules, replicated_shardings(algorithm.mesh, modules))
 
     def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:
@@ -91,6 +92,11 @@ def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state
         return eqx.combine(arrays, rest), sums
 
     return run
+
+
+def _arguments(algorithm: A) -> A:
+    """The algorithm whose arrays are arguments of its program, and everything else constants."""
+    return as_arguments(without_policy(algorithm))
 
 
 def without_policy(algorithm: A) -> A:

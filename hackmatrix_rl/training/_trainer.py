@@ -24,6 +24,7 @@ from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState
 from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining, after_dispatch, check_hooks
 from hackmatrix_rl.training._new_games import new_games_key, new_games_note, with_new_games
 from hackmatrix_rl.training._population import Population
+from hackmatrix_rl.training._remarks import remarks
 from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
 from hackmatrix_rl.training.compiled import program_bytes
@@ -59,10 +60,13 @@ class Trainer(Generic[A]):
         population: int | None = None,
         eager: bool = False,
         clock: Callable[[], float] = time.perf_counter,
+        report: Callable[[str], object] = warnings.warn,
     ) -> None:
         """Takes an algorithm, and checks its modules (see `Algorithm.check`).
 
-        The policy must have parameters and give finite numbers, as `check_policy` says.
+        The policy must have parameters and give finite numbers, as `check_policy` says. A warning
+        names sequences that are shorter than what an action depends on (see
+        `Environment.longest_dependence`), and layers that a precision does not reach.
 
         Args:
             algorithm: how to learn: `hm.PPO(environment, policy)`, or any other `Algorithm`. The
@@ -78,6 +82,7 @@ class Trainer(Generic[A]):
                 the loss. The environment stays compiled. Needs one device, and an algorithm that
                 can do it, as `PPO` can.
             clock: a function that returns seconds, to measure durations.
+            report: takes the warnings.
 
         Raises:
             ConfigError: JAX has a setting under which nothing can be trained (`JAX_ENABLE_X64`).
@@ -99,6 +104,8 @@ class Trainer(Generic[A]):
         if not eager:
             check_policy_numbers(algorithm.one_of(policy), algorithm.environment.spec)
             algorithm.check(policy)
+            for remark in remarks(algorithm):
+                report(str(remark))
         check_pictures(algorithm.environment)
         self.algorithm = algorithm
         self.hooks = check_hooks(hooks)

@@ -73,6 +73,12 @@ TASKS = [
 ]
 
 
+def test_a_sequence_that_holds_what_an_action_depends_on_is_no_longer_than_a_trial():
+    for task in TASKS:
+        assert 1 < task.longest_dependence <= most_steps(task)
+    assert hm.Batched(TMaze(TMazeConfig(corridor=10))).longest_dependence == 11
+
+
 def named(task):
     return f"{type(task).__name__}-{getattr(task.config, 'noise', '')}"
 

@@ -4,6 +4,7 @@ As users run it: by the installed command, with their compiler options, in a pro
 Only the variable HACKMATRIX_RL_FLAGS makes it small, so that nothing that is printed is edited.
 """
 
+import json
 import os
 import re
 import shlex
@@ -121,10 +122,34 @@ def is_whole_program(block: Block) -> bool:
     return next(parts_of, None) is None and "\nfrom ._" not in block.code
 
 
+TRAINS = re.compile(r"hackmatrix-rl (train|imitate|selfplay) ")
+CLAIM = re.compile(r"(hackmatrix-rl .*?)\s+# reaches (\w+) ([\d.]+)")
+"""A command with the result that its page promises: `# reaches return 475`."""
+# Trainings without such a promise, by a word in them: they run at a small size alone.
+UNCLAIMED = {
+    **dict.fromkeys(("--dry-run", "--show-game", "--target list"), "does not train"),
+    **dict.fromkeys(("--resume-run", "--init"), "goes on from what other commands make"),
+    **dict.fromkeys(("--config", "--recipe mine.toml", "my_module:"), "takes a file of the reader's"),
+    **dict.fromkeys(("--recipe pretrained", "--vertices 14"), "takes hours"),
+    "--coordinator": "is for several machines",
+    **dict.fromkeys(("--env gymnax:", "--env pgx:", "--env gymnasium:"), "needs an extra"),
+    **dict.fromkeys(
+        (
+            *("--precision", "--network", "--observation", "--league", "--preset", "--teacher"),
+            *("--total-timesteps", "--vary", "--mesh", "--sequence-length", "--size"),
+            *("--objective", "--run-dir"),
+        ),
+        "shows a setting",
+    ),
+}
+
 SCRIPTS = [script.read_text(encoding="utf-8") for script in EXAMPLES.glob("*.py")]
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 SHELL = [block for block in BLOCKS if block.language == "bash"]
 PYTHON = [block for block in BLOCKS if block.language == "python" and is_whole_program(block)]
+
+
+CLAIMS = [found.groups() for block in SHELL for found in CLAIM.finditer(block.code)]
 
 
 @pytest.fixture(scope="session")
@@ -159,7 +184,7 @@ def folder(environment, tmp_path_factory):
     return folder
 
 
-def shell(command, environment, folder, allowed=(0,)):
+def shell(command, environment, folder, allowed=(0,), *, timeout=600):
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
@@ -167,7 +192,7 @@ def shell(command, environment, folder, allowed=(0,)):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=timeout,
     )
     assert done.returncode in allowed, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -273,3 +298,38 @@ def test_the_demonstrations_of_the_page_are_learned_from_as_it_says(environment,
     script.write_text(f'{code.code}\nlearn_from("demos", batch_size=16)\n', encoding="utf-8")
     told = shell(f"{shlex.quote(sys.executable)} block.py", environment, tmp_path)
     assert "batch 0: cross-entropy" in told
+
+
+def test_each_training_of_the_pages_promises_a_result_or_is_known_to_promise_none():
+    claimed = {command for command, _, _ in CLAIMS}
+    trainings = [
+        command for block in SHELL for command in block.commands() if TRAINS.search(f"{command} ")
+    ]
+    whole = (
+        "hackmatrix-rl train",
+        "pip install . && hackmatrix-rl train",
+        "hackmatrix-rl selfplay",
+    )
+    assert claimed <= {*trainings}
+    assert [
+        command
+        for command in trainings
+        if command not in claimed
+        and command not in whole  # README has their results in its table
+        and not any(word in command for word in UNCLAIMED)
+    ] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("command", "metric", "least"), CLAIMS)
+def test_a_training_of_the_pages_reaches_what_its_page_says(
+    command, metric, least, environment, tmp_path
+):
+    as_users = environment | {
+        "HACKMATRIX_RL_FLAGS": "--run-dir=run",
+        "XLA_FLAGS": "",
+        "PYTHONPATH": str(EXAMPLES),
+    }
+    shell(command, as_users, tmp_path, timeout=3600)
+    found = json.loads((tmp_path / "run" / "summary.json").read_text())["trained"][metric]
+    assert (found["mean"] if isinstance(found, dict) else found) >= float(least)

@@ -1,11 +1,14 @@
 """Trainings in other environments than HackMatrix, with all that a run has."""
 
 import json
+import shutil
 import sys
 
 import jax
 import pytest
 from cli.commands import assert_refused, done, invoke
+from env.test_single_game import Countdown
+from jax.experimental.compilation_cache import compilation_cache
 from PIL import Image
 from processes import finish, start
 
@@ -70,6 +73,23 @@ def cartpole(tmp_path_factory):
 
 
 @pytest.fixture
+def compiled_into(tmp_path, monkeypatch):
+    """An empty folder that takes each program that is compiled."""
+    names = "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs"
+    before = {name: getattr(jax.config, name) for name in names}
+    folder = tmp_path / "compiled"
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(folder))
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    for name, value in zip(names, (str(folder), 0.0), strict=True):
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+    yield folder
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+@pytest.fixture
 def gridworld(tmp_path, monkeypatch):
     """The module of somebody's own environment, in the working directory."""
     (tmp_path / "my_gridworld.py").write_text(OWN)
@@ -95,6 +115,21 @@ def test_a_run_has_curves_evaluations_and_a_report(cartpole):
     assert f"{found.total_reward:.2f}" in file.name
     assert "|" in found.scenes[-1].picture
     assert "As it was seen" in done("replay", file, "--move", 1).stdout
+
+
+def test_a_resume_with_another_goal_compiles_nothing_again(cartpole, tmp_path, compiled_into):
+    def goes_on(name, goal):
+        shutil.copytree(cartpole, tmp_path / name)
+        told = done("train", "--resume-run", tmp_path / name, "--total-timesteps", goal).output
+        return told, {each.name for each in compiled_into.iterdir() if "-atime" not in each.name}
+
+    told, programs = goes_on("first", 96)
+    assert programs
+    assert "nothing is left" not in told
+    _, again = goes_on("second", 128)
+    assert again == programs
+    told, _ = goes_on("third", 32)
+    assert "--total-timesteps 32 is reached: nothing is left to train" in told
 
 
 def test_a_run_is_resumed_where_it_ended(cartpole):

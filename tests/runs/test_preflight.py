@@ -14,7 +14,13 @@ from hackmatrix_rl.config import algorithms, options_of
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError, as_given
 from hackmatrix_rl.runs import estimate_memory, preflight
-from hackmatrix_rl.runs._preflight import MemoryEstimate, check_disk, check_memory, require_wandb
+from hackmatrix_rl.runs._preflight import (
+    MemoryEstimate,
+    check_disk,
+    check_memory,
+    doubts,
+    require_wandb,
+)
 from hackmatrix_rl.system import format_bytes
 from hackmatrix_rl.system._usage import _free_ram
 from hackmatrix_rl.training import Trainer
@@ -75,6 +81,17 @@ def test_an_optimizer_on_the_host_takes_no_memory_of_a_device(trainer):
     parameters = jax.tree.leaves(eqx.filter(trainer.policy, eqx.is_array))
     assert plain.state - offloaded.state == 2 * sum(leaf.nbytes for leaf in parameters)
     assert offloaded.checkpoint == plain.checkpoint
+
+
+@pytest.mark.parametrize(("shape", "games"), [("data=1", None), ("data=2", 4), ("data=8", 1)])
+def test_a_device_with_fewer_than_eight_games_of_a_minibatch_is_said(shape, games):
+    sizes = {"num_envs": 32, "num_minibatches": 4, "num_steps": 4}
+    policy = MLPActorCritic(CartPole().spec, width=4, key=jax.random.key(0))
+    made = Trainer(PPO(CartPole(), policy, **sizes, mesh=shape))
+    told = doubts(PPOConfig(**sizes), made)
+    assert [line.partition(",")[0] for line in told] == (
+        [] if games is None else [f"A device has {games} of the 8 games of a minibatch"]
+    )
 
 
 def test_what_surely_fits_is_said():

@@ -1,11 +1,14 @@
 """A CPU that counts as several devices."""
 
+import jax
 import pytest
+from checkpoints.kept import NEWEST, forge_config, unpack
 from processes import python
 
 from hackmatrix_rl.config import cpu_devices, make_config
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_mesh
+from hackmatrix_rl.system import cut_cpu
 
 REPORT = """
 import sys
@@ -23,29 +26,45 @@ with mock.patch("hackmatrix_rl.runs._launch.compose", look):
 
 def devices_seen(*arguments, **variables):
     """How many devices `train` starts, and how many of them it takes."""
-    told = python("-c", REPORT, "--preset", "cpu", *arguments, **{"XLA_FLAGS": "", **variables})
+    told = python("-c", REPORT, *arguments, **{"XLA_FLAGS": "", **variables})
     return tuple(map(int, told.split()))
 
 
 def test_the_cpu_preset_trains_on_two_devices_which_can_be_turned_off():
-    assert devices_seen() == (2, 2)
-    assert devices_seen("--cpu-devices", "none") == (1, 1)
+    preset = ("--preset", "cpu")
+    assert devices_seen(*preset) == (2, 2)
+    assert devices_seen(*preset, "--cpu-devices", "none") == (1, 1)
     # Nobody's own word on it is overruled.
-    assert devices_seen("--mesh", "data=1", JAX_NUM_CPU_DEVICES="3") == (3, 1)
+    assert devices_seen(*preset, "--mesh", "data=1", JAX_NUM_CPU_DEVICES="3") == (3, 1)
+
+
+def test_a_resumed_run_cuts_the_cpu_before_a_check_of_its_game_starts_it(tmp_path):
+    run = unpack(NEWEST, tmp_path)
+    forge_config(run, cpu_devices=2, mesh="auto")
+    assert devices_seen("--resume-run", run) == (2, 2)
+
+
+def test_a_cpu_that_counts_otherwise_already_is_one_line(monkeypatch):
+    started = jax.local_device_count("cpu")
+    monkeypatch.setenv("XLA_FLAGS", "")
+    cut_cpu(started)
+    with pytest.raises(ConfigError, match=rf"--cpu-devices 99: JAX has started with {started} on"):
+        cut_cpu(99)
 
 
 @pytest.mark.parametrize(
     ("changes", "devices"),
     [
         ({}, 8),
-        ({"num_envs": 12, "num_minibatches": 2}, 2),
-        ({"num_envs": 7, "num_minibatches": 1}, 7),
-        ({"num_envs": 13, "num_minibatches": 13}, 1),
+        ({"num_envs": 96, "num_minibatches": 2}, 6),
+        ({"num_envs": 63, "num_minibatches": 1}, 7),
+        ({"num_envs": 104, "num_minibatches": 13}, 1),
+        ({"num_envs": 15, "num_minibatches": 1}, 1),
         ({"debug": "nojit"}, 1),
         ({"mesh": "data=4"}, 4),
     ],
 )
-def test_auto_takes_as_many_of_them_as_the_games_divide_over(changes, devices):
+def test_auto_takes_as_many_of_them_as_have_eight_games_of_a_minibatch(changes, devices):
     assert make_mesh(make_config("cpu", changes, "ppo")).size == devices
 
 

@@ -24,7 +24,14 @@ from hackmatrix_rl.agent.networks import (
 )
 from hackmatrix_rl.agent.precision import equations, precision
 from hackmatrix_rl.algorithms.r2d2 import Prioritized
-from hackmatrix_rl.training import GradientStep, StepReport, Trainer, mean_weights
+from hackmatrix_rl.training import (
+    Constant,
+    GradientStep,
+    StepReport,
+    Trainer,
+    mean_weights,
+    unit_rate,
+)
 from hackmatrix_rl.training._gradient_step import part_of
 from hackmatrix_rl.training.sharding import mesh, place, replicated_shardings, single_device
 
@@ -198,7 +205,8 @@ def learned(name, **changes):
 
     A gradient that is twice as large takes a step that is twice as long.
     """
-    plain = {"optimizer": optax.sgd(0.1, momentum=0.5), "learning_rate": 0.5}
+    sgd = optax.inject_hyperparams(optax.sgd)
+    plain = {"optimizer": sgd(0.05, momentum=0.5), "learning_rate": None}
     found = ALGORITHMS[name](**plain, **changes)
     found.start(jax.random.key(1))
     metrics = found.dispatch(UPDATES[name])
@@ -210,6 +218,15 @@ def learned(name, **changes):
 def algorithm(request):
     """The name of an algorithm, and a trainer without any of the features."""
     return request.param, learned(request.param)
+
+
+def test_the_rate_of_an_own_optimizer_is_reported_and_goes_with_no_second_one(algorithm):
+    name, (_, metrics) = algorithm
+    np.testing.assert_allclose(metrics.learning["learning_rate"], 0.05)
+    with pytest.raises(ValueError, match="optimizer and learning_rate are both given"):
+        ALGORITHMS[name](optimizer=optax.adam(1e-3), learning_rate=1e-3)
+    marked = ALGORITHMS[name](optimizer=unit_rate(optax.sgd(1.0)), learning_rate=1e-3).algorithm
+    assert getattr(marked, "ppo", marked).learning_rate == Constant(1e-3)
 
 
 @pytest.mark.parametrize("shape", ["data=1", "data=2,fsdp=2"])

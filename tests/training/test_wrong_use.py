@@ -290,6 +290,7 @@ CASES: dict[str, Callable[[], Any]] = {
     # The trainer's other arguments.
     "optimizer_is_number": lambda: trainer(optimizer=1e-3),
     "optimizer_not_called": lambda: trainer(optimizer=optax.adam),
+    "two_rates": lambda: trainer(optimizer=optax.adam(1e-3), learning_rate=1e-3),
     "negative_rate": lambda: trainer(learning_rate=-1e-3),
     "negative_rate_at_the_end": lambda: trainer(learning_rate=Linear(1e-3, -1e-3, 100)),
     "rate_is_nan": lambda: trainer(learning_rate=float("nan")),
@@ -408,6 +409,7 @@ EXPECTED = {
     "list_of_actions": ("TypeError", "a list of 3", "expected int32"),
     "optimizer_is_number": ("TypeError", "0.001 (float)", "optimizer=optax.adam(0.001)"),
     "optimizer_not_called": ("TypeError", "the function adam", "optimizer=optax.adam(3e-4)"),
+    "two_rates": ("ValueError", "both given", "leave learning_rate out", "unit_rate"),
     "negative_rate": ("ValueError", "learning_rate is -0.001", "0 or more", "0.001"),
     "negative_rate_at_the_end": ("ValueError", "learning_rate is -0.001", "0 or more"),
     "rate_is_nan": ("ValueError", "learning_rate", "finite number", "nan"),

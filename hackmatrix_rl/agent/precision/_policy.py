@@ -1,7 +1,7 @@
 """Precision policies: the dtype in which a network computes, and its gradient."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, final
 
 import equinox as eqx
@@ -245,6 +245,13 @@ def precision(name: str, parts: Mapping[str, str] | None = None) -> PrecisionPol
 
 FLOAT32 = precision("f32")
 
+_PRODUCTS = ("dot_general", "conv_general_dilated")
+_MOVES = (
+    *("convert_element_type", "transpose", "reshape", "squeeze", "broadcast_in_dim", "copy"),
+    *("slice", "dynamic_slice", "rev"),
+)
+"""Operations after which an array holds the same numbers, but for their rounding."""
+
 
 def equations(jaxpr: Any) -> Iterator[Any]:
     """The equations of a traced program and of all programs within it."""
@@ -256,10 +263,44 @@ def equations(jaxpr: Any) -> Iterator[Any]:
                     yield from equations(inner)
 
 
+def weights_in_products(jaxpr: Any, names: Sequence[str]) -> dict[str, set[np.dtype[Any]]]:
+    """The dtypes in each matrix product and convolution that an input of a traced program enters.
+
+    `names` are those of its first inputs. An input is followed through what changes only its dtype
+    and shape.
+    """
+    found: dict[str, set[np.dtype[Any]]] = {name: set() for name in names}
+
+    def follow(jaxpr: Any, given: Sequence[str | None]) -> list[str | None]:
+        """Notes the products of a program with these inputs; the names of its results."""
+        program = getattr(jaxpr, "jaxpr", jaxpr)
+        known = dict(zip(program.invars, given, strict=False))
+
+        def name_of(value: Any) -> str | None:
+            return None if hasattr(value, "val") else known.get(value)  # a literal has a value
+
+        for equation in program.eqns:
+            names = [name_of(value) for value in equation.invars]
+            if equation.primitive.name in _PRODUCTS:
+                for name in filter(None, names):
+                    found[name] |= {value.aval.dtype for value in equation.invars}
+            elif equation.primitive.name in _MOVES:
+                known[equation.outvars[0]] = names[0]
+            for each in equation.params.values():
+                if hasattr(each, "eqns") or hasattr(each, "jaxpr"):
+                    takes = len(getattr(each, "jaxpr", each).invars)
+                    results = follow(each, names[len(names) - takes :])
+                    known |= zip(equation.outvars, results, strict=False)
+        return [name_of(value) for value in program.outvars]
+
+    follow(jaxpr, names)
+    return found
+
+
 def products(jaxpr: Any) -> list[tuple[np.dtype[Any], ...]]:
     """The dtypes of the operands of each matrix product and convolution in a traced program."""
     return [
         tuple(value.aval.dtype for value in equation.invars)
         for equation in equations(jaxpr)
-        if equation.primitive.name in ("dot_general", "conv_general_dilated")
+        if equation.primitive.name in _PRODUCTS
     ]

@@ -169,6 +169,11 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         return self.ppo.initial_policy
 
     @property
+    def sequences(self) -> tuple[str, int]:
+        """That of PPO."""
+        return self.ppo.sequences
+
+    @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout, over all environments."""
         return self.ppo.steps_per_update
@@ -224,7 +229,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         after = self.advance(state, learner, TaughtGames(games, teaching, buffer))
         means = {
             "explained_variance": targets.explained_variance(),
-            "learning_rate": rate,
+            **self.ppo.step.reported_rate(learner, rate),
             **self.ppo.precision.report(learner.scaling),
             **scheduled_at(self.ppo.estimate, now),
         }

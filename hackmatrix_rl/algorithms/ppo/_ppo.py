@@ -130,9 +130,10 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             collector: lets the policy act; by default a `RolloutCollector` that keeps what the
                 loss needs. Each device of the mesh runs a `RolloutCollector` for its own
                 environments. Any other `Collector`, a subclass of that one too, is used as it is.
-            optimizer: an optimizer of optax; by default `adam()` with a learning rate of 1.
-            learning_rate: factor on the optimizer's updates. The default is 3e-4 with the default
-                optimizer, and 1 with a custom one, which has its own learning rate.
+            optimizer: an optimizer of optax with its own learning rate (`optax.adam(1e-3)`); by
+                default `adam()`, whose rate is `learning_rate`.
+            learning_rate: a number, or a schedule over environment steps; by default 3e-4. Not
+                with an `optimizer`, unless it is `hackmatrix_rl.training.unit_rate(...)`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             value_scale: units in which the network learns values; by default `RunningScale()`.
             num_envs: number of environments.
@@ -218,6 +219,11 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         return self.step.precision
 
     @property
+    def sequences(self) -> tuple[str, int]:
+        """The argument for the steps of a rollout, and its value."""
+        return "num_steps", self.collect.num_steps
+
+    @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout, over all environments."""
         return self.sizes.num_envs * self.collect.num_steps
@@ -274,7 +280,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
 
         means = {
             "explained_variance": targets.explained_variance(),
-            "learning_rate": rate,
+            **self.step.reported_rate(learner, rate),
             **self.precision.report(learner.scaling),
             **agent.scheduled_at((self.loss, self.estimate), now),
         }

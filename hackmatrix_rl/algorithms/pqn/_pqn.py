@@ -176,6 +176,11 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         self.initial_policy = policy
 
     @property
+    def sequences(self) -> tuple[str, int]:
+        """The argument for the steps of a rollout, and its value."""
+        return "num_steps", self.sizes.num_steps
+
+    @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout, over all environments."""
         return self.sizes.num_envs * self.sizes.num_steps
@@ -206,13 +211,12 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         """The state after one update, and what happened in it."""
         rollout, targets, actors = self.play(state)
         now = state.env_steps.as_float()
-        means = {"epsilon": self.epsilon(now), "learning_rate": self.learning_rate(now)}
+        rate, always = self.learning_rate(now), jnp.array(True)
         scale = state.learner.value_scale.update(targets.value_target)
         learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
         key = jax.random.fold_in(state.key, state.update)
         order = self.sizes.minibatches(self.sizes.num_envs, key=key)
         loss, batch = QLoss(scale), agent.Batch.of(rollout, targets, scale)
-        rate, always = means["learning_rate"], jnp.array(True)
 
         def descend(
             learner: training.Learner, environments: Int32[Array, " environments"]
@@ -222,7 +226,11 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
             return self.step.apply(learner, gradient, metrics, rate, active=always)
 
         learner, learned = training.scan_and_sum(descend, learner, order)
-        means |= self.step.precision.report(learner.scaling)
+        means = {
+            "epsilon": self.epsilon(now),
+            **self.step.reported_rate(learner, rate),
+            **self.step.precision.report(learner.scaling),
+        }
         report = training.UpdateReport(rollout.episodes, learned, means)
         return self.advance(state, learner, actors), report
 

@@ -127,8 +127,14 @@ class R2D2Config(config.TrainConfig):
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a preset; its width is that of its network."""
+        """The settings of a preset; its width is that of its network.
+
+        A sequence that starts anywhere holds all that an action of a memory task depends on.
+        """
         chosen = super().preset_settings(preset, settings)
+        env, arguments = settings.get("env", config.HACKMATRIX), settings.get("env_args")
+        if preset != "debug" and (needed := config.dependence_of(env, arguments)) is not None:
+            chosen["sequence_length"] = max(cls.sequence_length, 2 * needed)
         return config.without_width(chosen, settings if preset != "debug" else {})
 
     def check(self) -> None:

@@ -229,6 +229,11 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         own = {"target": policy, "gradient_steps": jnp.zeros((), jnp.int32)}
         return R2D2State.first(learner_key, learner, actors, **own)
 
+    @property
+    def sequences(self) -> tuple[str, int]:
+        """The argument for the learned steps of a sequence, and its value."""
+        return "sequence_length", self.sizes.sequence_length
+
     def value_scale_of(self, state: R2D2State) -> agent.ValueScale | None:
         """The units of Q-values with `dueling`; `None` without it: the value is unused."""
         return state.learner.value_scale if self.learn.loss.dueling else None
@@ -255,8 +260,10 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         )
         actors = ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority))
         own = {"target": learned.target, "gradient_steps": learned.gradient_steps}
-        scaling = self.learn.step.precision.report(learned.learner.scaling)
-        report = training.UpdateReport(new.episodes, steps, {"learning_rate": rate, **scaling})
+        step = self.learn.step
+        means = step.reported_rate(learned.learner, rate)
+        means |= step.precision.report(learned.learner.scaling)
+        report = training.UpdateReport(new.episodes, steps, means)
         return self.advance(state, learned.learner, actors, **own), report
 
     def play(

@@ -51,6 +51,7 @@ class SelfPlayConfig(config.RunConfig):
     algorithm: ClassVar[str] = "self-play"
     command: ClassVar[str] = "selfplay"
     counts: ClassVar[str] = "games"
+    goal_by: ClassVar[str] = "num_games"
     summary: ClassVar[str] = "the clique game, by a search"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "debug": {
@@ -132,7 +133,7 @@ class SelfPlayConfig(config.RunConfig):
     # Devices. Two programs of one thread each wait less for each other than one of two threads.
     cpu_devices: int | None = in_devices(
         2,
-        "Number of devices to split the CPU into; --mesh auto uses as many as divide the games.",
+        "Number of devices to split the CPU into; --mesh auto uses as many as pay.",
         minimum=1,
         **config.most(512, "they share the cores"),
     )

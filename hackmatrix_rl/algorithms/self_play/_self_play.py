@@ -265,7 +265,8 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         key = jax.random.fold_in(state.key, state.update)
         learner, steps = self.learn(state.learner, buffer, rate, key)
         ended = state.games.add(results.games)
-        means = {"learning_rate": rate, **self.learn.step.precision.report(learner.scaling)}
+        step = self.learn.step
+        means = {**step.reported_rate(learner, rate), **step.precision.report(learner.scaling)}
         accepted, gated = self.match(state, learner)
         changes = {"games": ended, "accepted": accepted}
         after = self.advance(state, learner, GamesAndMoves(games, buffer), **changes)

@@ -47,6 +47,7 @@ class SupervisedConfig(config.RunConfig):
     algorithm: ClassVar[str] = "supervised"
     summary: ClassVar[str] = "answers of puzzles, by deep supervision"
     counts: ClassVar[str] = "updates"
+    goal_by: ClassVar[str] = "total_updates"
     greedy: ClassVar[bool] = True
     best_by: ClassVar[str | None] = "puzzles_right"
     loader: ClassVar[str] = "hackmatrix_rl.algorithms.supervised.load_answers"

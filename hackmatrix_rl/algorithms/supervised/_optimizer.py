@@ -9,6 +9,7 @@ import optax
 from jaxtyping import PyTree
 
 from hackmatrix_rl.errors import finite
+from hackmatrix_rl.training import UnitRate, unit_rate
 
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.95
 SCALE = 4 / math.pi
@@ -47,9 +48,7 @@ def scale_by_adam_atan2(
     return optax.GradientTransformation(init, update)
 
 
-def adam_atan2(
-    weight_decay: float = 0.1, max_grad_norm: float = 1.0
-) -> optax.GradientTransformation:
+def adam_atan2(weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> UnitRate:
     """AdamATan2 with decoupled weight decay and learning rate 1, on clipped gradients.
 
     Raises:
@@ -58,7 +57,7 @@ def adam_atan2(
     return _decayed(scale_by_adam_atan2(), weight_decay, max_grad_norm)
 
 
-def adamw(weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> optax.GradientTransformation:
+def adamw(weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> UnitRate:
     """AdamW with learning rate 1, on clipped gradients.
 
     Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
@@ -75,15 +74,16 @@ OPTIMIZERS = {"adamw": adamw, "adam-atan2": adam_atan2}
 
 def _decayed(
     scale: optax.GradientTransformation, weight_decay: float, max_grad_norm: float
-) -> optax.GradientTransformation:
+) -> UnitRate:
     """Clips, scales, and decays the weights by their share of the learning rate."""
     if finite("weight_decay", weight_decay) < 0:
         raise ValueError(f"weight_decay must be 0 or more, not {weight_decay}")
     if not max_grad_norm > 0:  # also refuses NaN
         raise ValueError(f"max_grad_norm must be positive, not {max_grad_norm}")
-    return optax.chain(
+    chain = optax.chain(
         optax.clip_by_global_norm(max_grad_norm),
         scale,
         optax.add_decayed_weights(weight_decay),
         optax.scale(-1.0),
     )
+    return unit_rate(chain)

@@ -179,7 +179,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
             offload_optimizer: see `PPO`.
             ema: see `PPO`.
             optimizer: see `PPO`; by default `adam_atan2()`.
-            learning_rate: see `PPO`; by default 0.001, and 1 with an `optimizer`. A schedule goes
+            learning_rate: see `PPO`; by default 0.001. A schedule goes
                 by updates.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             mesh: see `PPO`.
@@ -296,7 +296,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         halted = self.halting(steps, outcome.halt, exploration, key=halt_key)
         rows = Rows(rows.example, outcome.thought, steps, halted)
         means = {
-            "learning_rate": rate,
+            **self.step.reported_rate(learner, rate),
             "halt_exploration": exploration,
             "high_cycles": policy.cycles.high.astype(jnp.float32),
             "low_cycles": policy.cycles.low.astype(jnp.float32),
