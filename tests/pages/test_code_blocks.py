@@ -129,7 +129,9 @@ CLAIM = re.compile(r"(hackmatrix-rl .*?)\s+# reaches (\w+) ([\d.]+)")
 UNCLAIMED = {
     **dict.fromkeys(("--dry-run", "--show-game", "--target list"), "does not train"),
     **dict.fromkeys(("--resume-run", "--init"), "goes on from what other commands make"),
-    **dict.fromkeys(("--config", "--recipe mine.toml", "my_module:"), "takes a file of the reader's"),
+    **dict.fromkeys(
+        ("--config", "--recipe mine.toml", "my_module:"), "takes a file of the reader's"
+    ),
     **dict.fromkeys(("--recipe pretrained", "--vertices 14"), "takes hours"),
     "--coordinator": "is for several machines",
     **dict.fromkeys(("--env gymnax:", "--env pgx:", "--env gymnasium:"), "needs an extra"),

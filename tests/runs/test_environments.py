@@ -7,7 +7,6 @@ import sys
 import jax
 import pytest
 from cli.commands import assert_refused, done, invoke
-from env.test_single_game import Countdown
 from jax.experimental.compilation_cache import compilation_cache
 from PIL import Image
 from processes import finish, start
