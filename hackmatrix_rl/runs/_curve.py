@@ -215,7 +215,7 @@ def _mean_row(row: Mapping[str, Any], name: str, names: Sequence[str]) -> dict[s
 def _draw_members(axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str, unit: float) -> None:
     """Draws the band between the quartiles of several trainings; of a few also each of them."""
     named = {each for row in rows for each in row if re.fullmatch(rf"member/\d+/{name}", each)}
-    if not named:
+    if len(named) < 2:
         return
     steps, *each = _known(rows, *sorted(named))
     if len(steps) >= _FEWEST:

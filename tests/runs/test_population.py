@@ -92,7 +92,8 @@ def test_the_best_of_them_by_a_metric_is_loaded_and_plays(run):
 def test_the_best_one_plays_and_begins_another_training_where_none_is_named(run, tmp_path):
     best = hm.load(run, member="return")
     who = best.config.member_names[best.member]
-    assert who == f"training {best.member} ({best.config.member_tags()[best.member][1]}, seed 5)"
+    seed, rate = best.config.member_tags()[best.member]
+    assert who == f"training {best.member} ({rate}, {seed.replace('=', ' ')})"
     assert hm.load(run).member == best.member
     notes = []
     player, _ = find_player(str(run), report=notes.append)

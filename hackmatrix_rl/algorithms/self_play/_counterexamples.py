@@ -1,10 +1,12 @@
 """Full boards without a clique that games of self-play find, kept in the folder of the run."""
 
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32
@@ -21,7 +23,7 @@ from hackmatrix_rl.clique import (
 )
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system import set_aside
-from hackmatrix_rl.training import Hook, Metrics, Trainer
+from hackmatrix_rl.training import Hook, Metrics, Population, Trainer
 from hackmatrix_rl.training.sharding import gather
 
 MOST_KEPT = 1000
@@ -98,16 +100,20 @@ class KeepColourings(Hook):
         if not draws and not (metrics.episodes and self._config.full_board == "second-wins"):
             return
         # Every process computes this, as all of them hold a part of the games.
-        algorithm = trainer.algorithm
+        algorithm, buffer = trainer.algorithm, trainer.state.actors.buffer
+        buffers = [buffer]
+        if isinstance(algorithm, Population):
+            buffers = [jax.tree.map(itemgetter(k), buffer) for k in range(algorithm.size)]
+            algorithm = algorithm.algorithm
         sizes = algorithm.sizes
         newest = min(metrics.dispatched * sizes.moves_per_update, sizes.length)
-        buffer = trainer.state.actors.buffer
-        found = full_boards(self._config, buffer, jnp.int32(newest))
-        first, valid = gather(found, algorithm.mesh)
-        if self._kept is not None:
-            boards = np.asarray(first)[np.asarray(valid)]
-            edges = [np.flatnonzero(board).tolist() for board in boards]
-            self._kept.add(_without_clique(self._config, edges))
+        for buffer in buffers:
+            found = full_boards(self._config, buffer, jnp.int32(newest))
+            first, valid = gather(found, algorithm.mesh)
+            if self._kept is not None:
+                boards = np.asarray(first)[np.asarray(valid)]
+                edges = [np.flatnonzero(board).tolist() for board in boards]
+                self._kept.add(_without_clique(self._config, edges))
 
 
 @eqx.filter_jit

@@ -1,6 +1,8 @@
 """Optimizers of supervised learning, with learning rate 1."""
 
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
@@ -54,7 +56,7 @@ def adam_atan2(weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> UnitRat
     Raises:
         ValueError: a number is out of range.
     """
-    return _decayed(scale_by_adam_atan2(), weight_decay, max_grad_norm)
+    return _decayed(scale_by_adam_atan2, weight_decay, max_grad_norm)
 
 
 def adamw(weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> UnitRate:
@@ -65,24 +67,36 @@ def adamw(weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> UnitRate:
     Raises:
         ValueError: a number is out of range.
     """
-    return _decayed(optax.scale_by_adam(FIRST_DECAY, SECOND_DECAY), weight_decay, max_grad_norm)
+    return _decayed(_scale_by_adam, weight_decay, max_grad_norm)
 
 
 OPTIMIZERS = {"adamw": adamw, "adam-atan2": adam_atan2}
 """The values of `--optimizer`."""
 
 
+def _scale_by_adam() -> optax.GradientTransformation:
+    return optax.scale_by_adam(FIRST_DECAY, SECOND_DECAY)
+
+
 def _decayed(
-    scale: optax.GradientTransformation, weight_decay: float, max_grad_norm: float
+    scale: Callable[[], optax.GradientTransformation], weight_decay: float, max_grad_norm: float
 ) -> UnitRate:
     """Clips, scales, and decays the weights by their share of the learning rate."""
     if finite("weight_decay", weight_decay) < 0:
         raise ValueError(f"weight_decay must be 0 or more, not {weight_decay}")
     if not max_grad_norm > 0:  # also refuses NaN
         raise ValueError(f"max_grad_norm must be positive, not {max_grad_norm}")
+    return _chain(scale, float(weight_decay), float(max_grad_norm))
+
+
+@cache
+def _chain(
+    scale: Callable[[], optax.GradientTransformation], weight_decay: float, max_grad_norm: float
+) -> UnitRate:
+    """The same functions in each call: the members of a population share their optimizer."""
     chain = optax.chain(
         optax.clip_by_global_norm(max_grad_norm),
-        scale,
+        scale(),
         optax.add_decayed_weights(weight_decay),
         optax.scale(-1.0),
     )

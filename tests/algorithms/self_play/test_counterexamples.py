@@ -110,6 +110,21 @@ def test_a_training_keeps_the_drawn_boards_of_each_dispatch(tmp_path):
     )
 
 
+def test_several_trainings_in_one_program_keep_the_boards_of_each(tmp_path):
+    alone, kept = trainer(FOUR.config, tmp_path)
+    each = hm.Population([alone.algorithm] * 2)
+    together = hm.Trainer(each, hooks=alone.hooks, updates_per_dispatch=2)
+    expected = [set(), set()]
+
+    def look(trainer, metrics):
+        for k, found in enumerate(expected):
+            found.update(drawn_in(each.member(trainer.state, k).actors.buffer))
+
+    together.fit(60, key=jax.random.split(jax.random.key(0), 2), hooks=[look])
+    assert expected[0] != expected[1]
+    assert set(read_colourings(kept.file)) == expected[0] | expected[1]
+
+
 def test_a_win_by_the_full_board_is_kept_and_one_by_a_clique_is_not(tmp_path):
     config = CliqueConfig(4, 3, "second-wins")
     trains, kept = trainer(config, tmp_path)

@@ -22,7 +22,9 @@ from hackmatrix_rl.algorithms.supervised import (
 )
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch, AnswerLoss, log_stablemax
 from hackmatrix_rl.algorithms.supervised._optimizer import adamw, scale_by_adam_atan2
+from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import Batched, check_environment
+from hackmatrix_rl.runs import compose
 
 from .building import copying, network
 
@@ -134,6 +136,14 @@ def test_adam_atan2_by_hand():
 
 
 @jax.numpy_dtype_promotion("standard")  # which optax relies on
+@pytest.mark.parametrize("optimizer", ["adamw", "adam-atan2"])
+def test_trainings_with_other_learning_rates_are_one_program(optimizer):
+    several = {"seeds": 2, "vary": "learning_rate=1e-3,1e-2"}
+    puzzles = {"task": "maze", "size": 7, "optimizer": optimizer, "mesh": "data=1"}
+    config = make_config("debug", {"algorithm": "supervised", **puzzles, **several})
+    assert compose(config, key=jax.random.key(0)).algorithm.size == 4
+
+
 def test_the_optimizers_clip_and_decay_apart_from_the_gradient():
     weights = jnp.asarray([2.0, -4.0])
     change, _ = adam_atan2(0.1, 1.0).update(jnp.ones(2), adam_atan2().init(weights), weights)
