@@ -6,13 +6,21 @@ from typing import Any
 import jax
 
 from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic, ConvActorCritic, WithAuxiliaryHead
-from hackmatrix_rl.env import Batched, Environment, HackMatrix, game_identity
+from hackmatrix_rl.env import CELL, Batched, Environment, HackMatrix, Memory, Number, game_identity
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.export._program import named_arrays
 from hackmatrix_rl.game import Action
 
 CONTRACT = 2
 """The version of the contract."""
+
+
+_LAYOUT = {
+    "numbers": [each.name.lower() for each in Number],
+    "memory": [each.name.lower() for each in Memory],
+    "cell": {name: field.shift for name, field in CELL.items()},
+}
+"""Of HackMatrix: the order of `numbers` and `memory`, and the first bit of each field of a cell."""
 
 
 def playing_network(policy: ActorCritic) -> tuple[str, ActorCritic]:
@@ -36,6 +44,8 @@ def contract(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
         identity = game_identity(environment.observation)
         of_game |= {"rules": identity.rules, "league": environment.config.league}
         observation = {"kind": environment.observation, "identity": identity.observation}
+        if environment.observation != "classic":
+            observation |= _LAYOUT
         actions |= {"identity": identity.actions, "names": [each.name for each in Action]}
     carry = jax.eval_shape(network.initial_carry)
     return {
