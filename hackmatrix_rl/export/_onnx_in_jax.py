@@ -102,8 +102,8 @@ def _integer_pow(value: Array, *, y: int) -> Array:
 
 
 def _population_count(value: Array) -> Array:
-    bits = jnp.arange(np.iinfo(value.dtype).bits, dtype=value.dtype)
-    return jnp.sum((value[..., None] >> bits) & jnp.ones((), value.dtype), -1, dtype=value.dtype)
+    bits = [(value >> place) & 1 for place in range(np.iinfo(value.dtype).bits)]
+    return reduce(lax.add, bits)
 
 
 def _windows(function: Callable[[Array, Array], Array], empty: Callable[[Any], Any]) -> Any:

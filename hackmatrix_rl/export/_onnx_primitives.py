@@ -45,6 +45,9 @@ _REDUCTIONS = MappingProxyType(
         **{"reduce_prod": "ReduceProd", "argmax": "ArgMax", "argmin": "ArgMin"},
     }
 )
+_SCATTERS = MappingProxyType(
+    {"scatter": "none", **{f"scatter-{how}": how for how in ("add", "mul", "min", "max")}}
+)
 _SAME = ("copy", "copy_p", "stop_gradient", "optimization_barrier", "reduce_precision")
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 """Parameters that hold the function that a primitive calls."""
@@ -100,7 +103,7 @@ class Converter:
 
     def _results(self, equation: Equation, *given: Name) -> list[Name]:
         primitive, parameters = equation.primitive.name, equation.params
-        handler = getattr(self, f"_{primitive}", None)
+        handler = getattr(self, f"jax_{primitive}", None)
         if primitive in _SAME:
             return [*given]
         if handler is not None:
@@ -112,6 +115,7 @@ class Converter:
             (self._compared, _COMPARISONS),
             (self._logical, _LOGIC),
             (self._reduced, _REDUCTIONS),
+            (self._scattered, _SCATTERS),
         ):
             if primitive in table:
                 return [kind(equation, table[primitive], *given)]
@@ -170,7 +174,7 @@ class Converter:
         is_zero = self.graph.add("Equal", value, self._number(0))
         return self.graph.add("Where", is_zero, self._number(-1), value)
 
-    def _rem(self, equation: Equation, left: Name, right: Name) -> Name:
+    def jax_rem(self, equation: Equation, left: Name, right: Name) -> Name:
         whole = jnp.issubdtype(_out(equation).dtype, jnp.integer)
         return self.graph.add("Mod", left, self._divisor(right) if whole else right, fmod=1)
 
@@ -179,7 +183,7 @@ class Converter:
             values = tuple(self.graph.cast(each, np.int64) for each in values)
         return self.graph.add(kind, *values)
 
-    def _ne(self, equation: Equation, *values: Name) -> Name:
+    def jax_ne(self, equation: Equation, *values: Name) -> Name:
         return self.graph.add("Not", self.graph.add("Equal", *values))
 
     def _logical(self, equation: Equation, kind: str, *values: Name) -> Name:
@@ -190,21 +194,21 @@ class Converter:
     def _extreme(self, equation: Equation, kind: str, logical: str, *values: Name) -> Name:
         return self.graph.add(logical if _is_flag(_out(equation).dtype) else kind, *values)
 
-    def _max(self, equation: Equation, *values: Name) -> Name:
+    def jax_max(self, equation: Equation, *values: Name) -> Name:
         return self._extreme(equation, "Max", "Or", *values)
 
-    def _min(self, equation: Equation, *values: Name) -> Name:
+    def jax_min(self, equation: Equation, *values: Name) -> Name:
         return self._extreme(equation, "Min", "And", *values)
 
-    def _shift_left(self, equation: Equation, value: Name, by: Name) -> Name:
+    def jax_shift_left(self, equation: Equation, value: Name, by: Name) -> Name:
         return self._wrapped(self._shifted(value, by, "LEFT"), _out(equation).dtype)
 
-    def _shift_right_logical(self, equation: Equation, value: Name, by: Name) -> Name:
+    def jax_shift_right_logical(self, equation: Equation, value: Name, by: Name) -> Name:
         dtype = _out(equation).dtype
         bits = self.graph.add("BitwiseAnd", value, self._number(2 ** np.iinfo(dtype).bits - 1))
         return self._wrapped(self._shifted(bits, by, "RIGHT"), dtype)
 
-    def _shift_right_arithmetic(self, equation: Equation, value: Name, by: Name) -> Name:
+    def jax_shift_right_arithmetic(self, equation: Equation, value: Name, by: Name) -> Name:
         # A power of two that the shift divides makes the number positive.
         positive = self._number(2**40)
         raised = self._shifted(self.graph.add("Add", value, positive), by, "RIGHT")
@@ -214,36 +218,36 @@ class Converter:
         words = [self.graph.cast(each, np.uint64) for each in (value, by)]
         return self.graph.cast(self.graph.add("BitShift", *words, direction=direction), np.int64)
 
-    def _convert_element_type(self, equation: Equation, value: Name) -> Name:
+    def jax_convert_element_type(self, equation: Equation, value: Name) -> Name:
         new, old = _out(equation).dtype, equation.invars[0].aval.dtype
         if _dtype(new) != _dtype(old):
             value = self.graph.cast(value, _dtype(new))
         narrower = jnp.issubdtype(old, jnp.integer) and not _holds(new, old)
         return self._wrapped(value, new) if narrower else value
 
-    def _rsqrt(self, equation: Equation, value: Name) -> Name:
+    def jax_rsqrt(self, equation: Equation, value: Name) -> Name:
         return self.graph.add("Reciprocal", self.graph.add("Sqrt", value))
 
-    def _log1p(self, equation: Equation, value: Name) -> Name:
+    def jax_log1p(self, equation: Equation, value: Name) -> Name:
         return self.graph.add("Log", self.graph.add("Add", value, self._float(1)))
 
-    def _expm1(self, equation: Equation, value: Name) -> Name:
+    def jax_expm1(self, equation: Equation, value: Name) -> Name:
         return self.graph.add("Sub", self.graph.add("Exp", value), self._float(1))
 
-    def _round(self, equation: Equation, value: Name) -> Name:
+    def jax_round(self, equation: Equation, value: Name) -> Name:
         if equation.params["rounding_method"] == lax.RoundingMethod.TO_NEAREST_EVEN:
             return self.graph.add("Round", value)
         up = self.graph.add("Add", self.graph.add("Abs", value), self._float(0.5))
         return self.graph.add("Mul", self.graph.add("Sign", value), self.graph.add("Floor", up))
 
-    def _is_finite(self, equation: Equation, value: Name) -> Name:
+    def jax_is_finite(self, equation: Equation, value: Name) -> Name:
         odd = self.graph.add("IsNaN", value), self.graph.add("IsInf", value)
         return self.graph.add("Not", self.graph.add("Or", *odd))
 
-    def _clamp(self, equation: Equation, least: Name, value: Name, most: Name) -> Name:
+    def jax_clamp(self, equation: Equation, least: Name, value: Name, most: Name) -> Name:
         return self.graph.add("Min", self.graph.add("Max", value, least), most)
 
-    def _select_n(self, equation: Equation, which: Name, *cases: Name) -> Name:
+    def jax_select_n(self, equation: Equation, which: Name, *cases: Name) -> Name:
         is_bool = _is_flag(equation.invars[0].aval.dtype)
         chosen = cases[0]
         for number, case in enumerate(cases[1:], 1):
@@ -276,17 +280,17 @@ class Converter:
         sizes = [int(size) if isinstance(size, int | np.integer) else -1 for size in shape]
         return self.graph.add("Reshape", value, self._numbers(sizes))
 
-    def _reshape(self, equation: Equation, value: Name, *_: Name) -> Name:
+    def jax_reshape(self, equation: Equation, value: Name, *_: Name) -> Name:
         if equation.params.get("dimensions") is not None:
             value = self.graph.add("Transpose", value, perm=[*equation.params["dimensions"]])
         return self._shaped(value, _out(equation).shape)
 
-    def _squeeze(self, equation: Equation, value: Name) -> Name:
+    def jax_squeeze(self, equation: Equation, value: Name) -> Name:
         return self._shaped(value, _out(equation).shape)
 
-    _expand_dims = _squeeze
+    jax_expand_dims = jax_squeeze
 
-    def _broadcast_in_dim(self, equation: Equation, value: Name, *_: Name) -> Name:
+    def jax_broadcast_in_dim(self, equation: Equation, value: Name, *_: Name) -> Name:
         shape, there = _out(equation).shape, equation.params["broadcast_dimensions"]
         before = equation.invars[0].aval.shape
         widened = [1] * len(shape)
@@ -303,10 +307,10 @@ class Converter:
         sizes = self.graph.add("Concat", *map(self._size, wanted), axis=0)
         return self.graph.add("Expand", value, sizes)
 
-    def _dim_as_value(self, equation: Equation) -> Name:
+    def jax_dim_as_value(self, equation: Equation) -> Name:
         return self._shaped(self._size(equation.params["dim"]), ())
 
-    def _iota(self, equation: Equation, *_: Name) -> Name:
+    def jax_iota(self, equation: Equation, *_: Name) -> Name:
         shape, axis = _out(equation).shape, equation.params["dimension"]
         limit = self._shaped(self._size(shape[axis]), ())
         counted = self.graph.add("Range", self._number(0), limit, self._number(1))
@@ -319,24 +323,24 @@ class Converter:
         kind = _dtype(_out(equation).dtype)
         return spread if kind == np.int64 else self.graph.cast(spread, kind)
 
-    def _transpose(self, equation: Equation, value: Name) -> Name:
+    def jax_transpose(self, equation: Equation, value: Name) -> Name:
         return self.graph.add("Transpose", value, perm=[*equation.params["permutation"]])
 
-    def _concatenate(self, equation: Equation, *values: Name) -> Name:
+    def jax_concatenate(self, equation: Equation, *values: Name) -> Name:
         return self.graph.add("Concat", *values, axis=equation.params["dimension"])
 
-    def _stack(self, equation: Equation, *values: Name) -> Name:
+    def jax_stack(self, equation: Equation, *values: Name) -> Name:
         axis = equation.params["axis"]
         rows = [self.graph.add("Unsqueeze", each, self._numbers([axis])) for each in values]
         return self.graph.add("Concat", *rows, axis=axis)
 
-    def _split(self, equation: Equation, value: Name) -> list[Name]:
+    def jax_split(self, equation: Equation, value: Name) -> list[Name]:
         sizes = [int(size) for size in equation.params["sizes"]]
         return self.graph.several(
             "Split", value, self._numbers(sizes), results=len(sizes), axis=equation.params["axis"]
         )
 
-    def _slice(self, equation: Equation, value: Name) -> Name:
+    def jax_slice(self, equation: Equation, value: Name) -> Name:
         given = equation.params
         shape = equation.invars[0].aval.shape
         strides = given["strides"] or [1] * len(shape)
@@ -351,7 +355,7 @@ class Converter:
         starts, ends, steps = zip(*cut.values(), strict=True)
         return self.graph.add("Slice", value, *map(self._numbers, (starts, ends, cut, steps)))
 
-    def _rev(self, equation: Equation, value: Name) -> Name:
+    def jax_rev(self, equation: Equation, value: Name) -> Name:
         axes = equation.params["dimensions"]
         return self._reversed(value, axes)
 
@@ -360,7 +364,7 @@ class Converter:
         starts, stops, steps = ([each] * len(axes) for each in ends)
         return self.graph.add("Slice", value, *map(self._numbers, (starts, stops, axes, steps)))
 
-    def _pad(self, equation: Equation, value: Name, filling: Name) -> Name:
+    def jax_pad(self, equation: Equation, value: Name, filling: Name) -> Name:
         low, high, between = zip(*equation.params["padding_config"], strict=True)
         if any(between):
             raise ConfigError(
@@ -381,10 +385,10 @@ class Converter:
         found = self.graph.add(kind, value, self._numbers(axes), keepdims=0) if axes else value
         return self._wrapped(found, _out(equation).dtype)
 
-    def _reduce_or(self, equation: Equation, value: Name) -> Name:
+    def jax_reduce_or(self, equation: Equation, value: Name) -> Name:
         return self._of_bits(equation, "ReduceMax", jnp.bitwise_or, value)
 
-    def _reduce_and(self, equation: Equation, value: Name) -> Name:
+    def jax_reduce_and(self, equation: Equation, value: Name) -> Name:
         return self._of_bits(equation, "ReduceMin", jnp.bitwise_and, value)
 
     def _of_bits(
@@ -412,7 +416,7 @@ class Converter:
         """Flags of a batch with an axis for each further one of an array."""
         return self._shaped(flags, [-1, *[1] * (len(aval.shape) - 1)])
 
-    def _reduce_xor(self, equation: Equation, value: Name) -> list[Name]:
+    def jax_reduce_xor(self, equation: Equation, value: Name) -> list[Name]:
         return self._through(
             lambda array: halved(
                 lambda a, b: [jnp.bitwise_xor(a[0], b[0])], [array], equation.params["axes"]
@@ -421,7 +425,7 @@ class Converter:
             value,
         )
 
-    def _reduce(self, equation: Equation, *values: Name) -> list[Name]:
+    def jax_reduce(self, equation: Equation, *values: Name) -> list[Name]:
         traced = equation.params["jaxpr"]
         function = core.jaxpr_as_fun(traced)
         count = len(values) // 2
@@ -437,14 +441,14 @@ class Converter:
 
         return self._through(reduced, _shapes(equation), *values)
 
-    def _cumsum(self, equation: Equation, value: Name) -> Name:
+    def jax_cumsum(self, equation: Equation, value: Name) -> Name:
         axis, backwards = equation.params["axis"], int(equation.params["reverse"])
         found = self.graph.add("CumSum", value, self._number(axis), reverse=backwards)
         return self._wrapped(found, _out(equation).dtype)
 
     # Products.
 
-    def _dot_general(self, equation: Equation, left: Name, right: Name) -> Name:
+    def jax_dot_general(self, equation: Equation, left: Name, right: Name) -> Name:
         (lefts, rights), (left_batch, right_batch) = equation.params["dimension_numbers"]
         first, second = (len(each.aval.shape) for each in equation.invars)
         if (tuple(lefts), tuple(rights)) == ((first - 1,), (0,)) and second == 2 and not left_batch:
@@ -463,7 +467,7 @@ class Converter:
             self.graph.add("Einsum", left, right, equation=rule), _out(equation).dtype
         )
 
-    def _conv_general_dilated(self, equation: Equation, value: Name, weight: Name) -> Name:
+    def jax_conv_general_dilated(self, equation: Equation, value: Name, weight: Name) -> Name:
         given = equation.params
         order = given["dimension_numbers"]
         if given["batch_group_count"] != 1 or any(each != 1 for each in given["lhs_dilation"]):
@@ -485,7 +489,7 @@ class Converter:
 
     # Places in an array.
 
-    def _gather(self, equation: Equation, value: Name, indices: Name, *_: Name) -> Name:
+    def jax_gather(self, equation: Equation, value: Name, indices: Name, *_: Name) -> Name:
         given, operand = equation.params, equation.invars[0].aval
         order = given["dimension_numbers"]
         lookup = Lookup(
@@ -509,7 +513,7 @@ class Converter:
             valid, found, self._constant(np.asarray(filling, operand.dtype)), operand.dtype
         )
 
-    def _dynamic_slice(self, equation: Equation, value: Name, *starts: Name) -> Name:
+    def jax_dynamic_slice(self, equation: Equation, value: Name, *starts: Name) -> Name:
         sizes, operand = equation.params["slice_sizes"], equation.invars[0].aval
         lookup = Lookup.of_window(operand.shape, sizes)
         start = jax.ShapeDtypeStruct((len(sizes),), jnp.int32)
@@ -521,12 +525,6 @@ class Converter:
         shapes = [jax.ShapeDtypeStruct(indices.shape, indices.dtype)]
         places, valid = self._through(lookup.places, shapes, start)
         return self.graph.add("Gather", self._shaped(value, [-1]), places), valid
-
-    def _scatter(self, equation: Equation, value: Name, indices: Name, updates: Name) -> Name:
-        return self._scattered(equation, "none", value, indices, updates)
-
-    def _scatter_add(self, equation: Equation, value: Name, indices: Name, updates: Name) -> Name:
-        return self._scattered(equation, "add", value, indices, updates)
 
     def _scattered(self, equation: Equation, how: str, *given: Name) -> Name:
         operand, indices, updates = (each.aval for each in equation.invars)
@@ -550,7 +548,7 @@ class Converter:
         drops = mode == lax.GatherScatterMode.FILL_OR_DROP
         return self._put(lookup, operand, indices, how, drops, *given)
 
-    def _dynamic_update_slice(
+    def jax_dynamic_update_slice(
         self, equation: Equation, value: Name, update: Name, *starts: Name
     ) -> Name:
         operand, given = (each.aval for each in equation.invars[:2])
@@ -587,7 +585,7 @@ class Converter:
 
     # Control.
 
-    def _while(self, equation: Equation, *given: Name) -> list[Name]:
+    def jax_while(self, equation: Equation, *given: Name) -> list[Name]:
         condition, body = equation.params["cond_jaxpr"], equation.params["body_jaxpr"]
         of_condition = given[: equation.params["cond_nconsts"]]
         rest = given[len(of_condition) :]
@@ -614,7 +612,7 @@ class Converter:
         first = self._any(each_goes_on(state), axes)
         return self.graph.loop(None, first, state, dtypes, step)
 
-    def _scan(self, equation: Equation, *given: Name) -> list[Name]:
+    def jax_scan(self, equation: Equation, *given: Name) -> list[Name]:
         parameters = equation.params
         length, backwards = parameters["length"], parameters["reverse"]
         constants = given[: parameters["num_consts"]]
@@ -637,7 +635,7 @@ class Converter:
             stacked = [self._reversed(each, [0]) for each in stacked]
         return [*found[: len(state)], *stacked]
 
-    def _cond(self, equation: Equation, which: Name, *given: Name) -> list[Name]:
+    def jax_cond(self, equation: Equation, which: Name, *given: Name) -> list[Name]:
         """Every branch is computed, and one taken: a branch has no effect."""
         branches = [self.called(each, given) for each in equation.params["branches"]]
         is_bool = _is_flag(equation.invars[0].aval.dtype)
