@@ -23,30 +23,45 @@ def dense(layer, x):
     return x @ np.array(layer["weight"], np.float32) + np.array(layer["bias"], np.float32)
 
 
+def convolution(layer, x):
+    rows, cols, _ = x.shape
+    padded = np.pad(x, ((1, 1), (1, 1), (0, 0)))
+    near = [padded[r : r + rows, c : c + cols] for r in range(3) for c in range(3)]
+    weight = np.concatenate([np.array(each) for row in layer["weight"] for each in row])
+    return dense({**layer, "weight": weight}, np.concatenate(near, axis=-1))
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
 def trunk(agent, grid, flat, carry):
     """The last hidden layer of one position, and the next carry."""
-    name, layers = agent["network"]["name"], agent["layers"]
-    if name == "cells":
+    layers = agent["layers"]
+    if "cell" in layers:
         grid = np.maximum(dense(layers["cell"], grid), 0)
-    hidden = np.concatenate([np.ravel(grid), flat])
-    if name != "gru":
+        for layer in layers["convolutions"]:
+            grid = grid + np.maximum(convolution(layer, grid), 0)
+    hidden = flat if grid is None else np.concatenate([np.ravel(grid), flat])
+    if "dense" in layers:
         for layer in layers["dense"]:
             hidden = np.maximum(dense(layer, hidden), 0)
-        return hidden, None
-    embedded = np.maximum(dense(layers["embed"], hidden), 0)
-    inwards = np.split(dense(layers["inwards"], embedded), 3)
-    before = np.split(dense(layers["recurrent"], carry), 3)
+        return hidden, ()
+    inwards = dense(layers["inwards"], np.maximum(dense(layers["embed"], hidden), 0))
+    before = dense(layers["recurrent"], carry[0])
+    if agent["network"]["name"] == "lstm":
+        write, keep, candidate, show = np.split(inwards + before, 4)
+        kept = sigmoid(keep) * carry[1] + sigmoid(write) * np.tanh(candidate)
+        shown = sigmoid(show) * np.tanh(kept)
+        return shown, (shown, kept)
+    inwards, before = np.split(inwards, 3), np.split(before, 3)
     reset, update = (sigmoid(inwards[gate] + before[gate]) for gate in (0, 1))
     candidate = np.tanh(inwards[2] + reset * before[2])
-    carry = (1 - update) * candidate + update * carry
-    return carry, carry
+    memory = (1 - update) * candidate + update * carry[0]
+    return memory, (memory,)
 
 
-def play(agent, grid, flat, mask, carry=None):
+def play(agent, grid, flat, mask, carry=()):
     """Logits, value and carry from the features of one position and its legal actions."""
     hidden, carry = trunk(agent, grid, flat, carry)
     logits = np.where(mask, dense(agent["layers"]["policy"], hidden), -np.inf)

@@ -11,7 +11,7 @@ from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.export import FORMATS, export_agent
-from hackmatrix_rl.runs import find_hackmatrix_player
+from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import check_output_file
 
 
@@ -41,10 +41,10 @@ def export_command(
 ) -> None:
     """Write an agent into a file that other programs play.
 
-    AGENT is pretrained, a run (its folder, or its name under runs/) or a checkpoint, with the
-    network mlp, cells or gru. The contract says what the file takes and gives: the arrays of the
-    observation, the actions by name, the rules, the league. JSON holds it; else it is in
-    FILE.contract.json.
+    AGENT is pretrained, a run (its folder, or its name under runs/) or a checkpoint, of any
+    environment. stablehlo and onnx take every network, json mlp, conv, cells, gru and lstm. The
+    contract says what the file takes and gives: the arrays of the observation, the actions, the
+    memory. JSON holds it; else it is in FILE.contract.json.
 
     \b
     hackmatrix-rl export pretrained --format stablehlo --output agent.bin
@@ -52,7 +52,7 @@ def export_command(
     """
     check_output_file(output, "--output")
     with Working(f"loading {agent}") as work:
-        player, environment = find_hackmatrix_player(
+        player, environment = find_player(
             agent,
             best=best,
             league=league,

@@ -4,71 +4,61 @@ from importlib.metadata import version
 from typing import Any
 
 import jax
-from jaxtyping import PyTree
 
-from hackmatrix_rl.agent.networks import (
-    ActorCritic,
-    ConvActorCritic,
-    GRUActorCritic,
-    MLPActorCritic,
-    WithAuxiliaryHead,
-)
-from hackmatrix_rl.env import HackMatrix, game_identity
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic, ConvActorCritic, WithAuxiliaryHead
+from hackmatrix_rl.env import CELL, Batched, Environment, HackMatrix, Memory, Number, game_identity
 from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.export._program import named_arrays
 from hackmatrix_rl.game import Action
 
-CONTRACT = 1
+CONTRACT = 2
 """The version of the contract."""
 
-NETWORKS = ("mlp", "cells", "gru")
-"""What is exported."""
+
+_LAYOUT = {
+    "numbers": [each.name.lower() for each in Number],
+    "memory": [each.name.lower() for each in Memory],
+    "cell": {name: field.shift for name, field in CELL.items()},
+}
+"""Of HackMatrix: the order of `numbers` and `memory`, and the first bit of each field of a cell."""
 
 
-def exported_network(policy: ActorCritic) -> tuple[str, ActorCritic]:
-    """The name and the network that plays, without heads that acting does not use.
-
-    Raises:
-        ConfigError: the network is another one.
-    """
+def playing_network(policy: ActorCritic) -> tuple[str, ActorCritic]:
+    """The name and the network that plays, without heads that acting does not use."""
     network = policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
-    if isinstance(network, MLPActorCritic):
-        return "mlp", network
-    if isinstance(network, ConvActorCritic) and not network.convolutions:
-        return "cells", network
-    if isinstance(network, GRUActorCritic):
-        return "gru", network
-    raise ConfigError(
-        f"the network {type(network).__name__} is not exported; {', '.join(NETWORKS)} are. Train "
-        f"one: hackmatrix-rl train --network {NETWORKS[0]}"
-    )
+    if isinstance(network, ConvActorCritic):
+        return "conv" if network.convolutions else "cells", network
+    names = {factory: name for name, factory in NETWORKS.items()}
+    return names.get(type(network), type(network).__name__), network
 
 
-def contract(agent: PolicyAgent, environment: HackMatrix) -> dict[str, Any]:
-    """The contract of an agent: rules, league, observation, actions, network, value.
-
-    Raises:
-        ConfigError: its network is not exported.
-    """
-    name, network = exported_network(agent.policy)
-    identity = game_identity(environment.observation)
+def contract(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
+    """The contract of an agent: environment, observation, actions, network, value."""
+    name, network = playing_network(agent.policy)
+    spec = environment.spec
+    game = environment.game if isinstance(environment, Batched) else environment
+    of_game: dict[str, Any] = {"environment": type(game).__name__}
+    observation: dict[str, Any] = {}
+    actions: dict[str, Any] = {"count": spec.num_actions}
+    if isinstance(environment, HackMatrix):
+        identity = game_identity(environment.observation)
+        of_game |= {"rules": identity.rules, "league": environment.config.league}
+        observation = {"kind": environment.observation, "identity": identity.observation}
+        if environment.observation != "classic":
+            observation |= _LAYOUT
+        actions |= {"identity": identity.actions, "names": [each.name for each in Action]}
+    carry = jax.eval_shape(network.initial_carry)
     return {
         "contract": CONTRACT,
         "written_by": f"hackmatrix-rl {version('hackmatrix-rl')}",
-        "rules": identity.rules,
-        "league": environment.config.league,
-        "observation": {
-            "kind": environment.observation,
-            "identity": identity.observation,
-            "arrays": described(environment.spec.observation),
-        },
+        **of_game,
+        "observation": {**observation, "arrays": described(spec.observation, "observation")},
         "actions": {
-            "identity": identity.actions,
-            "names": [each.name for each in Action],
+            **actions,
             "mask": "true where an action is legal; logits of illegal actions are -inf",
             "choice": "the likeliest" if agent.greedy else "drawn from softmax(logits)",
         },
-        "network": {"name": name, "carry": described(network.initial_carry())},
+        "network": {"name": name, "carry": described(carry, "carry")},
         "value": "expected discounted return in units of reward"
         if agent.value_scale is not None
         else "in units of the network, which the checkpoint does not hold",
@@ -76,14 +66,9 @@ def contract(agent: PolicyAgent, environment: HackMatrix) -> dict[str, Any]:
     }
 
 
-def described(tree: PyTree) -> list[dict[str, Any]]:
+def described(tree: Any, what: str) -> list[dict[str, Any]]:
     """Name, shape and dtype of each array of one position, in the order of the arguments."""
-    leaves = jax.tree.leaves_with_path(tree)
     return [
-        {
-            "name": jax.tree_util.keystr(path, simple=True, separator=".") or "carry",
-            "shape": list(leaf.shape),
-            "dtype": str(leaf.dtype),
-        }
-        for path, leaf in leaves
+        {"name": name, "shape": list(array.shape), "dtype": str(array.dtype)}
+        for name, array in named_arrays(tree, what).items()
     ]

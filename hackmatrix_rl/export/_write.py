@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hackmatrix_rl.agent import IDENTITY_SCALE
 from hackmatrix_rl.checkpoints import save_npz
-from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.export._contract import contract
@@ -19,7 +19,7 @@ FORMATS = ("stablehlo", "onnx", "json", "npz")
 
 
 def export_agent(
-    agent: PolicyAgent, environment: HackMatrix, path: str | Path, *, format: str
+    agent: PolicyAgent, environment: Environment, path: str | Path, *, format: str
 ) -> list[Path]:
     """Writes an agent into a file, and its contract beside it as `FILE.contract.json`.
 

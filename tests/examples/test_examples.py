@@ -3,11 +3,17 @@
 import importlib.util
 import re
 
+import jax
 import nbformat
+import numpy as np
 import pytest
 from nbclient import NotebookClient
+from protocol.headless import headless_command
 
+import hackmatrix_rl as hm
 from hackmatrix_rl.config import make_config, read_settings
+from hackmatrix_rl.env import TacticalObservation
+from hackmatrix_rl.export import export_agent
 
 from .conftest import ROOT, run_python
 
@@ -64,8 +70,47 @@ def by_name(names, nightly):
     ]
 
 
+ALONE = """
+import runpy, sys
+import numpy, onnxruntime
+
+class Recorded(onnxruntime.InferenceSession):
+    def run(self, names, given):
+        answers = super().run(names, given)
+        positions.append({**given, "logits": answers[0]})
+        return answers
+
+sys.modules.update(dict.fromkeys(("hackmatrix_rl", "jax", "equinox")))
+positions, onnxruntime.InferenceSession, sys.argv = [], Recorded, sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+numpy.savez("positions.npz", **{
+    name: numpy.concatenate([each[name] for each in positions]) for name in positions[0]
+})
+"""
+"""Runs a script where this package cannot be imported, and keeps what the agent saw and said."""
+
+
+@pytest.mark.parametrize(
+    "name", ["pretrained@1", pytest.param("pretrained", marks=pytest.mark.nightly)]
+)
+def test_an_exported_agent_plays_a_whole_game_without_this_package(name, run_alone, tmp_path):
+    loaded = hm.load(name)
+    export_agent(loaded.agent(), loaded.environment, tmp_path / "agent.onnx", format="onnx")
+    (tmp_path / "play.py").write_text((EXAMPLES / "play_exported.py").read_text("utf-8"), "utf-8")
+    game = [*headless_command(), "--seed", "0"]
+    output = run_alone("alone.py", ALONE, "play.py", "agent.onnx", *game)
+    moves = re.search(r"^(\d+) moves: (won|died) in stage \d\nscore \d+$", output, re.MULTILINE)
+    with np.load(tmp_path / "positions.npz") as told:
+        arrays = dict(told)
+    mask, logits = arrays.pop("mask"), arrays.pop("logits")
+    assert len(mask) == int(moves[1]) > 50
+    seen = TacticalObservation(**arrays)
+    right, _, _ = jax.jit(jax.vmap(lambda seen: loaded.policy(seen, ())))(seen)
+    np.testing.assert_allclose(logits, np.where(mask, right, -np.inf), atol=2e-5, rtol=1e-5)
+
+
 def test_every_script_is_run():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SCRIPTS)
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*SCRIPTS, "play_exported.py"}
 
 
 @pytest.mark.parametrize("name", by_name(SCRIPTS, NIGHTLY))

@@ -1,12 +1,14 @@
 """The tracker sees, through the protocol's JSON, what `tactical` sees of the true position."""
 
 import json
+from collections import deque
 
 import jax
 import numpy as np
 import pytest
+from play_exported import Eyes
 
-from hackmatrix_rl.env import HackMatrix, Memory
+from hackmatrix_rl.env import CELL, HackMatrix, Memory
 from hackmatrix_rl.game import Action, Content, GameConfig, Program, to_arrays
 from hackmatrix_rl.protocol import Server, Step, Tracker, seen_of
 
@@ -14,7 +16,7 @@ LEAGUES = [GameConfig(), GameConfig.of_league("no-rewind")]
 
 
 class Beside:
-    """A tracker beside a server, compared at every step."""
+    """A tracker, and the eyes of the example, beside a server, compared at every step."""
 
     def __init__(self, config, seed):
         self.server = Server(seed, config)
@@ -24,13 +26,22 @@ class Beside:
         environment = HackMatrix(config, observation="tactical")
         self.true = jax.jit(environment.observe)
         self.seen = set()
+        contract = {"observation": {"cell": {name: field.shift for name, field in CELL.items()}}}
+        contract |= {"actions": {"names": [each.name for each in Action]}, "league": config.league}
+        self.eyes = Eyes(contract)
+        self.eyes.past = deque(maxlen=config.history)
 
     def ask(self, action, **more):
         return json.loads(json.dumps(self.server.answer({"action": action, **more})))
 
     def begin(self):
-        self.tracker.begin(seen_of(self.ask("reset")["observation"]))
+        self.look(self.ask("reset"))
         self.compare()
+
+    def look(self, answer):
+        """A game begins with this answer."""
+        self.tracker.begin(seen_of(answer["observation"]))
+        self.eyes.begin(answer["observation"])
 
     def enrich(self, rng):
         """Gives the player of a new game all programs, and more than they cost."""
@@ -48,19 +59,24 @@ class Beside:
             arrays["player"][:2] = divmod(cell, 6)
             arrays["num_transmissions"] = 0 * arrays["num_transmissions"]
         self.server.engine.put(arrays)
-        self.tracker.begin(seen_of(self.ask("step", actionIndex=-1)["observation"]))
+        self.look(self.ask("step", actionIndex=-1))
         self.compare()
 
     def step(self, action):
-        step = Step.of(self.ask("step", actionIndex=int(action)))
+        answer = self.ask("step", actionIndex=int(action))
+        step = Step.of(answer)
         self.tracker.follow(int(action), step)
+        self.eyes.follow(int(action), answer)
         self.compare()
         return step
 
     def compare(self):
         expected, found = self.true(self.server.engine.state), self.tracker.observation()
+        without_package = self.eyes.observation()
         for name in ("numbers", "programs", "grid", "memory"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
+            right = getattr(expected, name)
+            np.testing.assert_array_equal(getattr(found, name), right, name)
+            np.testing.assert_array_equal(without_package[name], right[None], name)
         internal = self.ask("getInternalState")
         assert internal["scheduledTaskInterval"] == self.tracker.interval
         assert internal["nextScheduledTaskTurn"] == self.tracker.next_task
