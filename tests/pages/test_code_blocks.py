@@ -6,8 +6,8 @@ Only the variable HACKMATRIX_RL_FLAGS makes it small, so that nothing that is pr
 
 import os
 import re
-import shutil
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
