@@ -12,7 +12,7 @@ from hackmatrix_rl.cli._failures import tell, writing
 from hackmatrix_rl.cli._options import all_of, file_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import ConfigError, refusing
+from hackmatrix_rl.errors import ConfigError, in_shell, refusing
 from hackmatrix_rl.evaluation import Agent, PolicyAgent
 from hackmatrix_rl.system import check_output_file, write_whole
 from hackmatrix_rl.view import check_ffmpeg, save_gif, save_mp4
@@ -23,6 +23,7 @@ from hackmatrix_rl.view.replays import (
     Replay,
     Scene,
     drawings_of,
+    load_game,
     page_of,
     page_of_recording,
     play_on,
@@ -66,7 +67,12 @@ def given_replay(file: Path | None, move: int | None, **new_game: int | None) ->
             raise ConfigError(
                 f"--{name} {value}: a replay has its own seed. Leave out --{name} or --from."
             )
-    replay = Replay.load(file)
+    replay = load_game(file)
+    if isinstance(replay, Recording):
+        raise ConfigError(
+            f"--from {file}: a game of {replay.environment} as it was seen, which nobody takes "
+            f"over. Show it: {in_shell('hackmatrix-rl', 'replay', file)}"
+        )
     replay.check_move(move)
     return replay
 
