@@ -12,7 +12,7 @@ from hackmatrix_rl.cli._failures import tell, writing
 from hackmatrix_rl.cli._options import all_of, file_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import ConfigError, refusing
+from hackmatrix_rl.errors import ConfigError, in_shell, refusing
 from hackmatrix_rl.evaluation import Agent, PolicyAgent
 from hackmatrix_rl.system import check_output_file, write_whole
 from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, save_gif, save_mp4
@@ -192,4 +192,7 @@ class GameOutputs:
 
     def lines(self) -> list[str]:
         """The written files, in lines of text."""
-        return [f"{_DONE[kind]} {file}" for kind, file in self.files.items()]
+        return [
+            f"{_DONE[kind]} {in_shell(file) if kind == 'save' else file}"
+            for kind, file in self.files.items()
+        ]

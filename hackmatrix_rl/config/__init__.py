@@ -9,6 +9,7 @@ from ._environments import HACKMATRIX as HACKMATRIX
 from ._environments import env_arguments as env_arguments
 from ._files import read_settings as read_settings
 from ._files import read_space as read_space
+from ._known_code import Code as Code
 from ._options import COUNTED as COUNTED
 from ._options import field_types as field_types
 from ._options import is_scheduled as is_scheduled
@@ -22,6 +23,7 @@ from ._policies import Heads as Heads
 from ._policies import build_named as build_named
 from ._policies import check_trusted as check_trusted
 from ._policies import code_of as code_of
+from ._policies import remember_code as remember_code
 from ._population_based import PBT_ARGUMENTS as PBT_ARGUMENTS
 from ._population_based import exploit_arguments as exploit_arguments
 from ._presets import AUTO as AUTO

@@ -1,7 +1,9 @@
 """Trainings in other environments than HackMatrix, with all that a run has."""
 
 import json
+import shlex
 import sys
+from pathlib import Path
 
 import jax
 import pytest
@@ -14,7 +16,7 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.config import config_from_dict, make_config
 from hackmatrix_rl.config._environments import make_environment
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.evaluation import play_steps
 from hackmatrix_rl.runs import contender
 from hackmatrix_rl.runs._record import read_run
@@ -190,23 +192,28 @@ def test_a_memory_task_draws_itself(task):
     assert drawing.shapes
 
 
-def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path):
+def test_an_own_environment_is_trained_and_loaded(gridworld, tmp_path):
     folder = tmp_path / "run"
     given = ("--env", gridworld, "--env-args", "size=2,steps=5", "--mesh", "data=1")
     trained = done("train", *given, *TINY, *SHORT, "--run-dir", folder)
-    assert trained.output.splitlines()[-1].endswith(f"hackmatrix-rl watch {folder} --trust-code")
-    for refused in (invoke("eval", folder), invoke("train", "--resume-run", folder)):
-        assert_refused(refused, "code of the module my_gridworld", "--trust-code")
-    with pytest.raises(ConfigError, match="its environment my_gridworld:make is code"):
-        hm.load(folder, policy=hm.load(folder, trust_code=True).policy)
-    loaded = hm.load(folder, trust_code=True).environment
-    assert (loaded.game.size, loaded.max_steps) == (2, 5)
+    assert trained.output.splitlines()[-1].endswith(f"hackmatrix-rl watch {folder}")
+    loaded = hm.load(folder)
+    assert (loaded.environment.game.size, loaded.environment.max_steps) == (2, 5)
     with pytest.raises(ConfigError, match="missing a required argument: 'size'"):
         make_environment("my_gridworld:Gridworld", None)
     game = make_environment("my_gridworld:Gridworld", "size=4")
     assert (game.game.size, game.max_steps) == (4, 1000)
-    watched = invoke("watch", folder, "--trust-code")
+    watched = done("watch", folder)
     assert "@" in watched.stdout, watched.output
+    Path("my_gridworld.py").write_text(f"{OWN}# changed")
+    with pytest.raises(ConfigError, match="its environment my_gridworld:make is code"):
+        hm.load(folder, policy=loaded.policy)
+    changed = "code of the module my_gridworld, which has changed since you trained with it"
+    for command in (("eval", folder, "--episodes", 2), ("train", "--resume-run", folder)):
+        assert_refused(invoke(*command), changed, f"{in_shell(*command)} --trust-code")
+    corrected = invoke(*command).stderr.split("If you trust it:  hackmatrix-rl ")[1]
+    done(*shlex.split(corrected))
+    done("train", "--resume-run", folder)  # it is remembered
     imitated = ("train", "--algorithm", "imitation", *given, *TINY, *SHORT, "--dry-run")
     assert_refused(invoke(*imitated), "needs a player to learn from", "my_module:factory")
     assert_refused(invoke(*imitated, "--teacher", "expert"), "--teacher expert: plays another game")
