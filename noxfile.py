@@ -71,6 +71,7 @@ PARALLEL = ("-n", "2", *BY_FILE)
 WAITING = ("-n", "3", *BY_FILE)
 TYPES_CHECKED = {"HACKMATRIX_RL_CHECK_TYPES": "1"}
 LARGEST_WHEEL = 10_000_000
+SITE = Path("site/html")
 # Some hundred tests that compile little, for versions that are not the pinned ones.
 FAST = (
     *("tests/cli/test_bad_values.py", "tests/cli/test_settings.py", "tests/cli/test_help.py"),
@@ -216,12 +217,20 @@ def chromium_installed(session: nox.Session) -> bool:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation site, in site/html; then each command and piece of code of the pages."""
+    """The documentation site, in site/html."""
     install(session, "docs")
     trees = str(Path(session.create_tmp()) / "doctrees")
     # Always anew (-E): a page does not know all files that it is made from.
     how = ("-qWE", "--keep-going", "-j", "auto", "-d", trees, "-c", "docs")
-    session.run("sphinx-build", *how, ".", "site/html")
+    session.run("sphinx-build", *how, ".", str(SITE))
+
+
+@nox.session
+def pages(session: nox.Session) -> None:
+    """Each command and piece of code of README and docs/; then the site that `docs` has built."""
+    if not (SITE / "objects.inv").exists():
+        session.error(f"there is no {SITE}: nox -s docs builds it")
+    install(session, "docs")
     session.run("pytest", "tests/site")
     session.run("pytest", "-n", "2", "tests/pages", *session.posargs)
 
@@ -313,9 +322,9 @@ def long(session: nox.Session) -> None:
 @nox.session
 def nightly(session: nox.Session) -> None:
     """What takes hours; `.ci/run` has a small part of each, some by the date."""
-    for name in ("conformance_full", "matrix", "faults", "fuzz", "oldest", "newest"):
+    for name in ("conformance_full", "matrix", "faults", "fuzz", "oldest", "newest", "docs"):
         session.notify(name)
-    for name in ("accelerators", "docs", "examples", "long"):
+    for name in ("accelerators", "pages", "examples", "long"):
         session.notify(name, posargs=["--nightly", "1/1"])
 
 

@@ -8,7 +8,7 @@ The last game is in own_environment.html and own_environment.gif. `render` or `d
 neither, the page shows the observations. From the command line:
 
 hackmatrix-rl train --env own_environment:Gridworld --run-dir runs/walk
-hackmatrix-rl watch runs/walk --trust-code --html game.html
+hackmatrix-rl watch runs/walk --html game.html
 """
 
 import sys

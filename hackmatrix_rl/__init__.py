@@ -13,6 +13,10 @@ from typing import Any
 
 import lazy_loader
 
+from hackmatrix_rl._plugins import quiet_absent_accelerators
+
+quiet_absent_accelerators()
+
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

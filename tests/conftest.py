@@ -27,6 +27,10 @@ import pytest
 
 import hackmatrix_rl
 
+# What tests train with is not remembered on the machine.
+os.environ["HACKMATRIX_RL_STATE_DIR"] = tempfile.mkdtemp(prefix="hackmatrix_rl_state_")
+atexit.register(shutil.rmtree, os.environ["HACKMATRIX_RL_STATE_DIR"], ignore_errors=True)
+
 # Every annotated shape and dtype is checked, in the sessions that ask for it: it slows each trace.
 # Before the package's modules are imported.
 if os.environ.get("HACKMATRIX_RL_CHECK_TYPES") == "1":

@@ -224,7 +224,7 @@ def from_pgx(name: str | Any, *, max_steps: int | None = None) -> Batched[Any]:
         ConfigError: pgx is not installed.
         ValueError: there is no such game, or it has more than one player.
     """
-    pgx = require("pgx", extra="compare", caller="from_pgx")
+    pgx = require("pgx", extra="pgx", caller="from_pgx")
     game: Any = name
     if isinstance(name, str):
         known = list(pgx.available_envs())

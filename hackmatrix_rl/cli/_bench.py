@@ -112,7 +112,7 @@ def bench(
             f"this one plays none. Use --algorithm {baseline_algorithm()}."
         )
     if compare is not None:  # not before: importing it starts the devices
-        require("pgx", extra="compare", caller="--compare pgx")
+        require("pgx", extra="pgx", caller="--compare pgx")
     if json_file is not None:
         check_output_file(json_file, "--json")
     if full:

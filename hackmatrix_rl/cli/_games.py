@@ -237,4 +237,7 @@ class GameOutputs:
 
     def lines(self) -> list[str]:
         """The written files, in lines of text."""
-        return [f"{_DONE[kind]} {file}" for kind, file in self.files.items()]
+        return [
+            f"{_DONE[kind]} {in_shell(file) if kind == 'save' else file}"
+            for kind, file in self.files.items()
+        ]

@@ -133,14 +133,14 @@ class Commands(click.Group):
             return command()
         own_process = own_streams()
         try:
-            _run(command)
+            _run(command, sys.argv[1:] if args is None else args)
         except SystemExit as leaving:
             if own_process and "wandb" in sys.modules:
                 _leave_in_time(leaving.code)
             raise
 
 
-def _run(command: Callable[[], Any]) -> NoReturn:
+def _run(command: Callable[[], Any], typed: Sequence[str]) -> NoReturn:
     try:
         _check_working_directory()
         status = command()
@@ -151,7 +151,7 @@ def _run(command: Callable[[], Any]) -> NoReturn:
     except (ValueError, OSError) as error:
         from hackmatrix_rl.cli._failures import refuse
 
-        refuse(error)
+        refuse(error, typed)
     except click.ClickException as error:
         from hackmatrix_rl.cli._failures import tell
 

@@ -104,9 +104,9 @@ def advice(config: RunConfig, folder: RunFolder, result: RunResult) -> list[str]
 
 
 def next_steps(config: RunConfig, run: Path, *, done: bool) -> list[str]:
-    """Commands that work with a run, in lines; they import the code that its user has named."""
-    code = {name: text for name, (text, _) in code_of(config).items()}
-    named = {name: [f"--{name}", text] for name, text in code.items()}
+    """Commands that work with a run, in lines; they name the code that is not remembered."""
+    code = {name: each for name, each in code_of(config).items() if each.look() != "known"}
+    named = {name: [f"--{name}", each.text] for name, each in code.items()}
     resume = in_shell("hackmatrix-rl", "train", "--resume-run", run, *chain(*named.values()))
     go_on = f"Go on:  {resume}"
     if not isinstance(config, TrainConfig):

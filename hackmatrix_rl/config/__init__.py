@@ -10,6 +10,7 @@ from ._environments import dependence_of as dependence_of
 from ._environments import env_arguments as env_arguments
 from ._files import read_settings as read_settings
 from ._files import read_space as read_space
+from ._known_code import Code as Code
 from ._members import MOST_MEMBERS as MOST_MEMBERS
 from ._members import member_settings as member_settings
 from ._options import COUNTED as COUNTED
@@ -25,6 +26,7 @@ from ._policies import Heads as Heads
 from ._policies import build_named as build_named
 from ._policies import check_trusted as check_trusted
 from ._policies import code_of as code_of
+from ._policies import remember_code as remember_code
 from ._population_based import PBT_ARGUMENTS as PBT_ARGUMENTS
 from ._population_based import exploit_arguments as exploit_arguments
 from ._presets import AUTO as AUTO

@@ -1,6 +1,7 @@
 """From a config to its policy, the network."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
@@ -18,10 +19,11 @@ from hackmatrix_rl.agent.networks import (
     with_value_head,
 )
 from hackmatrix_rl.config._environments import env_code
+from hackmatrix_rl.config._known_code import Code
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.env import EnvSpec
-from hackmatrix_rl.errors import ConfigError, flag, refusing, shortened
-from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
+from hackmatrix_rl.errors import ConfigError, UntrustedCodeError, flag, refusing, shortened
+from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, state_folder
 
 # Folded into the network's key; far from the numbers that splitting the key uses.
 AUXILIARY_KEY, VALUE_KEY = 2**31 + 1, 2**31 + 2
@@ -76,12 +78,12 @@ def build_policy(
         return add_auxiliary_head(policy, spec, wins=heads.victory, key=own_key)
 
 
-def code_of(config: RunConfig) -> dict[str, tuple[str, str]]:
-    """What is code among the settings that name some: its text and its module, by setting."""
+def code_of(config: RunConfig) -> dict[str, Code]:
+    """The code that settings name, by setting."""
     named = {"network": module_of, "env": env_code, "teacher": module_of}
     found = {name: getattr(config, name, None) for name in named}
     return {
-        name: (text, module)
+        name: Code(name, text, module, from_here=module_of(text) is not None)
         for name, text in found.items()
         if text is not None and (module := named[name](text)) is not None
     }
@@ -90,25 +92,48 @@ def code_of(config: RunConfig) -> dict[str, tuple[str, str]]:
 def check_trusted(
     config: RunConfig, source: PurePath, *, trust_code: bool, named: Collection[str] = ("teacher",)
 ) -> None:
-    """Refuses a stored config that names code, unless the user trusts its author.
+    """Refuses a stored config that names code, unless the user trusts it.
 
-    `named` are settings whose code is not imported, or that the user has named.
+    That is code that the user has trained with on this machine, or all code, with `trust_code`,
+    which is then remembered. `named` are settings whose code is not imported, or that the user has
+    named.
 
     Raises:
-        ConfigError: if building the network or the environment would import a module that the user
-            does not trust.
+        UntrustedCodeError: if building the network or the environment would import a module that
+            the user does not trust.
     """
-    for name, (text, module) in code_of(config).items():
-        if trust_code or name in named:
+    code = {name: each for name, each in code_of(config).items() if name not in named}
+    if trust_code:
+        for each in code.values():
+            with suppress(OSError):  # it is asked for again
+                each.remember()
+        return
+    for name, each in code.items():
+        if (found := each.look()) == "known":
             continue
-        shown, python = shortened(text), " or network=..." if name == "network" else ""
+        shown, python = shortened(each.text), " or network=..." if name == "network" else ""
         kind = "environment" if name == "env" else name
-        raise ConfigError(
-            f"{source}: its {kind} {shown} is code of the module "
-            f"{shortened(module)}, which would be imported and run. If you trust it, use "
-            f"--trust-code, or name it yourself: {flag(name)} {shown} (in Python, "
-            f"trust_code=True{python})."
+        changed = ", which has changed since you trained with it" if found == "changed" else ""
+        raise UntrustedCodeError(
+            f"{source}: its {kind} {shown} is code of the module {shortened(each.module)}{changed},"
+            " which would be imported and run. ",
+            f"If you trust it, use --trust-code, or name it yourself: {flag(name)} {shown} (in "
+            f"Python, trust_code=True{python}).",
         )
+
+
+def remember_code(config: RunConfig) -> str | None:
+    """Remembers the code of a new training, which its user has named; a line if that fails."""
+    for stage in config.stages:
+        for each in code_of(stage).values():
+            try:
+                each.remember()
+            except OSError as error:
+                return (
+                    f"could not remember {each.text} in {state_folder()} "
+                    f"({error.strerror or error}): commands that play this run need --trust-code"
+                )
+    return None
 
 
 def _check_room(config: RunConfig, needed: int) -> None:

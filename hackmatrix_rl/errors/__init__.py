@@ -5,6 +5,7 @@ from ._errors import ArgumentError as ArgumentError
 from ._errors import ConfigError as ConfigError
 from ._errors import DamagedFileError as DamagedFileError
 from ._errors import NoCheckpointError as NoCheckpointError
+from ._errors import UntrustedCodeError as UntrustedCodeError
 from ._errors import as_given as as_given
 from ._errors import flag as flag
 from ._errors import in_flags as in_flags

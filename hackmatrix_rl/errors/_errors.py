@@ -16,6 +16,18 @@ class NoCheckpointError(ConfigError):
     """There is no checkpoint under a name. The caller may know other names."""
 
 
+class UntrustedCodeError(ConfigError):
+    """A stored setting names code that the user does not trust.
+
+    Attributes:
+        advice: the end of the message; a command says in its place what to type.
+    """
+
+    def __init__(self, said: str, advice: str) -> None:
+        super().__init__(said + advice)
+        self.advice = advice
+
+
 class AgreedError(ConfigError):
     """A mistake that all processes of a run know: each can end without the others."""
 

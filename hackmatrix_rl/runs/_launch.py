@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hackmatrix_rl import system
-from hackmatrix_rl.config import RunConfig
+from hackmatrix_rl.config import RunConfig, remember_code
 from hackmatrix_rl.errors import AgreedError, ConfigError
 from hackmatrix_rl.runs._compose import compose, run_keys
 from hackmatrix_rl.runs._fetched_run import PREFIX, fetch_run
@@ -66,7 +66,9 @@ class Launch:
         """
         folder = RunFolder.seen_by(system.process_index(), system.on_process_zero(self._open))
         system.check_shared(folder.checkpoints)
-        return folder
+        # Of a new run, the user has named the code; a resumed run may be anybody's.
+        unknown = remember_code(self.config) if self._resumed is None else None
+        return folder if unknown is None else replace(folder, notes=(*folder.notes, unknown))
 
     def _open(self) -> dict[str, Any]:
         resumed = self._resumed

@@ -190,7 +190,7 @@ class Sweep:
             return None
         config = config_from_dict(stored)
         code = code_of(config).items()
-        named = [name for name, (text, _) in code if self.space.names_code(name, text)]
+        named = [name for name, each in code if self.space.names_code(name, each.text)]
         check_trusted(config, source, trust_code=self.space.trust_code, named=named)
         return config
 

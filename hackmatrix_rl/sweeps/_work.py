@@ -142,7 +142,7 @@ def _train(
     begins(trial, resumes)
     config = sweep.space.config_of(trial.values, trial.path)
     # The folder may be somebody else's: what code to import is what the space names.
-    own = {name: text for name, (text, _) in code_of(config).items()}
+    own = {name: each.text for name, each in code_of(config).items()}
     start = launch(
         None if resumes else config,
         resume_run=str(trial.path) if resumes else None,

@@ -46,6 +46,9 @@ from ._hosts import leave as leave
 from ._hosts import on_process_zero as on_process_zero
 from ._hosts import process_index as process_index
 from ._npz import read_npz as read_npz
+from ._state import read_state as read_state
+from ._state import state_folder as state_folder
+from ._state import write_state as write_state
 from ._targets import Target as Target
 from ._targets import is_here as is_here
 from ._targets import memory_limit as memory_limit

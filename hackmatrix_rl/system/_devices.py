@@ -21,14 +21,10 @@ from typing import Any
 
 import jax
 
+from hackmatrix_rl._plugins import accelerator_present
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system._compatibility import backend_started
 
-# Files that show the hardware, even if the installed JAX cannot use it.
-_SIGNS = {
-    "gpu": ("/dev/nvidia0", "/proc/driver/nvidia/version"),
-    "tpu": ("/dev/accel0", "/dev/vfio/0"),
-}
 _EXTRAS = {"gpu": "cuda", "tpu": "tpu"}
 
 _CONFIG: Any = jax.config  # its attributes are made at run time
@@ -78,20 +74,17 @@ def cut_cpu(devices: int) -> None:
         )
 
 
-def accelerator_present(kind: str, exists: Callable[[str], bool] = os.path.exists) -> bool:
-    """Whether the machine has a `gpu` or `tpu`, even if the installed JAX cannot use it."""
-    return any(exists(sign) for sign in _SIGNS[kind])
-
-
-def unseen_accelerator(backend: str, exists: Callable[[str], bool] = os.path.exists) -> str | None:
+def unseen_accelerator(
+    backend: str, present: Callable[[str], bool] = accelerator_present
+) -> str | None:
     """What to install if a backend of JAX cannot see a GPU or TPU of this machine."""
     if backend != "cpu":
         return None
-    for kind in _SIGNS:
-        if accelerator_present(kind, exists):
+    for kind, extra in _EXTRAS.items():
+        if present(kind):
             return (
                 f"This machine has a {kind.upper()} that the installed JAX cannot see. Install "
-                f"the {_EXTRAS[kind]} extra to use it: pip install '.[{_EXTRAS[kind]}]'"
+                f"the {extra} extra to use it: pip install '.[{extra}]'"
             )
     return None
 

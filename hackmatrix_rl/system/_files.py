@@ -48,10 +48,11 @@ def typed_path(path: epath.PathLike, *, lasting: bool = False) -> str:
     return os.path.abspath(text) if lasting else text
 
 
-def write_whole(path: epath.PathLike, content: str | Iterable[bytes]) -> None:
+def write_whole(path: epath.PathLike, content: str | Iterable[bytes], *, mode: int = 0o666) -> None:
     """Writes a file whole or not at all, also through a power cut and in an object store.
 
-    A link in its place is replaced, and its target stays as it is.
+    A link in its place is replaced, and its target stays as it is. The `mode` of a local file is
+    that before the umask.
 
     Raises:
         ConfigError: no file can have this name.
@@ -66,7 +67,8 @@ def write_whole(path: epath.PathLike, content: str | Iterable[bytes]) -> None:
     # Nobody can guess this name, and so put a link there.
     unfinished = place.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        with os.fdopen(open_in_place(unfinished, os.O_WRONLY | os.O_EXCL), "wb") as file:
+        descriptor = open_in_place(unfinished, os.O_WRONLY | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
             file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
@@ -77,7 +79,7 @@ def write_whole(path: epath.PathLike, content: str | Iterable[bytes]) -> None:
     _sync_folder(place.parent)
 
 
-def open_in_place(path: epath.PathLike, flags: int) -> int:
+def open_in_place(path: epath.PathLike, flags: int, mode: int = 0o666) -> int:
     """Opens a local file to write into it, or makes it: the one way to do so. A descriptor.
 
     `flags` are those of `os.open`: `O_WRONLY | O_APPEND`, or `O_EXCL` for a new file. A link is
@@ -90,7 +92,7 @@ def open_in_place(path: epath.PathLike, flags: int) -> int:
     # Without O_NONBLOCK, opening a pipe waits for its reader.
     own = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, flags | own, 0o666)
+        descriptor = os.open(path, flags | own, mode)
     except OSError as error:
         if os.path.islink(path):
             said = f"{Path(path).name} is a link, which is not followed: remove it"
@@ -106,9 +108,11 @@ def open_in_place(path: epath.PathLike, flags: int) -> int:
     raise OSError(errno.EINVAL, f"{Path(path).name} {wrong}", str(path))
 
 
-def write_json(path: epath.PathLike, content: Mapping[str, Any], *, indent: int = 2) -> None:
+def write_json(
+    path: epath.PathLike, content: Mapping[str, Any], *, indent: int = 2, mode: int = 0o666
+) -> None:
     """Writes a JSON file with `write_whole`."""
-    write_whole(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")
+    write_whole(path, json.dumps(content, indent=indent, allow_nan=False) + "\n", mode=mode)
 
 
 def remote_path(path: epath.PathLike) -> epath.Path:

@@ -20,8 +20,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jaxtyping import PyTree
 
+from hackmatrix_rl._plugins import accelerator_present
 from hackmatrix_rl.errors import AgreedError, ConfigError, flag, is_key, refusing
-from hackmatrix_rl.system._devices import accelerator_present
 from hackmatrix_rl.system._exits import ExitCode
 from hackmatrix_rl.system._files import write_whole
 

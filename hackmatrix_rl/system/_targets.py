@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jaxlib.version
 
+from hackmatrix_rl._plugins import TPU_OF_NOBODY
 from hackmatrix_rl.errors import ConfigError, shortened
 
 _GIB = 2**30
@@ -106,12 +107,7 @@ _WITHOUT_CUDA = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1"}
 
 # libtpu would ask the machine's metadata server, which only a TPU's host has, and lets only one
 # process of a machine have its TPU.
-_ALONE = {
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_ACCELERATOR_TYPE": "v4-8",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-}
+_ALONE = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_SKIP_MDS_QUERY": "1", **TPU_OF_NOBODY}
 
 
 def target_names() -> tuple[str, ...]:

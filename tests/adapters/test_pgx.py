@@ -31,7 +31,7 @@ def test_what_it_cannot_play_and_a_missing_pgx_are_refused_by_name(monkeypatch):
     with pytest.raises(ValueError, match="tic_tac_toe is a game of 2 players"):
         hm.from_pgx("tic_tac_toe")
     monkeypatch.setitem(sys.modules, "pgx", None)
-    with pytest.raises(hm.ConfigError, match=r"from_pgx needs .*pip install '\.\[compare\]'"):
+    with pytest.raises(hm.ConfigError, match=r"from_pgx needs .*pip install '\.\[pgx\]'"):
         hm.from_pgx("2048")
 
 

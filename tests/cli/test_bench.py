@@ -69,7 +69,7 @@ def test_bench_compares_the_environment_with_pgx(tmp_path):
 def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch):
     monkeypatch.setitem(sys.modules, "pgx", None)
     result = invoke("bench", "--compare", "pgx")
-    assert_refused(result, "--compare pgx needs the package pgx", "pip install '.[compare]'")
+    assert_refused(result, "--compare pgx needs the package pgx", "pip install '.[pgx]'")
 
 
 @pytest.mark.nightly

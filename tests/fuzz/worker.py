@@ -128,4 +128,5 @@ if __name__ == "__main__":
 
     jax.config.update("jax_disable_most_optimizations", True)
     os.environ["FUZZ_ROOM"] = sys.argv[4]
+    os.environ["HACKMATRIX_RL_STATE_DIR"] = f"{sys.argv[4]}/state"
     run_rounds(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4]))

@@ -1,8 +1,10 @@
 """Trainings in other environments than HackMatrix, with all that a run has."""
 
 import json
+import shlex
 import shutil
 import sys
+from pathlib import Path
 
 import jax
 import pytest
@@ -16,7 +18,7 @@ from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.config import config_from_dict, make_config
 from hackmatrix_rl.config._environments import make_environment
 from hackmatrix_rl.env import picture_of
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.evaluation import play_steps
 from hackmatrix_rl.runs import contender
 from hackmatrix_rl.runs._record import read_run
@@ -230,32 +232,37 @@ def test_a_memory_task_draws_itself(task):
     assert environment.render(state) == picture_of(environment, state)
 
 
-def test_an_own_environment_is_trained_and_loaded_with_trust(gridworld, tmp_path):
+def test_an_own_environment_is_trained_and_loaded(gridworld, tmp_path):
     folder = tmp_path / "run"
     given = ("--env", gridworld, "--env-args", "size=2,steps=5", "--mesh", "data=1")
     trained = done("train", *given, *TINY, *SHORT, "--run-dir", folder)
-    assert trained.output.splitlines()[-1].endswith(f"hackmatrix-rl watch {folder} --trust-code")
-    for refused in (invoke("eval", folder), invoke("train", "--resume-run", folder)):
-        assert_refused(refused, "code of the module my_gridworld", "--trust-code")
-    with pytest.raises(ConfigError, match="its environment my_gridworld:make is code"):
-        hm.load(folder, policy=hm.load(folder, trust_code=True).policy)
-    loaded = hm.load(folder, trust_code=True).environment
-    assert (loaded.game.size, loaded.max_steps) == (2, 5)
+    assert trained.output.splitlines()[-1].endswith(f"hackmatrix-rl watch {folder}")
+    loaded = hm.load(folder)
+    assert (loaded.environment.game.size, loaded.environment.max_steps) == (2, 5)
     with pytest.raises(ConfigError, match="missing a required argument: 'size'"):
         make_environment("my_gridworld:Gridworld", None)
     game = make_environment("my_gridworld:Gridworld", "size=4")
     assert (game.game.size, game.max_steps) == (4, 1000)
     outputs = [f"game.{kind}" for kind in ("html", "gif", "json")]
     flags = ("--html", outputs[0], "--gif", outputs[1], "--save", outputs[2], "--terminal")
-    watched = invoke("watch", folder, "--trust-code", *flags)
+    watched = invoke("watch", folder, *flags)
     assert "@" in watched.stdout, watched.output
     assert all((tmp_path / output).stat().st_size for output in outputs)
     sys.modules.pop("my_gridworld")
     again = invoke("replay", outputs[2])
     assert "my_gridworld" not in sys.modules
     assert again.stdout.splitlines()[0] == watched.stdout.splitlines()[0]
-    assert_refused(invoke("watch", folder, "--trust-code", "--from", outputs[2]), "--from")
+    assert_refused(invoke("watch", folder, "--from", outputs[2]), "--from")
     assert_refused(invoke("replay", outputs[2], "--agent", folder), f"--agent {folder}")
+    Path("my_gridworld.py").write_text(f"{OWN}# changed")
+    with pytest.raises(ConfigError, match="its environment my_gridworld:make is code"):
+        hm.load(folder, policy=loaded.policy)
+    changed = "code of the module my_gridworld, which has changed since you trained with it"
+    for command in (("eval", folder, "--episodes", 2), ("train", "--resume-run", folder)):
+        assert_refused(invoke(*command), changed, f"{in_shell(*command)} --trust-code")
+    corrected = invoke(*command).stderr.split("If you trust it:  hackmatrix-rl ")[1]
+    done(*shlex.split(corrected))
+    done("train", "--resume-run", folder)  # it is remembered
     imitated = ("train", "--algorithm", "imitation", *given, *TINY, *SHORT, "--dry-run")
     assert_refused(invoke(*imitated), "needs a player to learn from", "my_module:factory")
     assert_refused(invoke(*imitated, "--teacher", "expert"), "--teacher expert: plays another game")

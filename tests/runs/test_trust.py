@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pickle
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ from hackmatrix_rl.checkpoints import (
     load,
     read_arrays,
 )
-from hackmatrix_rl.checkpoints._manifest import damage
+from hackmatrix_rl.checkpoints._manifest import damage as damage_in
 from hackmatrix_rl.checkpoints._metadata import LONGEST
 from hackmatrix_rl.cli._main import _COMMANDS
 from hackmatrix_rl.config import make_config
@@ -227,9 +228,93 @@ def test_all_processes_of_a_run_must_trust_it(run, sign, monkeypatch):
     assert not sign.exists()
 
 
-def test_the_advice_after_a_run_names_its_network(run, sign):
+def test_the_advice_after_a_run_needs_no_flag_for_code_that_is_trusted_now(run, sign, monkeypatch):
+    output = invoke("train", "--resume-run", run, "--trust-code").output
+    assert "hackmatrix-rl watch sent" in " ".join(output.split())
+    assert "--network" not in output
+    monkeypatch.setenv("HACKMATRIX_RL_STATE_DIR", "")  # nothing is remembered
     output = invoke("train", "--resume-run", run, "--trust-code").output
     assert f"hackmatrix-rl watch sent --network {NETWORK}" in " ".join(output.split())
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    """The state folder of somebody who has trusted the sent run once."""
+    state = tmp_path / "state"
+    monkeypatch.setenv("HACKMATRIX_RL_STATE_DIR", str(state))
+    return state
+
+
+def test_what_was_trusted_once_needs_no_flag_again(run, sign, state):
+    load(run, trust_code=True)
+    load(run)
+    (entry,) = state.iterdir()
+    assert (state.stat().st_mode & 0o777, entry.stat().st_mode & 0o777) == (0o700, 0o600)
+    # The same text, and the same content, but other files.
+    shutil.move(run, run.parent / "moved")
+    (run / "x").mkdir(parents=True)
+    shutil.copy(run.parent / "moved" / "x" / "net.py", run.parent / "net.py")
+    (run / "x" / "net.py").symlink_to(run.parent / "net.py")
+    for name in [name for name in sys.modules if name.split(".")[0] == "sent"]:
+        del sys.modules[name]
+    with pytest.raises(ConfigError, match=r"code of the module sent\.x\.net, which would be"):
+        load(run.parent / "moved")
+
+
+def change_the_file(run, entry):
+    with (run / "x" / "net.py").open("a") as file:
+        file.write("# changed")
+
+
+def name_another_factory(run, entry):
+    forge_config(run, network="sent.x.net:build_network")
+
+
+def add_a_package_file(run, entry):
+    (run / "x" / "__init__.py").touch()
+
+
+def damage_the_entry(run, entry):
+    entry.write_text("[" * 10_000)
+
+
+def make_it_writable(run, entry):
+    entry.chmod(0o620)
+
+
+def open_the_folder(run, entry):
+    entry.parent.chmod(0o777)
+
+
+def claim_all(run, entry):
+    stored = json.loads(entry.read_text())
+    (run / entry.name).write_text(json.dumps(stored))
+    entry.unlink()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(change_the_file, name_another_factory, add_a_package_file),
+        *(damage_the_entry, make_it_writable, open_the_folder, claim_all),
+    ],
+)
+def test_what_was_trusted_once_is_not_another_thing(run, sign, state, change):
+    load(run, trust_code=True)
+    for name in [name for name in sys.modules if name.split(".")[0] == "sent"]:
+        del sys.modules[name]
+    sign.unlink()
+    (entry,) = state.iterdir()
+    change(run, entry)
+    with pytest.raises(ConfigError, match="code of the module sent"):
+        load(run)
+    assert not sign.exists()
+
+
+@pytest.mark.parametrize("begin", ["eval sent", "train --init sent --run-dir 'my runs'"])
+def test_the_refusal_ends_with_the_command_to_type(run, sign, begin):
+    line = f"If you trust it:  hackmatrix-rl {begin} --trust-code"
+    assert invoke(*shlex.split(begin)).stderr.splitlines()[-1].endswith(line)
 
 
 FORGED = ("../../x", "/abs", ".", "..", "a/b", "a\\b", "a\0b", "a\nb", "\x1b[2J", "x" * 300)
@@ -513,7 +598,7 @@ def test_what_is_no_file_beside_the_checkpoints_is_not_waited_for(run):
 @pytest.mark.parametrize("sums", [{"../../log.txt": "0"}, {"/etc/passwd": "0"}, ["x"], "x", 7])
 def test_a_manifest_names_nothing_outside_of_its_checkpoint(run, sums):
     (checkpoint_of(run) / "manifest.json").write_text(json.dumps({"sha256": sums}))
-    wrong = damage(epath.Path(checkpoint_of(run)))
+    wrong = damage_in(epath.Path(checkpoint_of(run)))
     assert wrong is not None
     assert "is missing" in wrong or "cannot be read" in wrong
 
@@ -552,7 +637,7 @@ PLACES = (
 LOAD = """
 import contextlib, sys
 from hackmatrix_rl.checkpoints import load
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, in_shell
 for checkpoint in sys.argv[1:]:
     with contextlib.suppress(ConfigError):  # not every file is read
         load(checkpoint)

@@ -48,5 +48,6 @@ from ._registry import NETWORKS as NETWORKS
 from ._registry import ON_EVERY_BOARD as ON_EVERY_BOARD
 from ._registry import build_network as build_network
 from ._registry import import_factory as import_factory
+from ._registry import module_files as module_files
 from ._registry import module_of as module_of
 from ._transformer import TransformerActorCritic as TransformerActorCritic

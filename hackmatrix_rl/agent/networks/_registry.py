@@ -3,9 +3,13 @@
 import importlib
 import inspect
 import os
+import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from importlib.machinery import ModuleSpec
+from typing import Any
 
 from jaxtyping import Array, Key
 
@@ -104,10 +108,9 @@ def import_factory(name: str, what: str) -> Callable[..., object]:
     # The working directory comes first for the user's module, and last afterwards: a folder from
     # somebody else may hold a `matplotlib.py`, and only the user's own module may come before
     # what is installed.
-    here = os.getcwd()
-    sys.path.insert(0, here)
     try:
-        module = importlib.import_module(module_name)
+        with _from_here() as here:
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         # The user sees an import that fails inside of their module as it is.
         missing = error.name or ""
@@ -117,14 +120,71 @@ def import_factory(name: str, what: str) -> Callable[..., object]:
             f"{what} {name!r}: there is no module {module_name!r} to import; is its folder on "
             "PYTHONPATH?"
         ) from error
-    finally:
-        if here in sys.path:  # the module may have seen to that itself
-            sys.path.remove(here)
-        if here not in sys.path:
-            sys.path.append(here)  # for what the network imports when it is called
+    if here not in sys.path:
+        sys.path.append(here)  # for what the network imports when it is called
     if not hasattr(module, factory_name):
         raise ValueError(f"{what} {name!r}: module {module_name!r} has no {factory_name!r}")
     factory: Callable[..., object] = getattr(module, factory_name)
     if not callable(factory):
         raise ValueError(f"{what} {name!r}: {factory_name!r} cannot be called")
     return factory
+
+
+@contextmanager
+def _from_here() -> Iterator[str]:
+    """Looks for modules in the working directory first, which is the result."""
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        yield here
+    finally:
+        if here in sys.path:  # the module may have seen to that itself
+            sys.path.remove(here)
+
+
+def module_files(module: str, *, from_here: bool = True) -> list[str]:
+    """The files that importing a module runs, without importing it: its packages', then its own.
+
+    What these import is not among them. The paths are without links. Empty if it is not found.
+
+    Args:
+        module: the module, such as `my_package.my_module`.
+        from_here: whether the working directory comes first, as in `import_factory`.
+    """
+    with _from_here() if from_here else nullcontext():
+        return _files_of(module.split("."))
+
+
+def _files_of(parts: Sequence[str]) -> list[str]:
+    files: list[str] = []
+    file: str | None = None
+    places: Sequence[str] | None = None
+    for end in range(1, len(parts) + 1):
+        name = ".".join(parts[:end])
+        if (loaded := sys.modules.get(name)) is not None:
+            file, inside = getattr(loaded, "__file__", None), getattr(loaded, "__path__", None)
+        else:
+            spec = _spec_of(name, places)
+            if spec is None:
+                return []
+            file = spec.origin if spec.has_location else None
+            inside = spec.submodule_search_locations
+        places = [] if inside is None else list(inside)
+        files += [] if file is None else [os.path.realpath(file)]
+    return [] if file is None else files
+
+
+def _spec_of(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
+    """Where a module is that is not imported: `places` are those of its package, `None` without."""
+    if places is None:
+        finders: Sequence[Any] = sys.meta_path
+        return next(filter(None, (finder.find_spec(name, None) for finder in finders)), None)
+    # Not by `sys.meta_path`: of folders without `__init__.py`, that needs the packages above.
+    found = [
+        spec
+        for place in places
+        if (finder := pkgutil.get_importer(place)) is not None
+        and (spec := finder.find_spec(name)) is not None
+    ]
+    # A folder alone counts where there is no module of that name.
+    return next((each for each in found if each.loader is not None), found[0] if found else None)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hackmatrix_rl import cli, runs
-from hackmatrix_rl.agent.networks import ActorCritic, module_of
+from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
 from hackmatrix_rl.algorithms.self_play._counterexamples import Counterexamples, colourings_of
 from hackmatrix_rl.algorithms.self_play._league import (
@@ -34,7 +34,7 @@ from hackmatrix_rl.algorithms.self_play._match import (
 )
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.clique import edges, solve
-from hackmatrix_rl.config import config_class
+from hackmatrix_rl.config import code_of, config_class
 from hackmatrix_rl.env import CliqueGame
 from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.system import ExitCode, Target, describe_device, write_json
@@ -250,7 +250,8 @@ def describe(config: SelfPlayConfig, folder: runs.RunFolder) -> list[str]:
 
 def advice(config: SelfPlayConfig, folder: runs.RunFolder, result: runs.RunResult) -> list[str]:
     """Next steps after a run, in lines."""
-    own = ["--network", config.network] if module_of(config.network) else []
+    code = [each for each in code_of(config).values() if each.look() != "known"]
+    own = [word for each in code for word in (f"--{each.setting}", each.text)]
     again = in_shell("hackmatrix-rl", "selfplay", "--resume-run", folder.path, *own)
     if result.exit_code is not ExitCode.DONE:
         return [f"Go on:  {again}"]

@@ -1,0 +1,66 @@
+"""What this package remembers for a user on a machine, outside of every run."""
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hackmatrix_rl.errors import DamagedFileError
+from hackmatrix_rl.system._files import read_json, typed_path, write_json
+
+STATE = "HACKMATRIX_RL_STATE_DIR"
+"""The variable that names another state folder; empty: nothing is remembered."""
+
+_MOST_BYTES = 2**16
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def state_folder() -> Path | None:
+    """The user's state folder, which may be missing; `None`: there is none."""
+    named = os.environ.get(STATE)
+    if named is not None:
+        return Path(typed_path(named, lasting=True)) if named else None
+    home = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(home):  # by the XDG specification, a relative one does not count
+        home = os.path.expanduser("~/.local/state")
+    return Path(home) / "hackmatrix_rl" if os.path.isabs(home) else None
+
+
+def read_state(name: str) -> dict[str, Any] | None:
+    """The content of a file of the state folder; `None` without one that only this user writes.
+
+    A damaged file counts as none.
+    """
+    folder = state_folder()
+    if folder is None or not _is_private(folder) or not _is_private(folder / name):
+        return None
+    try:
+        return read_json(folder / name, _MOST_BYTES)
+    except DamagedFileError:
+        return None
+
+
+def write_state(name: str, content: Mapping[str, Any]) -> bool:
+    """Writes a file of the state folder, which only this user can read; whether it was written.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    folder = state_folder()
+    if folder is None:
+        return False
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not _is_private(folder):
+        return False
+    write_json(folder / name, content, mode=0o600)
+    return True
+
+
+def _is_private(path: Path) -> bool:
+    """Whether a file or folder belongs to this user, and nobody else can write to it."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return False
+    return found.st_uid == os.geteuid() and not found.st_mode & _WRITABLE_BY_OTHERS
