@@ -48,6 +48,8 @@ def openings(source):
             continue
         function, owner = ast.unparse(node.func), ast.unparse(getattr(node.func, "value", node))
         name = function.rpartition(".")[2]
+        if node.args and ast.unparse(node.args[0]).startswith("io.BytesIO("):
+            continue  # what is in memory is no file
         modes = [each.value for each in node.args if isinstance(each, ast.Constant)]
         reads = owner not in ("os", "webbrowser", "archive") and modes in ([], ["r"], ["rb"])
         if name in ("read_text", "read_bytes", "fromfile") or (name == "open" and reads):
