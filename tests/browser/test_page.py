@@ -7,6 +7,7 @@ from view.games import played
 
 from hackmatrix_rl.evaluation import SCRIPTS
 from hackmatrix_rl.runs import report_of
+from hackmatrix_rl.view import document, table
 from hackmatrix_rl.view.replays import Mind, Replay, page_of
 
 from .conftest import downloaded, fits, number_shown, wait_until
@@ -153,3 +154,16 @@ def test_it_fits_and_has_both_themes(open_page, address, size, dark):
     assert is_dark() == dark
     page.click("#theme")
     assert is_dark() != dark
+
+
+def test_no_cell_of_a_wide_table_is_cut_on_a_phone(open_page, tmp_path):
+    heads = ["run", "state", "return", "settings", "end"]
+    rows = [["trial-0001", "pruned", "152.9", "learning_rate 0.08311, width 32, " * 3, "after 13%"]]
+    path = tmp_path / "page.html"
+    path.write_text(document("sweep", {"Trials": table(heads, rows)}, made_by="report"))
+    page = open_page(path.as_uri(), size="phone")
+    cells = page.locator("td")
+    assert [each.strip() for each in cells.all_inner_texts()] == [each.strip() for each in rows[0]]
+    boxes = [each.bounding_box() for each in cells.all()]
+    width = page.evaluate("window.innerWidth")
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
