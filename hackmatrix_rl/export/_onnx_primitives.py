@@ -334,6 +334,11 @@ class Converter:
         rows = [self.graph.add("Unsqueeze", each, self._numbers([axis])) for each in values]
         return self.graph.add("Concat", *rows, axis=axis)
 
+    def jax_unstack(self, equation: Equation, value: Name) -> list[Name]:
+        axis = int(equation.params["axis"])
+        places = map(self._number, range(len(equation.outvars)))
+        return [self.graph.add("Gather", value, place, axis=axis) for place in places]
+
     def jax_split(self, equation: Equation, value: Name) -> list[Name]:
         sizes = [int(size) for size in equation.params["sizes"]]
         return self.graph.several(
@@ -614,10 +619,14 @@ class Converter:
 
     def jax_scan(self, equation: Equation, *given: Name) -> list[Name]:
         parameters = equation.params
-        length, backwards = parameters["length"], parameters["reverse"]
-        constants = given[: parameters["num_consts"]]
-        rest = given[len(constants) :]
-        state, rows = rest[: parameters["num_carry"]], rest[parameters["num_carry"] :]
+        length, backwards, body = (parameters[name] for name in ("length", "reverse", "jaxpr"))
+        # The state keeps its shape; what has one axis more outside of the body is a row inside. The
+        # versions of JAX have different names for these numbers.
+        num_rows = _larger(equation.invars, body.in_avals)
+        num_state = len(equation.outvars) - _larger(equation.outvars, body.out_avals)
+        num_constants = len(given) - num_state - num_rows
+        constants, rows = given[:num_constants], given[len(given) - num_rows :]
+        state = given[num_constants : num_constants + num_state]
         dtypes = [_dtype(each.aval.dtype) for each in equation.outvars]
         always = self.graph.constant(True)
 
@@ -625,7 +634,7 @@ class Converter:
             if backwards:
                 number = self.graph.add("Sub", self._number(length - 1), number)
             row = [self.graph.add("Gather", each, number, axis=0) for each in rows]
-            found = self.called(parameters["jaxpr"], [*constants, *before, *row])
+            found = self.called(body, [*constants, *before, *row])
             after, given = found[: len(state)], found[len(state) :]
             return always, after, [*zip(given, dtypes[len(state) :], strict=True)]
 
@@ -651,6 +660,12 @@ class Converter:
 
 def _out(equation: Equation) -> Any:
     return equation.outvars[0].aval
+
+
+def _larger(outside: Sequence[Any], inside: Sequence[Any]) -> int:
+    """How many values have more axes outside of a loop's body than inside."""
+    pairs = zip(outside, inside, strict=True)
+    return sum(len(each.aval.shape) > len(aval.shape) for each, aval in pairs)
 
 
 def _shapes(equation: Equation) -> list[jax.ShapeDtypeStruct]:
