@@ -14,16 +14,19 @@ def test_importing_the_package_imports_nothing_heavy():
     assert not HEAVY & set(loaded)
 
 
-def test_help_waits_for_nothing_heavy():
-    loaded = python(
+def test_help_and_version_wait_for_nothing_heavy():
+    *told, loaded = python(
         "-c",
-        "import sys\n"
+        "import contextlib, sys\n"
         "from hackmatrix_rl.cli._main import main\n"
-        "main(['--help'], standalone_mode=False)\n"
+        "for asked in ('--help', '--version'):\n"
+        "    with contextlib.suppress(SystemExit):\n"
+        "        main([asked])\n"
         "print(*sys.modules)",
-    ).split()
-    assert "verify-resume" in loaded
-    assert HEAVY & set(loaded) == {"click"}
+    ).splitlines()
+    assert any("verify-resume" in line for line in told)
+    assert "rules 1" in told[-1]
+    assert HEAVY & set(loaded.split()) == {"click"}
 
 
 def test_using_the_modules_loads_neither_checkpoints_nor_loggers():

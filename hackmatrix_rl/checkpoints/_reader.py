@@ -30,7 +30,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import orbax.checkpoint as ocp
 from etils import epath
 from jaxtyping import PyTree
 
@@ -407,6 +406,8 @@ def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
 
 def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray]:
     """The arrays of a part whose names begin so, by name; random keys as their raw words."""
+    import orbax.checkpoint as ocp  # half a second, and few commands need it
+
     with _reader() as reader:
         described = _described(reader, folder, part)
         wanted = {name: each for name, each in described.items() if name.startswith(under)}
@@ -452,6 +453,8 @@ def _layout(array: Any) -> str:
 
 def _reader() -> Any:
     """Orbax's reader, as a context. Each process reads for itself and waits for no other."""
+    import orbax.checkpoint as ocp
+
     here = jax.process_index()
     alone = ocp.options.MultiprocessingOptions(primary_host=here, active_processes={here})
     handlers = {name: ocp.PyTreeCheckpointHandler(multiprocessing_options=alone) for name in PARTS}

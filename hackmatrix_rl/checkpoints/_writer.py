@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import orbax.checkpoint as ocp
 from etils import epath
 from jaxtyping import PyTree
 
@@ -67,6 +66,8 @@ class CheckpointWriter:
         keep_best: bool = False,
         run: Mapping[str, str] | None = None,
     ) -> None:
+        import orbax.checkpoint as ocp  # half a second, and few commands need it
+
         self._folder = place(folder)
         self._keep = keep
         self._keep_best = keep_best
@@ -136,6 +137,8 @@ class CheckpointWriter:
             "device": describe_device(),
             "random_keys": {name: random_keys(part) for name, part in parts.items()},
         }
+        import orbax.checkpoint as ocp
+
         try:
             self._clear_the_way(folder)
             arrays = {name: arrays_to_store(part) for name, part in parts.items()}
@@ -295,6 +298,8 @@ def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
         ConfigError: the checkpoint cannot be read.
         ValueError: the target exists.
     """
+    import orbax.checkpoint as ocp
+
     there, copy = epath.Path(source), place(target)
     metadata = read_metadata(there)
     parts = {"policy": "", "training": VALUE_SCALE}

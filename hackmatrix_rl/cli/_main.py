@@ -1,12 +1,14 @@
 """`hackmatrix-rl`: its commands, and how they fail."""
 
 import os
+import platform
 import shlex
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any, NoReturn
 
 import click
@@ -205,13 +207,9 @@ def _leave_in_time(code: str | int | None) -> None:
 
 def _tell_versions(context: click.Context) -> NoReturn:
     from hackmatrix_rl.game import RULES_VERSION
-    from hackmatrix_rl.runs import versions
-    from hackmatrix_rl.system import describe_device
 
-    found = versions()
-    click.echo(f"hackmatrix-rl {found['hackmatrix-rl']}")
-    click.echo(f"rules {RULES_VERSION}, jax {found['jax']}, python {found['python']}")
-    click.echo(f"devices {describe_device()}")
+    click.echo(f"hackmatrix-rl {version('hackmatrix-rl')}")
+    click.echo(f"rules {RULES_VERSION}, jax {version('jax')}, python {platform.python_version()}")
     context.exit()
 
 
@@ -226,7 +224,7 @@ def _tell_versions(context: click.Context) -> NoReturn:
     is_eager=True,
     expose_value=False,
     callback=lambda context, _, asked: _tell_versions(context) if asked else None,
-    help="Show the versions of the package, JAX and the rules, and the devices.",
+    help="Show the versions of the package, JAX and the rules; doctor shows the devices.",
 )
 @click.pass_context
 def main(context: click.Context) -> None:
