@@ -75,14 +75,16 @@ def _facts(record: RunRecord) -> str:
     found = {
         "environment": " ".join(
             str(config[name]) for name in ("env", "env_args") if config.get(name) is not None
-        ),
+        )
+        or str(config.get("environment", "")),
         "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
         "games": _count(last.get("games"), config.get("num_games")),
         "updates": _count(last.get("updates")),
         "resumed": _times(len(record.resumes)),
         "network": " ".join(
             str(config[name]) for name in ("network", "precision") if name in config
-        ),
+        )
+        or str(config.get("policy", "")),
         "seed": str(config.get("seed", "")),
         "device": f"{entry(device, 'kind')} x {entry(device, 'count')}" if device else "",
         "begun": _minute(entry(record.starts[0], "started")) if record.starts else "",
@@ -114,6 +116,8 @@ def _evaluation(record: RunRecord) -> str:
 
 def _curves(record: RunRecord) -> str:
     panels = panels_of(record.rows)
+    drawn_too = {f"eval/{name}" for name, _ in panels}
+    panels += tuple((name, name) for name in record.hook_metrics if name not in drawn_too)
     if not panels:
         return ""
     levels = baselines(record.folder.summary)
@@ -196,9 +200,11 @@ def _settings(record: RunRecord) -> str:
         if each.name in record.config:
             row = (each.name, _value(record.config[each.name]), each.name in changed)
             groups.setdefault(each.metadata["group"], []).append(row)
-    known = {"algorithm", *(each.name for each in record.fields)}
+    known = {"algorithm", "hook_metrics", *(each.name for each in record.fields)}
+    if record.saved_by is not None:
+        compared, changed = "", {}
     if unknown := [name for name in record.config if name not in known]:
-        groups["Of another version"] = [
+        groups["Of another version" if record.saved_by is None else "Composed in Python"] = [
             (name, _value(record.config[name]), False) for name in unknown
         ]
     tables = "".join(
@@ -211,10 +217,8 @@ def _settings(record: RunRecord) -> str:
         + "</table></section>"
         for group, rows in groups.items()
     )
-    return (
-        f"<p class=dim>Bold with a dot: differs from {compared}.</p>"
-        f'<div class="settings">{tables}</div>'
-    )
+    said = f"<p class=dim>Bold with a dot: differs from {compared}.</p>" if compared else ""
+    return f'{said}<div class="settings">{tables}</div>'
 
 
 def _starts(record: RunRecord) -> str:
