@@ -34,6 +34,13 @@ from ._reader import read_arrays as read_arrays
 from ._reader import restore as restore
 from ._reader import to_device as to_device
 from ._reader import why_member as why_member
+from ._saved_run import AGENT_FILE as AGENT_FILE
+from ._saved_run import MODULES as MODULES
+from ._saved_run import SAVED_BY as SAVED_BY
+from ._saved_run import Agent as Agent
+from ._saved_run import modules_of as modules_of
+from ._saved_run import saved_run as saved_run
+from ._saved_run import write_agent as write_agent
 from ._writer import CheckpointWriter as CheckpointWriter
 from ._writer import SaveResult as SaveResult
 from ._writer import save as save

@@ -38,6 +38,16 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.checkpoints._finder import CARD, Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import PARTS, check_playable, player_config, read_metadata
 from hackmatrix_rl.checkpoints._place import place
+from hackmatrix_rl.checkpoints._saved_run import (
+    Agent,
+    agent_of,
+    known_config,
+    modules_of,
+    read_agent,
+    saved_run,
+    scale_of,
+    settings_of_saved,
+)
 from hackmatrix_rl.config import TrainConfig, algorithms, check_trusted, schedule_of
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
@@ -70,10 +80,12 @@ class Loaded:
 
     policy: ActorCritic  #: The policy, ready to act.
     environment: Environment  #: The environment of its training.
-    config: TrainConfig  #: The config of its training.
+    config: TrainConfig | None  #: The config of its training; `None` if `agent` gave the modules.
     folder: epath.Path  #: Folder of the checkpoint.
     metadata: Mapping[str, Any]  #: The stored metadata: `update`, `counters`, `versions` ...
     member: int | None = None  #: The number of its training, of several in one program.
+    # The units of the value and `greedy`, where the modules were composed in Python.
+    _saved: tuple[ValueScale | None, bool] | None = None
 
     def value_scale(self) -> ValueScale | None:
         """The units of the policy's value, read from the checkpoint; `None` if it has none.
@@ -81,6 +93,9 @@ class Loaded:
         Raises:
             ConfigError: the checkpoint's part of them cannot be read, or is not finite.
         """
+        if self._saved is not None:
+            return self._saved[0]
+        assert self.config is not None
         scale = self.config.initial_scale() if self.config.has_value else None
         if scale is None or not leaves_by_path(scale):
             return scale
@@ -94,6 +109,9 @@ class Loaded:
     @property
     def greedy(self) -> bool:
         """Whether the policy plays greedily, because its logits are Q-values."""
+        if self._saved is not None:
+            return self._saved[1]
+        assert self.config is not None
         return self.config.greedy
 
     def agent(self, *, greedy: bool | None = None) -> PolicyAgent:
@@ -123,8 +141,11 @@ class Loaded:
             return read_json(self.folder / CARD)
 
     @property
-    def gamma(self) -> float:
-        """The discount at the end of the training."""
+    def gamma(self) -> float | None:
+        """The discount at the end of the training; `None` for a run of `hm.SaveRun`."""
+        if self._saved is not None:
+            return None
+        assert self.config is not None
         schedule = schedule_of(self.config.gamma, steps=self.config.total_timesteps)
         return float(ends_of(schedule)[-1])
 
@@ -141,6 +162,7 @@ def load(
     *,
     policy: ActorCritic | None = ...,
     network: str | None = ...,
+    agent: Agent | None = ...,
     trust_code: bool = ...,
     best: bool = ...,
     member: int | str | None = ...,
@@ -154,6 +176,7 @@ def load(
     like: Policy | None = None,
     policy: ActorCritic | None = None,
     network: str | None = None,
+    agent: Agent | None = None,
     trust_code: bool = False,
     best: bool = False,
     member: int | str | None = None,
@@ -173,6 +196,9 @@ def load(
             Its own numbers do not matter. The config's network is then not imported.
         network: the network to build instead of the config's. For a custom network, give its
             `module:factory` here.
+        agent: the modules of a run that `hm.SaveRun` wrote: the trainer, its algorithm, a pair
+            `(environment, policy)`, a function that makes one of these, or its `module:function`.
+            Their numbers do not matter. A run of built-in modules needs none.
         trust_code: imports the `module:factory` of the config's network or environment, which
             runs its code. Use it only if you trust the author.
         best: takes the checkpoint with the highest mean return instead of the newest.
@@ -208,7 +234,17 @@ def load(
             raise ConfigError(f"{run}: does not fit the network: {wrong}.")
         _check_finite(run, stored)
         return to_device(stored.fill(like))
+    if (saved := saved_run(run)) is not None:
+        return _load_saved(
+            saved, like=like, policy=policy, network=network, agent=agent, trust_code=trust_code,
+            member=member, report=report,
+        )  # fmt: skip
     folder = find_checkpoint(run, best=best, report=report)
+    if agent is not None:
+        raise ConfigError(
+            f"{run}: is no run of hm.SaveRun: its settings say what its modules are. Leave agent "
+            "(--agent) out."
+        )
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
     if isinstance(member, str):
@@ -235,6 +271,69 @@ def load(
         metadata=MappingProxyType(metadata),
         member=member,
     )
+
+
+def _load_saved(
+    folder: Path,
+    *,
+    like: Policy | None,
+    policy: ActorCritic | None,
+    network: str | None,
+    agent: Agent | None,
+    trust_code: bool,
+    member: int | str | None,
+    report: Report,
+) -> Loaded | Policy:
+    """`load` of a run of `hm.SaveRun`."""
+    stored, settings = read_agent(folder), settings_of_saved(folder, report)
+    if isinstance(member, str):
+        raise ConfigError(f"{folder}: no metrics of its trainings are kept. Use a number.")
+    if like is not None:
+        return _filled(folder, stored.under(".policy"), like, member)[0]
+    agent = agent_of(folder, settings, agent, trust_code=trust_code)
+    config = algorithm = None
+    if agent is not None:
+        environment, found, algorithm = modules_of(agent)
+    else:
+        config = known_config(folder, settings, network, trust_code=trust_code)
+        environment = config.environment()
+        found = config.policy(key=jax.random.key(0)) if policy is None else policy
+    filled, member = _filled(folder, stored.under(".policy"), found, member)
+    units = scale_of(algorithm, config)
+    there = stored.under(".value_scale")
+    if member is not None:
+        there = there.member(member)
+    scale = None
+    if units is not None and there.mismatch(units) is None:
+        scale = to_device(there.fill(units))
+    greedy = settings.get("greedy") is True if algorithm is None else algorithm.greedy
+    return Loaded(
+        policy=filled,
+        environment=environment,
+        config=config,
+        folder=epath.Path(folder),
+        metadata=MappingProxyType({"config": settings}),
+        member=member,
+        _saved=(scale, greedy),
+    )
+
+
+def _filled(
+    folder: Path, stored: Stored, like: Policy, member: int | None
+) -> tuple[Policy, int | None]:
+    """A network with the stored numbers, and which training they are of, of several."""
+    size = stored.members(like)
+    if size is not None:
+        member = 0 if member is None else member
+        with refusing(f"{folder}: "):
+            check_number(member, size)
+        stored = stored.member(member)
+    elif member is not None:
+        raise ConfigError(f"{folder}: holds one training, not several. Leave member out.")
+    if (wrong := stored.mismatch(like, stored="the run", here="these modules")) is not None:
+        raise ConfigError(f"{folder}: was trained with other modules: {wrong}.")
+    _check_finite(folder, stored)
+    return to_device(stored.fill(like)), member
 
 
 def best_member(folder: epath.Path, metric: str) -> int:

@@ -40,6 +40,7 @@ REPLAYS = Path("replays")
 )
 @shared.num_envs_option(1024)
 @shared.player_options
+@shared.modules_option
 @click.option(
     "--save-replays",
     metavar="KIND:N,...",

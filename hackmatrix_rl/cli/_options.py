@@ -108,6 +108,15 @@ trust_option = click.option(
     "Use it only if you trust its author. Naming the network by --network also allows it.",
 )
 
+modules_option = click.option(
+    "--agent",
+    "modules",
+    metavar="my_module:make",
+    help="Of a run that hm.SaveRun has kept: the function that makes its trainer, or (environment, "
+    "policy).",
+)
+"""For commands that play such a run; its name lets them have an argument AGENT."""
+
 player_options = all_of(
     search_option,
     cycles_option,

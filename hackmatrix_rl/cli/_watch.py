@@ -38,6 +38,7 @@ from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay, record
 @shared.takeover_options
 @output_options
 @shared.player_options
+@shared.modules_option
 def watch_command(
     agent: str,
     seed: int | None,
@@ -60,7 +61,7 @@ def watch_command(
     hackmatrix-rl watch runs/... --seed 7 --gif game.gif
     hackmatrix-rl watch runs/... --from game.json --move 57
     """
-    chosen = {name: options.pop(name) for name in shared.PLAYER_OPTIONS}
+    chosen = {name: options.pop(name) for name in (*shared.PLAYER_OPTIONS, "modules")}
     shown = GameOutputs.of(**options)
     replay = given_replay(source, move, seed=seed, game=game)
     chosen["league"] = league_to_play(replay, chosen["league"])

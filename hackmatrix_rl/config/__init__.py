@@ -8,6 +8,7 @@ from ._environments import ENVIRONMENTS as ENVIRONMENTS
 from ._environments import HACKMATRIX as HACKMATRIX
 from ._environments import dependence_of as dependence_of
 from ._environments import env_arguments as env_arguments
+from ._environments import make_environment as make_environment
 from ._files import read_settings as read_settings
 from ._files import read_space as read_space
 from ._known_code import Code as Code
@@ -24,6 +25,7 @@ from ._options import parse_field as parse_field
 from ._options import settings_of as settings_of
 from ._policies import Heads as Heads
 from ._policies import build_named as build_named
+from ._policies import check_code as check_code
 from ._policies import check_trusted as check_trusted
 from ._policies import code_of as code_of
 from ._policies import remember_code as remember_code

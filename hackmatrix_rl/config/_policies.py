@@ -102,23 +102,25 @@ def check_trusted(
         UntrustedCodeError: if building the network or the environment would import a module that
             the user does not trust.
     """
-    code = {name: each for name, each in code_of(config).items() if name not in named}
+    for name, each in code_of(config).items():
+        if name not in named:
+            check_code(each, source, trust_code=trust_code)
+
+
+def check_code(code: Code, source: PurePath, *, trust_code: bool) -> None:
+    """`check_trusted` of one setting."""
     if trust_code:
-        for each in code.values():
-            with suppress(OSError):  # it is asked for again
-                each.remember()
-        return
-    for name, each in code.items():
-        if (found := each.look()) == "known":
-            continue
-        shown, python = shortened(each.text), " or network=..." if name == "network" else ""
-        kind = "environment" if name == "env" else name
+        with suppress(OSError):  # it is asked for again
+            code.remember()
+    elif (found := code.look()) != "known":
+        shown, python = shortened(code.text), " or network=..." if code.setting == "network" else ""
+        kind = "environment" if code.setting == "env" else code.setting
         changed = ", which has changed since you trained with it" if found == "changed" else ""
         raise UntrustedCodeError(
-            f"{source}: its {kind} {shown} is code of the module {shortened(each.module)}{changed},"
+            f"{source}: its {kind} {shown} is code of the module {shortened(code.module)}{changed},"
             " which would be imported and run. ",
-            f"If you trust it, use --trust-code, or name it yourself: {flag(name)} {shown} (in "
-            f"Python, trust_code=True{python}).",
+            f"If you trust it, use --trust-code, or name it yourself: {flag(code.setting)} {shown} "
+            f"(in Python, trust_code=True{python}).",
         )
 
 

@@ -21,6 +21,7 @@ from hackmatrix_rl.checkpoints import (
     load,
     read_metadata,
     restore,
+    saved_run,
     split_member,
     to_device,
     why_member,
@@ -86,6 +87,7 @@ def find_player(
     name: str,
     *,
     network: str | None = None,
+    modules: str | None = None,
     trust_code: bool = False,
     best: bool = False,
     league: str | None = None,
@@ -106,7 +108,8 @@ def find_player(
     that collects points (`harvest(pretrained)`). Of a run of several trainings in one program,
     `run#3` is the fourth, and `run#return` that of the highest return, which also plays without a
     `#`; a message says so.
-    `network`, `trust_code` and `best` are as for `load`. `league` is that to play in; `None`: the
+    `network`, `trust_code` and `best` are as for `load`, and `modules` as its `agent`.
+    `league` is that to play in; `None`: the
     one that a policy was trained in, and the original one for a player without training, whose
     sizes are those of `game`. `simulations` are the actions that a trained policy tries out for
     each move, in a tree search (`Searcher`); a message calls them `simulations_flag`. `cycles` are
@@ -119,7 +122,8 @@ def find_player(
     """
     if (inner := _harvested(name)) is not None:
         player, there = find_hackmatrix_player(
-            inner, network=network, trust_code=trust_code, best=best, league=league, game=game,
+            inner, network=network, modules=modules, trust_code=trust_code, best=best,
+            league=league, game=game,
             simulations=simulations, simulations_flag=simulations_flag, cycles=cycles,
             report=report,
         )  # fmt: skip
@@ -142,6 +146,7 @@ def find_player(
         loaded = load(
             in_league(base, league),
             network=network,
+            agent=modules,
             trust_code=trust_code,
             best=best,
             member=member,
@@ -160,7 +165,7 @@ def find_player(
     if not isinstance(its_own, HackMatrix):
         if search is not None or simulations is not None or league is not None:
             raise ConfigError(
-                f"{base} was trained in --env {loaded.config.env}, which has no leagues, and in "
+                f"{base} was trained in another environment, which has no leagues, and in "
                 f"which nothing searches. Name {base} alone."
             )
         return _policy_of(loaded, report), its_own
@@ -174,7 +179,7 @@ def find_player(
     asked = "" if simulations is None else f" {simulations_flag} {simulations}"
     if loaded.greedy and (search is not None or simulations is not None):
         raise ConfigError(
-            f"{name}{asked}: {base} learned Q-values (--algorithm {loaded.config.algorithm}), and "
+            f"{name}{asked}: {base} learned Q-values, and "
             "a search needs a policy to draw from. Leave the search out, or use an agent that "
             "learned one."
         )
@@ -195,6 +200,8 @@ def find_opponent(
     Raises:
         ConfigError: there is no such run, it cannot be used, or its code is not trusted.
     """
+    if saved_run(name) is not None:
+        return None
     skipped: list[str] = []
     folder = find_checkpoint(name, report=skipped.append)
     metadata = read_metadata(folder)

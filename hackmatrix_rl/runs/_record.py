@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from etils import epath
 
+from hackmatrix_rl.checkpoints import SAVED_BY, saved_run
 from hackmatrix_rl.config import (
     MOST_MEMBERS,
     RunConfig,
@@ -85,6 +86,17 @@ class RunRecord:
         return kind_of(self.config)
 
     @property
+    def saved_by(self) -> str | None:
+        """`hm.SaveRun`, if that kept the run."""
+        return SAVED_BY if self.config.get("saved_by") == SAVED_BY else None
+
+    @property
+    def hook_metrics(self) -> list[str]:
+        """The metrics that hooks of a run of `hm.SaveRun` have added."""
+        named = self.config.get("hook_metrics")
+        return [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+
+    @property
     def fields(self) -> "list[dataclasses.Field[Any]]":
         """The settings that a run of its algorithm has."""
         return options_of(self.kind)
@@ -158,6 +170,7 @@ def read_run(run: str) -> RunRecord:
         )
     folder = RunFolder(path, epath.Path(path / "checkpoints"), "")
     missing: list[str] = []
+    saved = saved_run(path) is not None  # nobody evaluates it at its end
 
     def read(what: str, file: Path, get: Callable[[Path], T | None], otherwise: T) -> T:
         try:
@@ -165,7 +178,7 @@ def read_run(run: str) -> RunRecord:
         except (OSError, ValueError, DamagedFileError, ConfigError) as error:
             missing.append(f"{file.name} ({what}) {_why(error, file)}")
             return otherwise
-        if found is None:
+        if found is None and not (saved and file == folder.summary):
             missing.append(f"{file.name} ({what}) is not there")
         return otherwise if found is None else found
 

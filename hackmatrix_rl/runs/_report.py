@@ -83,14 +83,16 @@ def _facts(record: RunRecord) -> str:
     found = {
         "environment": " ".join(
             str(config[name]) for name in ("env", "env_args") if config.get(name) is not None
-        ),
+        )
+        or str(config.get("environment", "")),
         "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
         "games": _count(last.get("games"), config.get("num_games")),
         "updates": _count(last.get("updates")),
         "resumed": _times(len(record.resumes)),
         "network": " ".join(
             str(config[name]) for name in ("network", "precision") if name in config
-        ),
+        )
+        or str(config.get("policy", "")),
         "seed": seeds_in_words(config),
         "trainings": _several(record),
         "device": f"{entry(device, 'kind')} x {entry(device, 'count')}" if device else "",
@@ -158,6 +160,8 @@ def _trainings(record: RunRecord) -> str:
 
 def _curves(record: RunRecord) -> str:
     panels = panels_of(record.rows)
+    drawn_too = {f"eval/{name}" for name, _ in panels}
+    panels += tuple((name, name) for name in record.hook_metrics if name not in drawn_too)
     if not panels:
         return ""
     levels = baselines(record.folder.summary)
@@ -254,9 +258,11 @@ def _settings(record: RunRecord) -> str:
         if each.name in record.config:
             row = (each.name, value_in_words(record.config[each.name]), each.name in changed)
             groups.setdefault(each.metadata["group"], []).append(row)
-    known = {"algorithm", *(each.name for each in record.fields)}
+    known = {"algorithm", "hook_metrics", *(each.name for each in record.fields)}
+    if record.saved_by is not None:
+        compared, changed = "", {}
     if unknown := [name for name in record.config if name not in known]:
-        groups["Of another version"] = [
+        groups["Of another version" if record.saved_by is None else "Composed in Python"] = [
             (name, value_in_words(record.config[name]), False) for name in unknown
         ]
     tables = "".join(
@@ -269,10 +275,8 @@ def _settings(record: RunRecord) -> str:
         + "</table></section>"
         for group, rows in groups.items()
     )
-    return (
-        f"<p class=dim>Bold with a dot: differs from {compared}.</p>"
-        f'<div class="settings">{tables}</div>'
-    )
+    said = f"<p class=dim>Bold with a dot: differs from {compared}.</p>" if compared else ""
+    return f'{said}<div class="settings">{tables}</div>'
 
 
 def _starts(record: RunRecord) -> str:

@@ -2,18 +2,21 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, final
 
-from hackmatrix_rl.checkpoints import CheckpointWriter, SaveResult
-from hackmatrix_rl.config import RunConfig
+from hackmatrix_rl.agent.networks import module_of
+from hackmatrix_rl.checkpoints import AGENT_FILE, CheckpointWriter, SaveResult, write_agent
+from hackmatrix_rl.config import Code, RunConfig
 from hackmatrix_rl.errors import finite, refusing, whole
 from hackmatrix_rl.runs._curve import draw_curve, number
+from hackmatrix_rl.runs._described import describe_training
 from hackmatrix_rl.runs._health import Health
 from hackmatrix_rl.runs._lock import RunLock, check_links
 from hackmatrix_rl.runs._trainings import LastPart
+from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.runs.sinks import (
     Fanout,
     JsonLines,
@@ -28,6 +31,7 @@ from hackmatrix_rl.system import (
     is_process_zero,
     on_process_zero,
     typed_path,
+    write_json,
 )
 from hackmatrix_rl.training import MEMBER, Hook, Metrics, StopTraining, Trainer
 
@@ -189,6 +193,8 @@ class SaveRun(Hook):
     folder holds
 
     - `training.hmrl`: the newest state, as `Trainer.save` writes it;
+    - `agent.hmrl`: what plays, for `hm.load`, `hackmatrix-rl eval`, `watch` and `export`;
+    - `config.json`: the modules and sizes, as far as settings can say them, and `versions.json`;
     - `metrics.jsonl`: one row for each dispatch;
     - `log.txt`: the rows and messages with the time of day;
     - `learning_curve.png`, drawn when the training ends.
@@ -208,6 +214,8 @@ class SaveRun(Hook):
         health: the limits of the signs of trouble.
         note: takes each message.
         clock: seconds since some moment.
+        agent: a function that makes the trainer, as `my_module:make`: with it, the commands need no
+            `--agent` for a training of modules of your own.
 
     Raises:
         ConfigError: at the start of the training: the folder cannot be written, is in use, or
@@ -224,8 +232,12 @@ class SaveRun(Hook):
         health: Health | None = None,
         note: Callable[[str], None] = print,
         clock: Callable[[], float] = time.monotonic,
+        agent: str | None = None,
     ) -> None:
         check_path(str(folder), "folder")
+        if agent is not None and module_of(agent) is None:
+            raise ValueError(f"agent must name a function, as my_module:make, not {agent!r}")
+        self._agent = agent
         self._folder = Path(typed_path(folder, lasting=True))  # a hook may change the directory
         if finite("minutes", minutes) <= 0:
             raise ValueError(f"minutes must be above 0, not {minutes}")
@@ -239,6 +251,8 @@ class SaveRun(Hook):
         self._seen = self._saved = -1  # the updates of the newest row, and of the file
         self._due = 0.0
         self._ended = False
+        self._unwritten: Metrics | None = None
+        self._config: dict[str, Any] = {}
 
     @property
     def _state(self) -> Path:
@@ -262,6 +276,8 @@ class SaveRun(Hook):
                     sinks = [self._notes, JsonLines(self._metrics), LogFile(log)]
             unless_opened.pop_all()
         self._lock, self._sinks = lock, Fanout(sinks)
+        if is_process_zero():
+            self._describe(trainer)
         if on_process_zero(self._state.exists):
             new: list[str] = []
             trainer.load(self._state, report=new.append)
@@ -269,6 +285,8 @@ class SaveRun(Hook):
             self._sinks.note(
                 "; ".join([f"resumed at update {self._saved:,}, from {self._state}", *new])
             )
+            if not on_process_zero((self._folder / AGENT_FILE).exists):
+                write_agent(self._folder, trainer, write=is_process_zero())
         else:
             self._save(trainer)
         if is_process_zero():
@@ -294,15 +312,43 @@ class SaveRun(Hook):
         every = self._updates
         return None if every is None else every - int(trainer.state.update) % every
 
+    def _describe(self, trainer: Trainer[Any]) -> None:
+        """Writes what the run is made of, and this start of it."""
+        with refusing(f"folder {self._folder}: ", of=OSError):
+            for line in record_start(self._folder / "versions.json"):
+                self._sinks.note(line)
+            self._config = describe_training(trainer, self._agent)
+            write_json(self._folder / "config.json", self._config)
+        if self._agent is not None and (module := module_of(self._agent)) is not None:
+            with suppress(OSError):  # the flag is asked for
+                Code("agent", self._agent, module).remember()
+
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
-        """Writes and checks the metrics."""
+        """Checks the metrics."""
         self._seen = metrics.updates
-        self._sinks.write(metrics.as_dict())
+        self._unwritten = metrics
         findings = self._health.look(metrics)
         for finding in findings:
             self._sinks.note(finding.message)
         if any(finding.stop for finding in findings):
             raise StopTraining
+
+    def on_metrics(self, trainer: Trainer[Any], metrics: Metrics, added: Collection[str]) -> None:
+        """Writes the metrics, also those of hooks after this one."""
+        self._unwritten = metrics
+        self._write()
+        named = self._config.get("hook_metrics", [])
+        if is_process_zero() and not set(added) <= set(named):
+            self._config["hook_metrics"] = sorted({*named, *added})
+            try:
+                write_json(self._folder / "config.json", self._config)
+            except OSError as error:
+                self._sinks.note(f"could not write {self._folder / 'config.json'}: {error}")
+
+    def _write(self) -> None:
+        if self._unwritten is not None:
+            self._sinks.write(self._unwritten.as_dict())
+            self._unwritten = None
 
     def on_end(self, trainer: Trainer[Any]) -> None:
         """Notes that the training has reached its goal."""
@@ -313,6 +359,7 @@ class SaveRun(Hook):
         if self._lock is None:
             return
         try:
+            self._write()  # where a later hook has raised
             update = trainer.state.update
             # A dispatch that an exception ends has used up the state that it began with.
             whole = not update.is_deleted() and int(update) == self._seen != self._saved
@@ -337,5 +384,6 @@ class SaveRun(Hook):
 
     def _save(self, trainer: Trainer[Any]) -> None:
         trainer.save(self._state)
+        write_agent(self._folder, trainer, write=is_process_zero())
         self._saved = int(trainer.state.update)
         self._due = self._clock() + self._seconds

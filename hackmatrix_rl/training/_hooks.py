@@ -1,6 +1,6 @@
 """Hooks: what happens besides training, between dispatches."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +54,12 @@ class Hook:
         """
         return None
 
+    def on_metrics(self, trainer: Any, metrics: Metrics, added: Collection[str]) -> None:
+        """Called after each dispatch with the numbers of all hooks, of which `added` are the names.
+
+        It follows `after_dispatch` of the last hook, also where one has stopped the training.
+        """
+
     def on_end(self, trainer: Any) -> None:
         """Called when the training has reached its goal, in the reverse order of the hooks.
 
@@ -102,6 +108,7 @@ def after_dispatch(hooks: Sequence[Hook], trainer: Any, metrics: Metrics) -> tup
     where a hook returns something other than `None` or new numbers by name.
     """
     stop = False
+    before = metrics.extra
     for hook in hooks:
         try:
             found = hook.after_dispatch(trainer, metrics)
@@ -126,6 +133,8 @@ def after_dispatch(hooks: Sequence[Hook], trainer: Any, metrics: Metrics) -> tup
             for name, value in found.items()
         }
         metrics = replace(metrics, extra={**metrics.extra, **numbers})
+    for hook in hooks:
+        hook.on_metrics(trainer, metrics, metrics.extra.keys() - before.keys())
     return metrics, stop
 
 

@@ -351,13 +351,12 @@ class Trainer(Generic[A]):
             ValueError: training has not started.
             OSError: the file cannot be written.
         """
-        state = self.state
+        write_tree(path, TRAINING, self.state, to_host=self.to_host, write=is_process_zero())
 
-        def to_host(leaf: jax.Array) -> np.ndarray:
-            leaf = on_device(leaf)
-            return np.asarray(leaf if leaf.is_fully_addressable else gather(leaf, self.mesh))
-
-        write_tree(path, TRAINING, state, to_host=to_host, write=is_process_zero())
+    def to_host(self, leaf: jax.Array) -> np.ndarray:
+        """An array of the state in this process's memory; all processes of a mesh call it."""
+        leaf = on_device(leaf)
+        return np.asarray(leaf if leaf.is_fully_addressable else gather(leaf, self.mesh))
 
     def load(
         self, path: epath.PathLike, *, report: Callable[[str], object] = warnings.warn

@@ -94,7 +94,7 @@ def own(tmp_path, monkeypatch):
     return folder
 
 
-NIGHTLY = ("built in", "Q-learning", "several")
+NIGHTLY = ("built in", "Q-learning", "several", "of two players")
 
 
 @pytest.mark.parametrize(

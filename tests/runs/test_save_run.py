@@ -1,14 +1,19 @@
 """`hm.SaveRun`: a notebook's training that is kept in a folder, and continued from it."""
 
 import errno
+import importlib
 from contextlib import nullcontext
+from pathlib import Path
 
+import equinox as eqx
 import jax
 import pytest
+from cli.commands import assert_refused, done, invoke
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.runs import report_of
 from hackmatrix_rl.runs.sinks import read_json_lines
+from hackmatrix_rl.system import read_json
 
 ENV = hm.CartPole()
 UPDATE = 4 * 8
@@ -61,6 +66,79 @@ def test_the_cell_run_again_ends_in_the_same_bits(trainer, straight, tmp_path, w
     assert [row["updates"] for row in rows] == list(range(1, 9))
     assert (folder / "learning_curve.png").exists()
     assert "It trained to the end at update 8" in report_of(str(folder))[0]
+
+
+def test_built_in_modules_need_no_name_to_play_again(trainer, straight):
+    loaded = hm.load(straight)
+    assert loaded.environment == ENV
+    trained = trainer_of(straight, trainer).policy
+    assert eqx.tree_equal(loaded.policy, trained)
+    assert eqx.tree_equal(hm.load(straight, like=trainer.policy), trained)
+    stored = read_json(straight / "config.json")
+    named = ("algorithm", "env", "network", "width", "depth", "num_envs")
+    assert [stored[name] for name in named] == ["ppo", "cartpole", "mlp", 8, 1, 4]
+    assert done("eval", straight, "--episodes", 2).exit_code == 0
+    page = report_of(str(straight))[0]
+    assert "Missing" not in page
+    assert "cartpole" in page
+
+
+def trainer_of(folder, trainer):
+    trainer.load(folder / "training.hmrl")
+    return trainer
+
+
+OWN = """
+import equinox as eqx
+import jax
+import hackmatrix_rl as hm
+
+class Own(hm.ActorCritic):
+    layer: eqx.nn.Linear
+
+    def __call__(self, observation, carry):
+        *logits, value = self.layer(observation)
+        return jax.numpy.stack(logits), value, carry
+
+def make():
+    environment = hm.CartPole(max_steps=20)
+    policy = Own(eqx.nn.Linear(4, 3, key=jax.random.key(0)))
+    return hm.Trainer(hm.PPO(environment, policy, num_envs=4, num_steps=8, num_minibatches=1))
+
+def pair():
+    algorithm = make().algorithm
+    return algorithm.environment, algorithm.initial_policy
+"""
+
+
+def test_modules_of_ones_own_play_by_the_function_that_makes_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_agent.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    made = importlib.import_module("my_agent").make()
+
+    def count(trainer, metrics):
+        return {"counted": metrics.updates, "eval/return": 1.0}
+
+    cell(made, "mine", count)
+    assert read_json_lines(Path("mine/metrics.jsonl"))[-1]["counted"] == 8
+    refused = invoke("eval", "mine")
+    assert_refused(refused, "no setting names the policy Own", "eval mine --agent my_module:make")
+    for name in ("my_agent:make", "my_agent:pair"):
+        done("eval", "mine", "--agent", name, "--episodes", 2)
+    assert "terminated after" in done("watch", "mine", "--agent", "my_agent:make").stdout
+    loaded = hm.load("mine", agent=made)
+    assert eqx.tree_equal(loaded.policy, made.policy)
+    assert loaded.value_scale() is not None
+    page = report_of("mine")[0]
+    assert "counted" in page
+    assert "Missing" not in page
+    # A run that names its modules needs no flag, for whoever has trained it or trusts it.
+    cell(made, "named", agent="my_agent:make")
+    done("eval", "named", "--episodes", 2)
+    monkeypatch.setenv("HACKMATRIX_RL_STATE_DIR", str(tmp_path / "of somebody else"))
+    assert_refused(invoke("eval", "named"), "its agent my_agent:make is code", "--trust-code")
+    done("eval", "named", "--episodes", 2, "--trust-code")
 
 
 def test_a_training_that_has_ended_does_nothing_more(trainer, straight):

@@ -1,0 +1,121 @@
+"""What of a training that was composed in Python the settings of a run can say."""
+
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic, MLPActorCritic
+from hackmatrix_rl.checkpoints import MODULES, SAVED_BY
+from hackmatrix_rl.config import (
+    ENVIRONMENTS,
+    HACKMATRIX,
+    TrainConfig,
+    algorithms,
+    baseline_algorithm,
+    config_class,
+    make_environment,
+)
+from hackmatrix_rl.env import Environment, HackMatrix
+from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.training import Algorithm, Trainer, leaves_by_path
+
+
+def describe_training(trainer: Trainer[Any], agent: str | None) -> dict[str, Any]:
+    """The `config.json` of a run of `hm.SaveRun`.
+
+    It names environment and network where built-in ones are the same, and has the numbers of the
+    algorithm that are settings of it.
+    """
+    algorithm, environment = trainer.algorithm, trainer.environment
+    policy = algorithm.one_of(algorithm.initial_policy)
+    found: dict[str, Any] = {
+        "saved_by": SAVED_BY,
+        "agent": agent,
+        "environment": shortened(_in_words(environment)),
+        "policy": type(policy).__name__,
+        "greedy": algorithm.greedy,
+        **_algorithm(algorithm),
+    }
+    known = next((each for each in _environments(environment) if _is(each, environment)), {})
+    return found | known | (_network(known, policy) if known else {})
+
+
+def _in_words(environment: Environment) -> str:
+    game = getattr(environment, "game", None)
+    name = type(environment).__name__
+    return name if game is None else f"{name} of {type(game).__name__}"
+
+
+def _algorithm(algorithm: Algorithm[Any]) -> dict[str, Any]:
+    """The algorithm by name, and its numbers."""
+    one = getattr(algorithm, "algorithm", algorithm)
+    spelled = type(one).__name__.lower()
+    name = next((each for each in algorithms() if each.replace("-", "") == spelled), None)
+    if name is None:
+        return {"learns_by": type(one).__name__}
+    fields = config_class(name).__dataclass_fields__.keys() - set(MODULES)
+    # Some are of a part, such as the collector or the loss.
+    parts = [one, *(part for part in vars(one).values() if is_dataclass(part))]
+    found = {each: part for part in reversed(parts) for each in fields if hasattr(part, each)}
+    numbers = {each: getattr(part, each) for each, part in found.items()}
+    plain = {each: n for each, n in numbers.items() if type(n) in (bool, int, float)}
+    return {"algorithm": name, **plain}
+
+
+def _environments(environment: Environment) -> Iterator[dict[str, Any]]:
+    """Settings of built-in environments that may be the same."""
+    steps = getattr(environment, "max_steps", None)
+    if isinstance(environment, HackMatrix):
+        league = "original" if environment.config.rewind_across_stages else "no-rewind"
+        yield {
+            "env": HACKMATRIX,
+            "league": league,
+            "observation": environment.observation,
+            "max_steps": steps,
+        }
+        return
+    for name in ENVIRONMENTS:
+        if name.isidentifier() and name != HACKMATRIX:
+            yield {"env": name}
+            yield {"env": name, "env_args": f"max_steps={steps}".lower()}
+
+
+def _is(settings: dict[str, Any], environment: Environment) -> bool:
+    try:
+        if settings["env"] != HACKMATRIX:
+            made = make_environment(settings["env"], settings.get("env_args"))
+            return type(made) is type(environment) and bool(made == environment)
+        return bool(_config(**settings, network="mlp").environment() == environment)
+    except ConfigError:
+        return False
+
+
+def _network(known: dict[str, Any], policy: ActorCritic) -> dict[str, Any]:
+    """The built-in network of the same shapes; empty if there is none."""
+    sizes: list[dict[str, Any]] = [{}]
+    if isinstance(policy, MLPActorCritic):
+        sizes = [{"width": policy.layers[-1].bias.shape[0], "depth": len(policy.layers)}]
+    for name in NETWORKS:
+        for size in sizes:
+            try:
+                config = _config(**known, network=name, **size)
+                made = eqx.filter_eval_shape(config.policy, key=jax.random.key(0))
+            except (ConfigError, ValueError):
+                continue
+            if type(made) is type(policy) and _shapes(made) == _shapes(policy):
+                return {"network": name, **size}
+    return {}
+
+
+def _config(**settings: Any) -> TrainConfig:
+    given = {name: value for name, value in settings.items() if value is not None}
+    kind: Any = config_class(baseline_algorithm())
+    made: TrainConfig = kind(**given)
+    return made
+
+
+def _shapes(policy: ActorCritic) -> dict[str, Any]:
+    return {name: (leaf.shape, leaf.dtype) for name, leaf in leaves_by_path(policy).items()}
