@@ -434,6 +434,8 @@ def playing_member(folder: epath.Path, size: int, report: Report) -> int:
 def why_member(loaded: Loaded) -> str:
     """Which of several trainings an agent is, and how it was chosen, in words."""
     assert loaded.member is not None
+    if loaded.config is None or "counters" not in loaded.metadata:
+        return "it is the first of several trainings, whose results the run does not name"
     metric = loaded.config.best_by
     known = metric is not None and _of_members(loaded.metadata["counters"], metric)
     why = f"it has the highest {metric} over the last tenth" if known else "it is the first"
