@@ -32,6 +32,7 @@ from hackmatrix_rl.config import (
     check_trusted,
     config_from_dict,
     default_environment,
+    options_of,
 )
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.errors import ConfigError, NoCheckpointError, in_shell, refusing, shortened
@@ -227,8 +228,11 @@ def untrained_opponent(settings: Mapping[str, Any]) -> Opponent:
     Raises:
         ConfigError: there is no such board.
     """
-    sizes = {"num_simulations": UNTRAINED_SIMULATIONS, **settings}
-    config = _of_two_players().of_preset("debug", sizes)
+    kind = _of_two_players()
+    # The preset is of a small network; its board is smaller than the one of the command.
+    board = {each.name: each.default for each in options_of(kind) if each.metadata["resume"]}
+    sizes = {**board, "num_simulations": UNTRAINED_SIMULATIONS, **settings}
+    config = kind.of_preset("debug", sizes)
     return config.opponent(config.policy(key=jax.random.key(config.seed)))
 
 

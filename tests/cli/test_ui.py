@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from hackmatrix_rl.runs import untrained_opponent
 from hackmatrix_rl.view.ui import _serve
 
 from .commands import assert_refused, done, invoke
@@ -67,6 +68,11 @@ def test_any_board_is_for_two_people(monkeypatch, vertices, k, full_board):
     (table,) = made
     assert table.state()["seat"] == "both"
     assert f'"vertices":{vertices}' in table.page()[0]
+
+
+def test_the_board_without_flags_is_the_one_of_the_help():
+    assert untrained_opponent({}).game.config.vertices == 6
+    assert "[default: 6]" in done("ui", "--help").stdout
 
 
 def test_without_the_extra_it_names_the_extra_and_an_unknown_flag_has_advice(monkeypatch):
