@@ -39,6 +39,7 @@ from ._saved_run import MODULES as MODULES
 from ._saved_run import SAVED_BY as SAVED_BY
 from ._saved_run import Agent as Agent
 from ._saved_run import modules_of as modules_of
+from ._saved_run import saved_agent as saved_agent
 from ._saved_run import saved_run as saved_run
 from ._saved_run import write_agent as write_agent
 from ._writer import CheckpointWriter as CheckpointWriter

@@ -1,5 +1,6 @@
 """Plays what `hm.SaveRun` has kept: a training whose modules were composed in Python."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,8 @@ def modules_of(agent: Agent) -> tuple[Environment, ActorCritic, Algorithm[Any] |
         return whole_games(made.environment), made.one_of(made.initial_policy), made
     if not (isinstance(made, tuple) and len(made) == 2):
         raise ConfigError(
-            f"{said}makes {shortened(type(made).__name__)}; it must make an hm.Trainer, an "
-            "algorithm such as hm.PPO, or a pair (environment, policy)."
+            f"{said}makes {shortened(type(made).__name__)}; it must make an hm.Trainer, "
+            "its algorithm, or a pair (environment, policy)."
         )
     environment, policy = made
     if isinstance(environment, SingleGame):
@@ -124,6 +125,13 @@ def agent_of(
     code = Code("agent", named, module)
     check_code(code, folder, trust_code=trust_code or agent is not None)
     return named
+
+
+def saved_agent(
+    folder: Path, agent: Agent | None, *, trust_code: bool = False, report: Report = warnings.warn
+) -> Agent | None:
+    """`agent_of` with the run's own settings."""
+    return agent_of(folder, settings_of_saved(folder, report), agent, trust_code=trust_code)
 
 
 def known_config(

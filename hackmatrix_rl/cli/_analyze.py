@@ -32,6 +32,7 @@ from hackmatrix_rl.view import analysis_page
     help="Discount of the return that the value is compared with.  [default: the training's last]",
 )
 @shared.player_options
+@shared.modules_option
 @shared.file_option(
     "--output",
     metavar="FILE.html",

@@ -14,10 +14,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.checkpoints import modules_of, saved_agent, saved_run
 from hackmatrix_rl.cli._eval import summary_table
+from hackmatrix_rl.cli._failures import say
 from hackmatrix_rl.cli._grouped import TrainOptions
-from hackmatrix_rl.cli._options import run_options
-from hackmatrix_rl.cli._settings import chosen_config, config_options, recipe_option
+from hackmatrix_rl.cli._options import modules_option, run_options
+from hackmatrix_rl.cli._settings import chosen_config, config_options, recipe_option, typed_settings
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import RunConfig, TrainConfig, algorithms_of, baseline_algorithm, code_of
@@ -28,12 +30,14 @@ from hackmatrix_rl.runs import (
     ReplayWriter,
     RunFolder,
     RunResult,
+    SaveRun,
     Trainings,
     draw_curve_of,
     send_summary,
 )
 from hackmatrix_rl.runs.sinks import read_json_lines
-from hackmatrix_rl.system import ExitCode, describe_device, write_json
+from hackmatrix_rl.system import ExitCode, Interrupts, describe_device, write_json
+from hackmatrix_rl.training import Metrics, StopTraining, Trainer
 
 _BY = baseline_algorithm()
 EXAMPLES = f"""\b
@@ -48,6 +52,7 @@ Examples:
 @config_options(algorithms_of("train"))
 @recipe_option
 @run_options
+@modules_option
 @click.pass_context
 def train(context: click.Context, /, **given: Any) -> int:
     """Train an agent by one of several algorithms.
@@ -60,7 +65,43 @@ def train(context: click.Context, /, **given: Any) -> int:
     went wrong; 4 the end of the run could not be saved; 5 (or 134) another process of the run
     was lost; 130 or 143 saved and ended by Ctrl-C or SIGTERM.
     """
+    modules, resumed = given.pop("modules"), given["resume_run"]
+    if resumed is not None and (saved := saved_run(resumed)) is not None:
+        return _resume_saved(context, saved, modules, given)
+    if modules is not None:
+        raise ConfigError(f"--agent {modules}: goes with --resume-run of a run of hm.SaveRun.")
     return train_a_run(context, **given)
+
+
+def _resume_saved(
+    context: click.Context, folder: Path, modules: str | None, given: Mapping[str, Any]
+) -> int:
+    """Continues a run that `hm.SaveRun` has kept, by the function that makes its trainer."""
+    said, goal = f"--resume-run {folder}", given["total_timesteps"]
+    own = typed_settings(context).keys() - {"total_timesteps"}
+    if own or given["config"] is not None or given["dry_run"]:
+        raise ConfigError(
+            f"{said}: was trained in Python, so its settings are in the function that makes its "
+            "trainer. Leave all but --total-timesteps and --agent out."
+        )
+    agent = saved_agent(folder, modules, trust_code=given["trust_code"])
+    algorithm = None if agent is None else modules_of(agent)[2]
+    if algorithm is None or goal is None:
+        words = ("hackmatrix-rl", "train", "--resume-run", folder)
+        more = ("--agent", modules or "my_module:make", "--total-timesteps", goal or 1_000_000)
+        raise ConfigError(
+            f"{said}: was trained in Python. Name the function that makes its trainer, and how far "
+            f"to train: {in_shell(*words, *more)}"
+        )
+
+    def stop(trainer: Trainer[Any], metrics: Metrics) -> None:
+        if interrupts.received:
+            raise StopTraining
+
+    with Interrupts() as interrupts:
+        save = SaveRun(folder, note=say, agent=agent if isinstance(agent, str) else None)
+        Trainer(algorithm).fit(goal, key=jax.random.key(0), hooks=[save, stop])
+    return 128 + interrupts.received if interrupts.received else int(ExitCode.DONE)
 
 
 def train_a_run(

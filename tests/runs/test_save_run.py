@@ -133,6 +133,11 @@ def test_modules_of_ones_own_play_by_the_function_that_makes_them(tmp_path, monk
     page = report_of("mine")[0]
     assert "counted" in page
     assert "Missing" not in page
+    resume = ("train", "--resume-run", "mine")
+    assert_refused(invoke(*resume), "train --resume-run mine --agent my_module:make --total-times")
+    assert_refused(invoke(*resume, "--num-envs", 8), "settings are in the function")
+    resume += ("--agent", "my_agent:make", "--total-timesteps", GOAL + UPDATE)
+    assert "trained to the end at update 9" in done(*resume).stdout
     # A run that names its modules needs no flag, for whoever has trained it or trusts it.
     cell(made, "named", agent="my_agent:make")
     done("eval", "named", "--episodes", 2)
