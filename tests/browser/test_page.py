@@ -2,9 +2,11 @@
 
 import json
 
+import jax
 import pytest
 from view.games import played
 
+import hackmatrix_rl as hm
 from hackmatrix_rl.evaluation import SCRIPTS
 from hackmatrix_rl.runs import report_of
 from hackmatrix_rl.view import document, table
@@ -167,3 +169,23 @@ def test_no_cell_of_a_wide_table_is_cut_on_a_phone(open_page, tmp_path):
     boxes = [each.bounding_box() for each in cells.all()]
     width = page.evaluate("window.innerWidth")
     assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+
+
+@pytest.mark.parametrize("size", ["wide", "phone"])
+def test_a_game_of_another_environment_has_the_same_page(open_page, tmp_path, size):
+    path = tmp_path / "game.html"
+    environment = hm.CartPole(max_steps=12)
+    policy = hm.MLPActorCritic(environment.spec, width=4, key=jax.random.key(0))
+    game = hm.watch(policy, environment=environment, name="somebody")
+    game.save(path)
+    page = open_page(path.as_uri(), size=size)
+    page.keyboard.press("ArrowRight")
+    assert number_shown(page) == (1, game.match.moves)
+    assert page.inner_text("#move-title").startswith("Move 1 action ")
+    assert "policy" in page.inner_text("#thoughts").lower()
+    assert page.locator("#picture text").count() > 10
+    for gone in ("#view", "#save", "#facts-panel", "#legend .hp"):
+        assert not page.locator(gone).is_visible()
+    page.keyboard.press("End")
+    assert page.inner_text("#end").split(":")[0].lower() == game.match.end
+    assert fits(page)

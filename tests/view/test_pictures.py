@@ -71,9 +71,9 @@ def inside(drawing: Drawing, shape) -> bool:
 
 def extent(text: Text) -> tuple[float, float, float, float]:
     """Where a text is, by the font itself."""
-    from hackmatrix_rl.view._raster import _font
+    from hackmatrix_rl.view import font
 
-    wide = _font(text.bold, 100.0).getlength(text.text) * text.size / 100
+    wide = font(text.bold, 100.0).getlength(text.text) * text.size / 100
     left = text.x - {"start": 0, "middle": wide / 2, "end": wide}[text.anchor]
     return left, text.y - text.size, left + wide, text.y + 0.2 * text.size
 

@@ -68,7 +68,7 @@ class Recording:
     @property
     def total_reward(self) -> float:
         """The return so far."""
-        return float(sum(np.float32(scene.reward) for scene in self.scenes))
+        return sum(scene.reward for scene in self.scenes)
 
     @property
     def moves(self) -> int:
