@@ -104,6 +104,8 @@ class Converter:
     def _results(self, equation: Equation, *given: Name) -> list[Name]:
         primitive, parameters = equation.primitive.name, equation.params
         handler = getattr(self, f"jax_{primitive}", None)
+        if all(0 in each.aval.shape for each in equation.outvars):
+            return [self._empty(each.aval) for each in equation.outvars]
         if primitive in _SAME:
             return [*given]
         if handler is not None:
@@ -306,6 +308,11 @@ class Converter:
             return self.graph.add("Expand", value, self._numbers(wanted))
         sizes = self.graph.add("Concat", *map(self._size, wanted), axis=0)
         return self.graph.add("Expand", value, sizes)
+
+    def _empty(self, aval: Any) -> Name:
+        """An array without numbers, which no operator of shapes could make."""
+        sizes = self.graph.add("Concat", *map(self._size, aval.shape), axis=0)
+        return self.graph.add("Expand", self._constant(np.zeros(1, aval.dtype)), sizes)
 
     def jax_dim_as_value(self, equation: Equation) -> Name:
         return self._shaped(self._size(equation.params["dim"]), ())

@@ -28,7 +28,7 @@ WIDTH = 16
 HACKMATRIX = (("mlp", "classic"), ("cells", "tactical"), ("gru", "compact"))
 STANDARD = (
     *(("mlp", "CartPole"), ("gru", "CartPole"), ("lstm", "CartPole")),
-    *(("mlp", "Room"), ("conv", "Room"), ("cells", "Room"), ("lstm", "Room")),
+    *(("mlp", "Room"), ("conv", "Room"), ("cells", "Board"), ("lstm", "Room")),
 )
 """The networks that JSON holds, in environments that are not HackMatrix."""
 OTHERS = ("residual", "resnet", "transformer", "recursive", "mpn")
@@ -71,6 +71,15 @@ class Room(hm.SingleGame):
         return encoded_room
 
 
+class Board(Room):
+    """The walls as a board, as the default encoding takes it: there is no flat feature."""
+
+    encode = hm.SingleGame.encode
+
+    def observe(self, state):
+        return state["mask"][..., None]
+
+
 def encoded_room(seen):
     row, col = seen["here"]
     walls = seen["mask"].astype(jnp.float32)
@@ -90,7 +99,8 @@ def encoded_room(seen):
 def environment_of(name):
     if name == "CartPole":
         return hm.CartPole()
-    return hm.Batched(Room()) if name == "Room" else hm.HackMatrix(observation=name)
+    games = {"Room": Room, "Board": Board}
+    return hm.Batched(games[name]()) if name in games else hm.HackMatrix(observation=name)
 
 
 def agent_of(network, name, *, head="scalar", **more):
