@@ -41,7 +41,7 @@ def test_the_cpu_preset_trains_on_two_devices_which_can_be_turned_off():
 def test_a_resumed_run_cuts_the_cpu_before_a_check_of_its_game_starts_it(tmp_path):
     run = unpack(NEWEST, tmp_path)
     forge_config(run, cpu_devices=2, mesh="auto")
-    assert devices_seen("--resume-run", run) == (2, 2)
+    assert devices_seen("--resume-run", run) == (2, 1)  # its games are too few for both
 
 
 def test_a_cpu_that_counts_otherwise_already_is_one_line(monkeypatch):
