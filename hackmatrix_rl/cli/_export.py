@@ -36,8 +36,15 @@ from hackmatrix_rl.system import check_output_file
 )
 @shared.league_option
 @shared.trust_option
+@shared.modules_option
 def export_command(
-    agent: str, kind: str, output: Path, best: bool, league: str | None, trust_code: bool
+    agent: str,
+    kind: str,
+    output: Path,
+    best: bool,
+    league: str | None,
+    trust_code: bool,
+    modules: str | None,
 ) -> None:
     """Write an agent into a file that other programs play.
 
@@ -57,6 +64,7 @@ def export_command(
             best=best,
             league=league,
             trust_code=trust_code,
+            modules=modules,
             report=lambda message: work.say(message, tell),
         )
         if not isinstance(player, PolicyAgent):
