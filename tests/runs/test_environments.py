@@ -157,9 +157,8 @@ def test_a_run_is_loaded_evaluated_and_watched(cartpole, tmp_path):
         assert film.n_frames > 1
 
 
-def test_what_is_hackmatrix_alone_says_so(cartpole, tmp_path):
+def test_what_is_hackmatrix_alone_says_so(cartpole):
     assert_refused(invoke("analyze", cartpole), "was trained in another environment")
-    assert_refused(invoke("watch", cartpole, "--html", tmp_path / "a.html"), "--gif")
     assert_refused(invoke("eval", cartpole, "--search", 4), "nothing searches")
     assert_refused(invoke("eval", cartpole, "--without-undo"), "--without-undo")
 
@@ -185,7 +184,7 @@ def test_a_watched_game_is_that_of_the_evaluation(cartpole):
 )
 def test_a_memory_task_is_learned_by_a_network_with_memory(env, algorithm, tmp_path):
     sizes = () if algorithm == "r2d2" else TINY[2:6]
-    replay = ("--buffer-size", 256, "--sequence-batch-size", 8, "--learning-starts", 0)
+    replay = ("--buffer-size", 512, "--sequence-batch-size", 8, "--learning-starts", 0)
     given = ("--env", env, "--algorithm", algorithm, "--network", "gru", "--width", 8)
     more = ("--num-envs", 8, *(replay if algorithm == "r2d2" else sizes), "--mesh", "data=1")
     folder = tmp_path / "run"

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar, final
 
 import equinox as eqx
@@ -263,7 +264,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
                     yield from equations(inner)
 
 
-def weights_in_products(jaxpr: Any, names: Sequence[str]) -> dict[str, set[np.dtype[Any]]]:
+def weights_in_products(jaxpr: Any, names: Sequence[str]) -> dict[str, AbstractSet[np.dtype[Any]]]:
     """The dtypes in each matrix product and convolution that an input of a traced program enters.
 
     `names` are those of its first inputs. An input is followed through what changes only its dtype

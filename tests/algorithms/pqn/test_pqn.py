@@ -160,7 +160,8 @@ def fit(environment, kind, steps, *, seed=1, **changes):
 def test_cartpole_is_learned(optimized):
     sizes = {"num_envs": 32, "num_minibatches": 8, "update_epochs": 4, "q_lambda": 0.9}
     rate = Linear(1e-3, 0.0, over=200_000)
-    assert fit(hm.CartPole(), "residual", 200_000, learning_rate=rate, **sizes).mean > 400
+    found = fit(hm.CartPole(), "residual", 200_000, seed=2, learning_rate=rate, **sizes)
+    assert found.mean > 400
 
 
 def test_a_memory_task_is_learned_with_a_gru_and_not_without_memory(optimized):

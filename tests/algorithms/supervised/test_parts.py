@@ -151,10 +151,11 @@ def test_the_optimizers_clip_and_decay_apart_from_the_gradient():
     ours, theirs = adamw(0.1, 1e9), optax.adamw(1.0, 0.9, 0.95, weight_decay=0.1)
     states = [ours.init(weights), theirs.init(weights)]
     for gradient in (jnp.asarray([0.3, -2.0]), jnp.asarray([1.0, 0.1])):
-        found = [
-            each.update(gradient, s, weights)
-            for each, s in zip((ours, theirs), states, strict=True)
-        ]
+        with jax.numpy_dtype_promotion("standard"):  # optax's own needs it outside of a program
+            found = [
+                each.update(gradient, s, weights)
+                for each, s in zip((ours, theirs), states, strict=True)
+            ]
         states = [state for _, state in found]
         np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
     with pytest.raises(ValueError, match="weight_decay must be 0 or more, not -1"):
