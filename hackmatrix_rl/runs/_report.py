@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -160,8 +161,7 @@ def _trainings(record: RunRecord) -> str:
 
 def _curves(record: RunRecord) -> str:
     panels = panels_of(record.rows)
-    drawn_too = {f"eval/{name}" for name, _ in panels}
-    panels += tuple((name, name) for name in record.hook_metrics if name not in drawn_too)
+    panels += tuple((name, name) for name in record.hook_metrics if not _part_of(name, panels))
     if not panels:
         return ""
     levels = baselines(record.folder.summary)
@@ -249,18 +249,22 @@ def _warnings(record: RunRecord) -> str:
     return f"{first}<pre>{text(chr(10).join(sorted(lines)[-MOST_LINES:]))}</pre>"
 
 
+def _part_of(name: str, panels: Sequence[tuple[str, str]]) -> bool:
+    """Whether a panel has the numbers of an evaluation, or they are its interval or its size."""
+    shown = {f"eval/{each}" for each, _ in panels} | {"eval/episodes", "eval/unfinished"}
+    return name in shown or re.sub("_(low|high)$", "", name) in {*shown, "eval/return"}
+
+
 def _settings(record: RunRecord) -> str:
     if not record.config:
         return ""
-    compared, changed = record.changed()
+    compared, changed = record.changed() if record.saved_by is None else ("", {})
     groups: dict[str, list[tuple[str, str, bool]]] = {}
     for each in record.fields:
         if each.name in record.config:
             row = (each.name, value_in_words(record.config[each.name]), each.name in changed)
             groups.setdefault(each.metadata["group"], []).append(row)
     known = {"algorithm", "hook_metrics", *(each.name for each in record.fields)}
-    if record.saved_by is not None:
-        compared, changed = "", {}
     if unknown := [name for name in record.config if name not in known]:
         groups["Of another version" if record.saved_by is None else "Composed in Python"] = [
             (name, value_in_words(record.config[name]), False) for name in unknown
