@@ -39,7 +39,7 @@ def clock():
     return time.monotonic() * CLOCK_RATE
 
 
-def compose(config, *, key, read_init=False, trust_code=False):
+def compose(config, *, key, **_):
     environment = CartPole()
     if ALGORITHM == "reinforce":
         policy = MLPActorCritic(environment.spec, width=8, depth=1, key=key)
