@@ -30,6 +30,7 @@ from ._place import check_place as check_place
 from ._reader import Loaded as Loaded
 from ._reader import load as load
 from ._reader import playing_member as playing_member
+from ._reader import playing_of_saved as playing_of_saved
 from ._reader import read_arrays as read_arrays
 from ._reader import restore as restore
 from ._reader import to_device as to_device
@@ -41,6 +42,7 @@ from ._saved_run import Agent as Agent
 from ._saved_run import modules_of as modules_of
 from ._saved_run import saved_agent as saved_agent
 from ._saved_run import saved_run as saved_run
+from ._saved_run import saved_trainings as saved_trainings
 from ._saved_run import write_agent as write_agent
 from ._writer import CheckpointWriter as CheckpointWriter
 from ._writer import SaveResult as SaveResult

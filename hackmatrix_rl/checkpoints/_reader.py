@@ -16,9 +16,8 @@ only if the caller trusts it (docs/security.md).
 import dataclasses
 import json
 import math
-import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -41,21 +40,29 @@ from hackmatrix_rl.checkpoints._place import place
 from hackmatrix_rl.checkpoints._saved_run import (
     Agent,
     agent_of,
+    counters_of,
     known_config,
+    members_named,
     modules_of,
     read_agent,
+    saved_members,
     saved_run,
     scale_of,
     settings_of_saved,
 )
-from hackmatrix_rl.config import TrainConfig, algorithms, check_trusted, schedule_of
+from hackmatrix_rl.config import (
+    TrainConfig,
+    algorithms,
+    baseline_algorithm,
+    check_trusted,
+    schedule_of,
+)
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import read_bounded, read_json
 from hackmatrix_rl.training import (
     LEFT_OUT,
-    MEMBER,
     Stored,
     Tree,
     check_number,
@@ -86,6 +93,7 @@ class Loaded:
     member: int | None = None  #: The number of its training, of several in one program.
     # The units of the value and `greedy`, where the modules were composed in Python.
     _saved: tuple[ValueScale | None, bool] | None = None
+    _members: tuple[str, ...] = ()  # the trainings in words, of several
 
     def value_scale(self) -> ValueScale | None:
         """The units of the policy's value, read from the checkpoint; `None` if it has none.
@@ -270,6 +278,7 @@ def load(
         folder=folder,
         metadata=MappingProxyType(metadata),
         member=member,
+        _members=tuple(config.member_names),
     )
 
 
@@ -286,10 +295,11 @@ def _load_saved(
 ) -> Loaded | Policy:
     """`load` of a run of `hm.SaveRun`."""
     stored, settings = read_agent(folder), settings_of_saved(folder, report)
+    metadata = {"config": settings, "counters": counters_of(stored)}
     if isinstance(member, str):
-        raise ConfigError(f"{folder}: no metrics of its trainings are kept. Use a number.")
+        member = _best_of(folder, metadata["counters"], member)
     if like is not None:
-        return _filled(folder, stored.under(".policy"), like, member)[0]
+        return _filled(folder, stored, metadata, like, member, report)[0]
     agent = agent_of(folder, settings, agent, trust_code=trust_code)
     config = algorithm = None
     if agent is not None:
@@ -298,10 +308,10 @@ def _load_saved(
         config = known_config(folder, settings, network, trust_code=trust_code)
         environment = config.environment()
         found = config.policy(key=jax.random.key(0)) if policy is None else policy
-    filled, member = _filled(folder, stored.under(".policy"), found, member)
+    filled, member = _filled(folder, stored, metadata, found, member, report)
     units = scale_of(algorithm, config)
     there = stored.under(".value_scale")
-    if member is not None:
+    if member is not None and member < there.fewest:
         there = there.member(member)
     scale = None
     if units is not None and there.mismatch(units) is None:
@@ -312,19 +322,48 @@ def _load_saved(
         environment=environment,
         config=config,
         folder=epath.Path(folder),
-        metadata=MappingProxyType({"config": settings}),
+        metadata=MappingProxyType(metadata),
         member=member,
         _saved=(scale, greedy),
+        _members=tuple(saved_members(settings, stored.under(".policy").members(found))),
     )
 
 
+def playing_of_saved(folder: Path, like: ActorCritic, report: Report) -> int | None:
+    """The training that plays of a run of `hm.SaveRun`; `None` if it is one training.
+
+    `like` is a policy of the same shapes. See `playing_member`.
+
+    Raises:
+        ConfigError: the file of the agent cannot be read.
+    """
+    stored = read_agent(folder)
+    size = stored.under(".policy").members(like)
+    if size is None:
+        return None
+    metadata = {"config": settings_of_saved(folder, report), "counters": counters_of(stored)}
+    return _playing(folder, metadata, _parts(stored), size, report)
+
+
+def _parts(stored: Stored) -> tuple[Stored, Stored]:
+    """The policies of a run of `hm.SaveRun`, and the units of their values."""
+    return stored.under(".policy"), stored.under(".value_scale")
+
+
 def _filled(
-    folder: Path, stored: Stored, like: Policy, member: int | None
+    folder: Path,
+    agent: Stored,
+    metadata: Mapping[str, Any],
+    like: Policy,
+    member: int | None,
+    report: Report,
 ) -> tuple[Policy, int | None]:
     """A network with the stored numbers, and which training they are of, of several."""
+    stored = agent.under(".policy")
     size = stored.members(like)
     if size is not None:
-        member = 0 if member is None else member
+        if member is None:
+            member = _playing(folder, metadata, _parts(agent), size, report)
         with refusing(f"{folder}: "):
             check_number(member, size)
         stored = stored.member(member)
@@ -342,13 +381,16 @@ def best_member(folder: epath.Path, metric: str) -> int:
     Raises:
         ConfigError: the checkpoint holds no such numbers.
     """
-    counters = read_metadata(folder)["counters"]
+    return _best_of(folder, read_metadata(folder)["counters"], metric)
+
+
+def _best_of(folder: epath.PathLike, counters: Mapping[str, Any], metric: str) -> int:
     sign, name = (-1, metric[1:]) if metric.startswith("-") else (1, metric)
     finite = {number: sign * value for number, value in _of_members(counters, name).items()}
     healthy = {number: value for number, value in finite.items() if not _is_out(number, counters)}
     found = healthy or finite
     if not found:
-        known = sorted({each[2] for each in _named(counters)})
+        known = sorted({each for _, each, _ in members_named(counters)})
         raise ConfigError(
             f"{folder}: no training there has a {shortened(name)}. Use a number, or one of "
             f"{', '.join(known)}."
@@ -358,15 +400,10 @@ def best_member(folder: epath.Path, metric: str) -> int:
     return max(found, key=lambda number: (found[number], -number))
 
 
-def _named(counters: Mapping[str, Any]) -> list[re.Match[str]]:
-    """The names of the numbers of several trainings."""
-    pattern = rf"{MEMBER}([0-9]{{1,{_DIGITS}}})/(.+)"
-    return [each for each in (re.fullmatch(pattern, each) for each in counters) if each]
-
-
 def _of_members(counters: Mapping[str, Any], name: str) -> dict[int, float]:
     """A metric of each training that has it."""
-    found = {int(each[1]): counters[each[0]] for each in _named(counters) if each[2] == name}
+    named = members_named(counters)
+    found = {number: counters[key] for number, metric, key in named if metric == name}
     return {number: value for number, value in found.items() if value is not None}
 
 
@@ -412,10 +449,19 @@ def playing_member(folder: epath.Path, size: int, report: Report) -> int:
     Raises:
         ConfigError: the arrays of the policy or of the units of its value cannot be read.
     """
-    metadata = read_metadata(folder)
+    parts = read_arrays(folder, "policy"), read_arrays(folder, "training", under=VALUE_SCALE)
+    return _playing(folder, read_metadata(folder), parts, size, report)
+
+
+def _playing(
+    folder: epath.PathLike,
+    metadata: Mapping[str, Any],
+    parts: Sequence[Stored],
+    size: int,
+    report: Report,
+) -> int:
     counters, metric = metadata["counters"], _best_by(metadata)
     values = {} if metric is None else _of_members(counters, metric)
-    parts = read_arrays(folder, "policy"), read_arrays(folder, "training", under=VALUE_SCALE)
     size = int(min(size, *(part.fewest for part in parts)))
     wrong = {number for number in range(size) if _is_out(number, counters)}
     for number in sorted(range(size), key=lambda number: -values.get(number, -math.inf)):
@@ -434,23 +480,18 @@ def playing_member(folder: epath.Path, size: int, report: Report) -> int:
 def why_member(loaded: Loaded) -> str:
     """Which of several trainings an agent is, and how it was chosen, in words."""
     assert loaded.member is not None
-    if loaded.config is None or "counters" not in loaded.metadata:
-        return "it is the first of several trainings, whose results the run does not name"
-    metric = loaded.config.best_by
+    metric = _best_by(loaded.metadata)
     known = metric is not None and _of_members(loaded.metadata["counters"], metric)
     why = f"it has the highest {metric} over the last tenth" if known else "it is the first"
-    several = f"of {loaded.config.members} trainings"
-    return f"{loaded.config.member_names[loaded.member]}, because {why} {several}"
+    names = loaded._members
+    return f"{names[loaded.member]}, because {why} of {len(names)} trainings"
 
 
 def _best_by(metadata: Mapping[str, Any]) -> str | None:
-    """The metric of `RunConfig.best_by` of a checkpoint."""
-    kind = algorithms().get(metadata["config"].get("algorithm", ""))
+    """The metric of `RunConfig.best_by` of a run; an algorithm of one's own has the baseline's."""
+    named = metadata["config"].get("algorithm", baseline_algorithm())
+    kind = algorithms().get(named) if isinstance(named, str) else None
     return None if kind is None else kind.best_by
-
-
-_DIGITS = 9
-"""Most digits of the number of a training."""
 
 
 def _is_out(number: int, counters: Mapping[str, Any]) -> bool:

@@ -1,19 +1,23 @@
 """Plays what `hm.SaveRun` has kept: a training whose modules were composed in Python."""
 
+import math
+import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 from etils import epath
-from jaxtyping import Array, Int32
+from jaxtyping import Array, Float64, Int32
 
 from hackmatrix_rl.agent import ValueScale, check_is_policy
 from hackmatrix_rl.agent.networks import ActorCritic, import_factory, module_of
 from hackmatrix_rl.checkpoints._finder import Report, checkpoints_in
 from hackmatrix_rl.config import (
+    MOST_MEMBERS,
     Code,
     TrainConfig,
     baseline_algorithm,
@@ -24,7 +28,15 @@ from hackmatrix_rl.config import (
 from hackmatrix_rl.env import Batched, Environment, SingleGame, check_is_environment, whole_games
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, in_shell, refusing, shortened
 from hackmatrix_rl.system import is_remote, read_json, typed_path
-from hackmatrix_rl.training import Algorithm, Stored, Trainer, read_tree, write_tree
+from hackmatrix_rl.training import (
+    MEMBER,
+    Algorithm,
+    Population,
+    Stored,
+    Trainer,
+    read_tree,
+    write_tree,
+)
 
 AGENT = "agent"
 """The kind of file that `write_agent` writes."""
@@ -39,22 +51,38 @@ Agent = Trainer[Any] | Algorithm[Any] | tuple[Any, ActorCritic] | Callable[[], A
 
 
 class SavedAgent(eqx.Module):
-    """What plays, of a training."""
+    """What plays, of a training; `means` are the metrics by which the best of several plays."""
 
     policy: ActorCritic
     value_scale: ValueScale | None
     update: Int32[Array, "*members"]
+    means: dict[str, Float64[np.ndarray, " members"]]
 
 
-def write_agent(folder: Path, trainer: Trainer[Any], *, write: bool = True) -> None:
+def write_agent(
+    folder: Path, trainer: Trainer[Any], counters: Mapping[str, float], *, write: bool = True
+) -> None:
     """Writes what plays into a run's folder; each process calls it.
+
+    `counters` are the metrics of each of several trainings, such as `member/3/return`.
 
     Raises:
         OSError: it cannot be written.
     """
     state, algorithm = trainer.state, trainer.algorithm
-    made = SavedAgent(algorithm.stored_policy(state), algorithm.value_scale_of(state), state.update)
-    write_tree(folder / AGENT_FILE, AGENT, made, to_host=trainer.to_host, write=write)
+    several = isinstance(algorithm, Population)
+    size = algorithm.size if several else 0
+    means: dict[str, np.ndarray] = {}
+    for number, name, key in members_named(counters):
+        if number < size:
+            means.setdefault(name, np.full(size, np.nan))[number] = counters[key]
+    scale = (algorithm.algorithm if several else algorithm).value_scale_of(state)
+    made = SavedAgent(algorithm.stored_policy(state), scale, state.update, means)
+
+    def to_host(leaf: Any) -> np.ndarray:
+        return leaf if isinstance(leaf, np.ndarray) else trainer.to_host(leaf)
+
+    write_tree(folder / AGENT_FILE, AGENT, made, to_host=to_host, write=write)
 
 
 def saved_run(run: str | Path) -> Path | None:
@@ -177,3 +205,42 @@ def scale_of(algorithm: Algorithm[Any] | None, config: TrainConfig | None) -> Va
 def read_agent(folder: Path) -> Stored:
     """The arrays of `write_agent`."""
     return read_tree(folder / AGENT_FILE, AGENT)
+
+
+def counters_of(stored: Stored) -> dict[str, float]:
+    """The metrics of each training in the arrays of `read_agent`."""
+    means = stored.under(".means").arrays
+    return {
+        f"{MEMBER}{number}/{name[2:-2]}": float(value)  # the name of a dictionary's entry
+        for name, values in means.items()
+        if values.ndim == 1
+        for number, value in enumerate(values.tolist())
+        if isinstance(value, float) and math.isfinite(value)
+    }
+
+
+def saved_trainings(settings: Mapping[str, Any]) -> list[str]:
+    """What differs in each training of such a run, in words; one empty text for a single one."""
+    found = settings.get("trainings")
+    if not isinstance(found, list) or not 1 < len(found) <= MOST_MEMBERS:
+        return [""]
+    return [shortened(each) if isinstance(each, str) else "" for each in found]
+
+
+def saved_members(settings: Mapping[str, Any], size: int | None) -> list[str]:
+    """Each of `size` trainings in words: `training 5 (learning_rate=0.01)`."""
+    said = saved_trainings(settings)
+    if len(said) != size:
+        said = [""] * (size or 0)
+    return [f"training {k} ({each})" if each else f"training {k}" for k, each in enumerate(said)]
+
+
+def members_named(numbers: Iterable[str]) -> list[tuple[int, str, str]]:
+    """The metrics of several trainings: the number of the training, the metric, the whole name."""
+    pattern = re.compile(rf"{MEMBER}([0-9]{{1,{_DIGITS}}})/(.+)")
+    found = ((pattern.fullmatch(each), each) for each in numbers)
+    return [(int(parts[1]), parts[2], each) for parts, each in found if parts]
+
+
+_DIGITS = 9
+"""Most digits of the number of a training."""

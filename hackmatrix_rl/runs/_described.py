@@ -20,7 +20,7 @@ from hackmatrix_rl.config import (
 )
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.errors import ConfigError, shortened
-from hackmatrix_rl.training import Algorithm, Trainer, leaves_by_path
+from hackmatrix_rl.training import Algorithm, Population, Trainer, leaves_by_path
 
 
 def describe_training(trainer: Trainer[Any], agent: str | None) -> dict[str, Any]:
@@ -39,6 +39,8 @@ def describe_training(trainer: Trainer[Any], agent: str | None) -> dict[str, Any
         "greedy": algorithm.greedy,
         **_algorithm(algorithm),
     }
+    if isinstance(algorithm, Population):
+        found["trainings"] = _trainings(algorithm)
     known = next((each for each in _environments(environment) if _is(each, environment)), {})
     return found | known | (_network(known, policy) if known else {})
 
@@ -51,7 +53,7 @@ def _in_words(environment: Environment) -> str:
 
 def _algorithm(algorithm: Algorithm[Any]) -> dict[str, Any]:
     """The algorithm by name, and its numbers."""
-    one = getattr(algorithm, "algorithm", algorithm)
+    one = algorithm.algorithm if isinstance(algorithm, Population) else algorithm
     spelled = type(one).__name__.lower()
     name = next((each for each in algorithms() if each.replace("-", "") == spelled), None)
     if name is None:
@@ -63,6 +65,18 @@ def _algorithm(algorithm: Algorithm[Any]) -> dict[str, Any]:
     numbers = {each: getattr(part, each) for each, part in found.items()}
     plain = {each: n for each, n in numbers.items() if type(n) in (bool, int, float)}
     return {"algorithm": name, **plain}
+
+
+def _trainings(population: Population[Any]) -> list[str]:
+    """What differs in each training, in words: `learning_rate=0.001`."""
+    varied = {
+        name.removesuffix(".value").rpartition(".")[2]: numbers.tolist()
+        for name, numbers in leaves_by_path(population.varied).items()
+    }
+    return [
+        ", ".join(f"{name}={numbers[k]:.6g}" for name, numbers in varied.items())
+        for k in range(population.size)
+    ]
 
 
 def _environments(environment: Environment) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from etils import epath
 
-from hackmatrix_rl.checkpoints import SAVED_BY, saved_run
+from hackmatrix_rl.checkpoints import SAVED_BY, saved_run, saved_trainings
 from hackmatrix_rl.config import (
     MOST_MEMBERS,
     RunConfig,
@@ -138,10 +138,12 @@ def value_in_words(value: object) -> str:
 
 
 def settings_of_members(config: Mapping[str, Any]) -> list[str]:
-    """What `--vary` sets for each training, by stored settings; one empty text for a single one.
+    """What differs in each training, by stored settings; one empty text for a single one.
 
     Anybody may have written them: settings that cannot be are one training.
     """
+    if config.get("saved_by") == SAVED_BY:
+        return saved_trainings(config)
     vary, seeds = config.get("vary"), config.get("seeds", 1)
     if not isinstance(seeds, int) or not 1 <= seeds <= MOST_MEMBERS:
         return [""]

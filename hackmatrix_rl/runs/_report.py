@@ -4,11 +4,12 @@ import base64
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.errors import ConfigError, shortened
 from hackmatrix_rl.runs._curve import baselines, draw_panel, entry, number, panels_of
 from hackmatrix_rl.runs._lineage import CAPTION, Lineage, draw_setting
 from hackmatrix_rl.runs._record import (
@@ -18,6 +19,7 @@ from hackmatrix_rl.runs._record import (
     settings_of_members,
     value_in_words,
 )
+from hackmatrix_rl.runs._saved_summary import LAST_TENTH, source_in_words
 from hackmatrix_rl.runs._trainings import Trainings
 from hackmatrix_rl.view import document, facts, figures, table, text
 from hackmatrix_rl.view.replays import Recording, Replay, page_of, page_of_recording, script_source
@@ -109,8 +111,7 @@ def _evaluation(record: RunRecord) -> str:
         return ""
     rows = [
         [label, *(_interval(each.get(name), name) for each in found.values())]
-        for name, label in _RESULTS
-        if any(each.get(name) for each in found.values())
+        for name, label in _results(found.values())
     ]
     histograms = [entry(each.get("stage"), "histogram") or {} for each in found.values()]
     stages = {stage for each in histograms if isinstance(each, Mapping) for stage in each}
@@ -118,10 +119,22 @@ def _evaluation(record: RunRecord) -> str:
         counts = [_count(entry(each, stage) or 0) for each in histograms]
         rows.append([f"ended in stage {text(stage)}", *counts])
     episodes = next(iter(found.values())).get("episodes")
-    caption = f"{_count(episodes)} games with each player; means with 95% intervals."
+    caption = source_in_words(record.summary) or (
+        f"{_count(episodes)} games with each player; means with 95% intervals."
+    )
     if steps := _count(entry(record.summary.get("trained"), "env_steps")):
         caption += f" The trained player is that of {steps} steps{_whose(record)}."
     return table(["", *found], rows, caption=caption, escaped=True)
+
+
+def _results(players: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The results that some player has, with their labels as HTML; an environment's own last."""
+    names = dict.fromkeys(
+        name for each in players for name, found in each.items() if entry(found, "mean") is not None
+    )
+    known = dict(_RESULTS)
+    own = [(name, text(shortened(name))) for name in names if name not in known]
+    return [each for each in _RESULTS if each[0] in names] + own
 
 
 def _whose(record: RunRecord) -> str:
@@ -133,7 +146,9 @@ def _whose(record: RunRecord) -> str:
     best = record.kind.best_by
     why = "" if best is None else f", which had the highest {best} in the last tenth"
     setting = f" ({settings[member]})" if settings[member] else ""
-    return f" of training {member}{setting}{why}; these games had no part in that choice"
+    apart = entry(record.summary.get("trained"), "source") != LAST_TENTH
+    games = "; these games had no part in that choice" if apart else ""
+    return f" of training {member}{setting}{why}{games}"
 
 
 def _several(record: RunRecord) -> str:
@@ -146,13 +161,14 @@ def _trainings(record: RunRecord) -> str:
     found = Trainings.of(record.config, record.rows)
     if found is None:
         return ""
-    each = [
-        [str(k), found.settings[k] or "-", str(found.seeds[k]), found.shown(k)]
-        for k in range(len(found.settings))
-    ]
-    if not any(found.settings):
-        each = [[number, *rest] for number, _, *rest in each]
-    heads = ["training", *(["setting"] if any(found.settings) else []), "seed", found.metric]
+    count = range(len(found.settings))
+    columns = {"training": [str(k) for k in count]}
+    if any(found.settings):
+        columns["setting"] = [each or "-" for each in found.settings]
+    if found.seeds:
+        columns["seed"] = [str(each) for each in found.seeds]
+    columns[found.metric] = [found.shown(k) for k in count]
+    heads, each = [*columns], [[*row] for row in zip(*columns.values(), strict=True)]
     page = table(found.heads, found.rows(), caption=found.caption)
     if len(each) > MOST_LINES:
         return page

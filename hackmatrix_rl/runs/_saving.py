@@ -8,14 +8,22 @@ from pathlib import Path
 from typing import Any, final
 
 from hackmatrix_rl.agent.networks import module_of
-from hackmatrix_rl.checkpoints import AGENT_FILE, CheckpointWriter, SaveResult, write_agent
+from hackmatrix_rl.checkpoints import (
+    AGENT_FILE,
+    CheckpointWriter,
+    SaveResult,
+    playing_of_saved,
+    write_agent,
+)
 from hackmatrix_rl.config import Code, RunConfig
-from hackmatrix_rl.errors import finite, refusing, whole
+from hackmatrix_rl.errors import ConfigError, finite, refusing, whole
 from hackmatrix_rl.runs._curve import draw_curve, number
 from hackmatrix_rl.runs._described import describe_training
 from hackmatrix_rl.runs._health import Health
 from hackmatrix_rl.runs._lock import RunLock, check_links
-from hackmatrix_rl.runs._trainings import LastPart
+from hackmatrix_rl.runs._record import settings_of_members
+from hackmatrix_rl.runs._saved_summary import summary_of
+from hackmatrix_rl.runs._trainings import MemberMeans
 from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.runs.sinks import (
     Fanout,
@@ -33,7 +41,7 @@ from hackmatrix_rl.system import (
     typed_path,
     write_json,
 )
-from hackmatrix_rl.training import MEMBER, Hook, Metrics, StopTraining, Trainer
+from hackmatrix_rl.training import Hook, Metrics, StopTraining, Trainer
 
 RETRY_SECONDS = 60.0
 """How long after a failure the next save starts, if none is due before."""
@@ -65,7 +73,7 @@ class CheckpointScheduler:
         self._saved_update = -1
         self._retry_at: float | None = None
         self._total, self._episodes = 0.0, 0  # returns and episodes since the last save
-        self._of_members: dict[str, LastPart] = {}  # by name
+        self._members = MemberMeans()
         self.unsaved = False
 
     def watch(self, metrics: Metrics) -> None:
@@ -75,19 +83,12 @@ class CheckpointScheduler:
         if metrics.episodes and math.isfinite(mean):
             self._total += mean * metrics.episodes
             self._episodes += metrics.episodes
-        self._look(metrics.updates, metrics.extra)
+        self._members.look(metrics.updates, metrics.extra)
         self._tell(self._writer.poll())
 
     def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
         """Takes in the rows that the run logged before it was resumed."""
-        for row in rows:
-            self._look(row.get("updates"), row)
-
-    def _look(self, update: float | None, numbers: Mapping[str, float | None]) -> None:
-        """Takes the metrics of several trainings, each apart."""
-        for name, value in numbers.items():
-            if name.startswith(MEMBER) and math.isfinite(number(value)) and update is not None:
-                self._of_members.setdefault(name, LastPart()).add(update, number(value))
+        self._members.recall(rows)
 
     def due(self, update: int) -> bool:
         """Whether to save now, after so many updates."""
@@ -114,8 +115,7 @@ class CheckpointScheduler:
         counters: dict[str, int | float] = {"env_steps": int(state.env_steps)}
         if self._episodes:
             counters["mean_return"] = self._total / self._episodes
-        means = {name: last.mean for name, last in self._of_members.items()}
-        counters |= {name: mean for name, mean in means.items() if mean is not None}
+        counters |= self._members.counters
         self._total, self._episodes = 0.0, 0
         self._last = self._clock()
         self._last_update = int(state.update)
@@ -197,7 +197,12 @@ class SaveRun(Hook):
     - `config.json`: the modules and sizes, as far as settings can say them, and `versions.json`;
     - `metrics.jsonl`: one row for each dispatch;
     - `log.txt`: the rows and messages with the time of day;
-    - `learning_curve.png`, drawn when the training ends.
+    - `summary.json`: when the training ends, the results of what plays, without more games: its
+      last evaluation (`hm.EvaluateEvery`), or the means over the last tenth of the training;
+    - `learning_curve.png`, drawn then, too.
+
+    Of several trainings (`hm.Population`), the one of the highest return over the last tenth of the
+    training plays.
 
     It saves at the start, every few minutes, and when the training ends or another hook stops it.
     An exception, such as Ctrl-C in a dispatch, loses the updates since the last save. The signs of
@@ -253,6 +258,8 @@ class SaveRun(Hook):
         self._ended = False
         self._unwritten: Metrics | None = None
         self._config: dict[str, Any] = {}
+        self._members = MemberMeans()
+        self._episode: set[str] = set()  # metrics that are means over games
 
     @property
     def _state(self) -> Path:
@@ -265,6 +272,7 @@ class SaveRun(Hook):
     def on_start(self, trainer: Trainer[Any]) -> None:
         """Continues from the state in the folder, or saves the first one there."""
         self._ended = False
+        self._members = MemberMeans()
         sinks: list[Sink] = []
         with ExitStack() as unless_opened:
             lock = unless_opened.enter_context(RunLock())
@@ -285,14 +293,16 @@ class SaveRun(Hook):
             self._sinks.note(
                 "; ".join([f"resumed at update {self._saved:,}, from {self._state}", *new])
             )
-            if not on_process_zero((self._folder / AGENT_FILE).exists):
-                write_agent(self._folder, trainer, write=is_process_zero())
         else:
             self._save(trainer)
         if is_process_zero():
             for message in forget_rows_after(self._metrics, self._saved):
                 self._sinks.note(message)
-            self._health.recall(read_json_lines(self._metrics))
+            rows = list(read_json_lines(self._metrics))
+            self._health.recall(rows)
+            self._members.recall(rows)
+        if not on_process_zero((self._folder / AGENT_FILE).exists):
+            self._write_agent(trainer)
 
     def before_dispatch(self, trainer: Trainer[Any]) -> None:
         """Saves if a save is due."""
@@ -327,6 +337,8 @@ class SaveRun(Hook):
         """Checks the metrics."""
         self._seen = metrics.updates
         self._unwritten = metrics
+        self._members.look(metrics.updates, metrics.extra)
+        self._episode |= metrics.episode.keys()
         findings = self._health.look(metrics)
         for finding in findings:
             self._sinks.note(finding.message)
@@ -372,18 +384,45 @@ class SaveRun(Hook):
             how = "trained to the end at" if self._ended else "stopped at"
             self._sinks.note(f"{how} update {self._seen:,}; saved: update {self._saved:,}")
             if is_process_zero():
-                name = self._folder.resolve().name
                 try:
-                    draw_curve(self._metrics, self._folder / "learning_curve.png", title=name)
-                except OSError as error:  # the disk is full, perhaps: no reason to fail
-                    self._sinks.note(f"could not draw the learning curve: {error}")
+                    self._summarize(trainer)
+                except (OSError, ConfigError) as error:  # the disk is full, perhaps
+                    self._sinks.note(f"could not write the summary or the curve: {error}")
         finally:
             self._sinks.close()
             self._lock.close()
             self._lock = None
 
+    def _summarize(self, trainer: Trainer[Any]) -> None:
+        """Writes what came out, and draws the learning curve."""
+        algorithm = trainer.algorithm
+        like = algorithm.one_of(algorithm.initial_policy)
+        rows = [
+            row
+            for row in read_json_lines(self._metrics)
+            if number(row.get("updates")) <= self._saved
+        ]
+        if rows:
+            found = summary_of(
+                self._config,
+                rows,
+                self._episode,
+                plays=playing_of_saved(self._folder, like, self._sinks.note),
+                evaluated=trainer.member,
+            )
+            write_json(self._folder / "summary.json", found)
+        draw_curve(
+            self._metrics,
+            self._folder / "learning_curve.png",
+            title=self._folder.resolve().name,
+            settings=settings_of_members(self._config),
+        )
+
+    def _write_agent(self, trainer: Trainer[Any]) -> None:
+        write_agent(self._folder, trainer, self._members.counters, write=is_process_zero())
+
     def _save(self, trainer: Trainer[Any]) -> None:
         trainer.save(self._state)
-        write_agent(self._folder, trainer, write=is_process_zero())
+        self._write_agent(trainer)
         self._saved = int(trainer.state.update)
         self._due = self._clock() + self._seconds

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hackmatrix_rl.checkpoints import SAVED_BY
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import (
     Estimate,
@@ -24,6 +25,7 @@ from hackmatrix_rl.runs._curve import (
     whole_steps,
 )
 from hackmatrix_rl.runs._record import RunRecord, read_run, seeds_in_words, value_in_words
+from hackmatrix_rl.runs._saved_summary import source_in_words
 from hackmatrix_rl.view import document, figures, literal, style, table
 
 if TYPE_CHECKING:
@@ -169,7 +171,11 @@ def _evaluation(ways: Sequence[_Way]) -> str:
     ]
     best = [entry(run.summary.get("trained"), "member") for way in ways for run in way.runs]
     several = any(each is not None for each in best)
-    caption = "Of several trainings in one program, the best one was evaluated." if several else ""
+    captions = ["Of several trainings in one program, the best one counts."] if several else []
+    for said in dict.fromkeys(source_in_words(run.summary) for way in ways for run in way.runs):
+        if said:
+            captions.append(f"Of runs of {SAVED_BY}: {said[0].lower()}{said[1:]}")
+    caption = " ".join(captions)
     return table(["run", "way", "seed", *(label for _, label in results)], rows, caption=caption)
 
 

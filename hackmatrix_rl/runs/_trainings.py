@@ -1,7 +1,8 @@
 """Several trainings in one program, by setting: how each did in the last tenth of the training."""
 
+import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,14 +36,39 @@ class LastPart:
         return sum(values) / len(values) if values else None
 
 
+class MemberMeans:
+    """The metrics of each of several trainings, over the last tenth of the training so far."""
+
+    def __init__(self) -> None:
+        self._of_members: dict[str, LastPart] = {}  # by name
+
+    def look(self, update: object, numbers: Mapping[str, float | None]) -> None:
+        """Takes the metrics of a dispatch."""
+        at = number(update)
+        for name, value in numbers.items():
+            if name.startswith(MEMBER) and math.isfinite(at + number(value)):
+                self._of_members.setdefault(name, LastPart()).add(at, number(value))
+
+    def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
+        """Takes in the rows that the run logged before it was resumed."""
+        for row in rows:
+            self.look(row.get("updates"), row)
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """The means by name: `member/3/return`."""
+        means = {name: last.mean for name, last in self._of_members.items()}
+        return {name: mean for name, mean in means.items() if mean is not None}
+
+
 @dataclass(frozen=True)
 class Trainings:
     """The trainings of a run, and a metric of each over the last tenth of the training.
 
     Attributes:
         metric: its name, `RunConfig.best_by`.
-        seeds: the seed of each training.
-        settings: what `--vary` sets for each, in words; empty without it.
+        seeds: the seed of each training; empty where the run names none (`hm.SaveRun`).
+        settings: what differs in each (`--vary`), in words; empty where nothing does.
         values: the metric of each; NaN without a number.
         left_out: the numbers of those that were left out as unhealthy.
     """
@@ -64,14 +90,12 @@ class Trainings:
         metric = kind_of(config).best_by
         if len(settings) < 2 or metric is None or config.get("pbt_interval") is not None:
             return None
-        values = [_last(rows, f"{MEMBER}{k}/{metric}") for k in range(len(settings))]
+        values = [last_part(rows, f"{MEMBER}{k}/{metric}") for k in range(len(settings))]
         last = rows[-1] if rows else {}
         first, seeds = config.get("seed"), config.get("seeds", 1)
         return cls(
             metric=metric,
-            seeds=tuple(
-                (first if isinstance(first, int) else 0) + k % seeds for k in range(len(settings))
-            ),
+            seeds=tuple(first + k % seeds for k in range(len(settings)) if isinstance(first, int)),
             settings=tuple(settings),
             values=np.array(values),
             left_out=frozenset(k for k in range(len(settings)) if LEFT_OUT.format(k) in last),
@@ -131,7 +155,7 @@ class Trainings:
         if any(len(self.healthy(members)) < len(members) for members in self.groups.values()):
             said += "; trainings that went wrong do not count"
         if all(len(members) == 1 for members in self.groups.values()):
-            said += "; one seed has none: add --seeds 4"
+            said += "; one seed has none" + (": add --seeds 4" if self.seeds else "")
         return f"{said}."
 
 
@@ -140,7 +164,7 @@ def ends_of(found: Estimate) -> str:
     return "-" if np.isnan(found.low) else f"{found.low:.2f} to {found.high:.2f}"
 
 
-def _last(rows: Sequence[Mapping[str, Any]], name: str) -> float:
+def last_part(rows: Sequence[Mapping[str, Any]], name: str) -> float:
     """A metric over the last tenth of the rows; NaN if none has it."""
     found = LastPart()
     for row in rows:

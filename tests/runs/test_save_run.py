@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import re
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from cli.commands import assert_refused, done, invoke
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.runs import report_of
+from hackmatrix_rl.runs import find_player, report_of, report_of_seeds
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import read_json
 
@@ -81,6 +82,81 @@ def test_built_in_modules_need_no_name_to_play_again(trainer, straight):
     page = report_of(str(straight))[0]
     assert "Missing" not in page
     assert "cartpole" in page
+
+
+def test_the_summary_is_of_the_last_tenth_and_says_so(straight):
+    last = read_json_lines(straight / "metrics.jsonl")[-1]  # a tenth of 8 updates is the last one
+    trained = read_json(straight / "summary.json")["trained"]
+    assert trained["return"] == {"mean": pytest.approx(last["return"]), "ci95": [None, None]}
+    assert (trained["source"], trained["env_steps"]) == ("last tenth", GOAL)
+    page = report_of(str(straight))[0]
+    assert "Means over the last tenth of the training, as it was played there" in page
+    assert f"The trained player is that of {GOAL} steps." in page
+
+
+def test_the_summary_is_the_last_evaluation_where_a_hook_evaluates(trainer, tmp_path, straight):
+    def judge(trainer, metrics):
+        if metrics.updates % 3 == 0:
+            low, high = metrics.updates - 1.0, metrics.updates + 1.0
+            ends = {"eval/return_low": low, "eval/return_high": high, "eval/episodes": 20}
+            return {"eval/return": float(metrics.updates), "eval/solved": 0.5, **ends}
+
+    run = tmp_path / "judged"
+    cell(trainer, run, judge)
+    trained = read_json(run / "summary.json")["trained"]
+    assert trained["return"] == {"mean": 6.0, "ci95": [5.0, 7.0]}
+    assert (trained["source"], trained["env_steps"]) == ("last evaluation", 6 * UPDATE)
+    page = report_of(str(run))[0]
+    assert "The last evaluation of 20 games during the training; means with 95% intervals" in page
+    assert re.search(r"solved</td><td[^>]*>0\.50", page)
+    page, returns = report_of_seeds([str(straight), str(run)])
+    assert sorted(len(each) for each in returns.values()) in ([2], [1, 1])
+    assert "Of runs of hm.SaveRun: the last evaluation of 20 games" in page
+
+
+def test_of_several_trainings_the_best_healthy_one_plays(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    several = [
+        hm.PPO(
+            ENV,
+            hm.MLPActorCritic(ENV.spec, width=8, depth=1, key=jax.random.key(k)),
+            **{"num_envs": 4, "num_steps": 8, "num_minibatches": 1, "learning_rate": rate},
+        )
+        for k, rate in enumerate((1e-3, 3e-3, 2e-3))
+    ]
+    trainer = hm.Trainer(hm.Population(several))
+
+    def rank(trainer, metrics):
+        for k, value in enumerate((5.0, 9.0, 99.0)):
+            metrics.extra[f"member/{k}/return"] = value
+
+    def spoil(trainer, metrics):  # the last state, of which the health saw nothing
+        if metrics.updates == 8:
+            trainer.state = jax.tree.map(
+                lambda leaf: leaf.at[2].set(float("nan")) if leaf.dtype == "float32" else leaf,
+                trainer.state,
+            )
+
+    save = hm.SaveRun("several", note=lambda message: None)
+    trainer.fit(GOAL, key=jax.random.key(1), hooks=[rank, save, spoil])
+    notes = []
+    loaded = hm.load("several", report=notes.append)
+    assert notes == ["several: training 1 plays: training 2 went wrong before"]
+    assert loaded.member == 1
+    assert hm.load("several", member="-return").member == 0
+    assert eqx.tree_equal(loaded.policy, trainer.algorithm.policy(trainer.state, 1))
+    scale = trainer.algorithm.value_scale_of(trainer.state, 1)
+    assert eqx.tree_equal(loaded.value_scale(), scale)
+    find_player("several", report=notes.append)
+    assert notes[-1].startswith(
+        "several#1 plays: training 1 (learning_rate=0.003), because it has the highest return over "
+        "the last tenth of 3 trainings."
+    )
+    summary = read_json(Path("several/summary.json"))["trained"]
+    assert (summary["member"], summary["return"]["mean"]) == (1, 9.0)
+    page = report_of("several")[0]
+    assert "of training 1 (learning_rate=0.003), which had the highest return" in page
+    assert "Missing" not in page
 
 
 def trainer_of(folder, trainer):
