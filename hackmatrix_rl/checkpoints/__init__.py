@@ -43,6 +43,7 @@ from ._saved_run import modules_of as modules_of
 from ._saved_run import saved_agent as saved_agent
 from ._saved_run import saved_run as saved_run
 from ._saved_run import saved_trainings as saved_trainings
+from ._saved_run import settings_of_saved as settings_of_saved
 from ._saved_run import write_agent as write_agent
 from ._writer import CheckpointWriter as CheckpointWriter
 from ._writer import SaveResult as SaveResult

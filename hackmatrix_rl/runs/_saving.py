@@ -13,6 +13,7 @@ from hackmatrix_rl.checkpoints import (
     CheckpointWriter,
     SaveResult,
     playing_of_saved,
+    settings_of_saved,
     write_agent,
 )
 from hackmatrix_rl.config import Code, RunConfig
@@ -327,7 +328,13 @@ class SaveRun(Hook):
         with refusing(f"folder {self._folder}: ", of=OSError):
             for line in record_start(self._folder / "versions.json"):
                 self._sinks.note(line)
-            self._config = describe_training(trainer, self._agent)
+            before = settings_of_saved(self._folder, self._sinks.note).get("hook_metrics")
+            named = (
+                [each for each in before if isinstance(each, str)]
+                if isinstance(before, list)
+                else []
+            )
+            self._config = {**describe_training(trainer, self._agent), "hook_metrics": named}
             write_json(self._folder / "config.json", self._config)
         if self._agent is not None and (module := module_of(self._agent)) is not None:
             with suppress(OSError):  # the flag is asked for

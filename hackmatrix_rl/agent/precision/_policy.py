@@ -264,7 +264,9 @@ def equations(jaxpr: Any) -> Iterator[Any]:
                     yield from equations(inner)
 
 
-def weights_in_products(jaxpr: Any, names: Sequence[str]) -> dict[str, AbstractSet[np.dtype[Any]]]:
+def weights_in_products(
+    jaxpr: Any, names: Sequence[str]
+) -> Mapping[str, AbstractSet[np.dtype[Any]]]:
     """The dtypes in each matrix product and convolution that an input of a traced program enters.
 
     `names` are those of its first inputs. An input is followed through what changes only its dtype
