@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Key, PyTree
 
 from hackmatrix_rl.env._features import ActionFeatures, FeatureSplit
 from hackmatrix_rl.errors import shortened, whole
+from hackmatrix_rl.system import quickly_compiled
 
 
 class Features(eqx.Module):
@@ -302,7 +303,7 @@ def start_key(key: Key[Array, ""]) -> Key[Array, ""]:
     return jax.random.fold_in(key, 0)
 
 
-@eqx.filter_jit
+@quickly_compiled
 def start_games(
     environment: Environment, keys: Key[Array, " num_envs"]
 ) -> tuple[PyTree[Array], Timestep]:

@@ -23,6 +23,7 @@ from hackmatrix_rl.env import (
     step_keys,
 )
 from hackmatrix_rl.evaluation._player import Agent, Thought, acting, read_by, thinking
+from hackmatrix_rl.system import quickly_compiled
 
 MOST_STEPS = 256
 """Most steps in one call of the compiled loop."""
@@ -89,7 +90,7 @@ def _paced(steps: int, seconds: float) -> int:
     return max(steps // 2, 1) if seconds > _SLOW else steps
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _begin(
     players: tuple[Agent, ...], environment: Environment, keys: Key[Array, " num_envs"]
 ) -> Play:
@@ -106,7 +107,7 @@ def _begin(
     )
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _advance(
     players: tuple[Agent, ...],
     environment: Environment,
@@ -242,7 +243,7 @@ def _first(tree: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda leaf: leaf[0], tree)
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _step(
     player: Agent,
     environment: Environment,
