@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Key, PyTree
 
 from hackmatrix_rl.env._features import ActionFeatures, FeatureSplit
 from hackmatrix_rl.errors import shortened, whole
+from hackmatrix_rl.system import quickly_compiled
 
 
 class Features(eqx.Module):
@@ -302,6 +303,17 @@ def start_key(key: Key[Array, ""]) -> Key[Array, ""]:
     return jax.random.fold_in(key, 0)
 
 
+@quickly_compiled
+def start_games(
+    environment: Environment, keys: Key[Array, " num_envs"]
+) -> tuple[PyTree[Array], Timestep]:
+    """The first positions of the games of these keys (see `env_keys`), by one compiled program.
+
+    Each operation of a `reset` outside of a program is compiled by itself.
+    """
+    return environment.reset(jax.vmap(start_key)(keys))
+
+
 def step_keys(
     key: Key[Array, ""], step: Int[Array, ""] | int
 ) -> tuple[Key[Array, ""], Key[Array, ""]]:
@@ -320,6 +332,7 @@ __all__ = [
     "Timestep",
     "env_keys",
     "flat_features",
+    "start_games",
     "start_key",
     "step_keys",
 ]

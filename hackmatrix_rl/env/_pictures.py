@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from hackmatrix_rl.env._environment import Environment, env_keys
+from hackmatrix_rl.env._environment import Environment, env_keys, start_games
 from hackmatrix_rl.env._single_game import Batched, SingleGame
 from hackmatrix_rl.errors import ConfigError, described, is_ours, place
 
@@ -50,7 +50,7 @@ def check_pictures(environment: Environment) -> None:
     base = SingleGame if isinstance(owner, SingleGame) else Environment
     own = any(getattr(type(owner), name) is not getattr(base, name) for name in ("draw", "render"))
     if own and not is_ours(owner):
-        state, _ = jax.jit(environment.reset)(env_keys(jax.random.key(0), 1))
+        state, _ = start_games(environment, env_keys(jax.random.key(0), 1))
         picture_of(environment, state)
 
 

@@ -18,10 +18,12 @@ from hackmatrix_rl.env import (
     Timestep,
     closing_games,
     env_keys,
+    start_games,
     start_key,
     step_keys,
 )
 from hackmatrix_rl.evaluation._player import Agent, Thought, acting, read_by, thinking
+from hackmatrix_rl.system import quickly_compiled
 
 MOST_STEPS = 256
 """Most steps in one call of the compiled loop."""
@@ -63,9 +65,7 @@ def play_episodes(
     with closing_games(play):
         while True:
             began = time.perf_counter()
-            play, actions = _advance(
-                players, environment, keys, play, jnp.asarray(until, jnp.int32), record
-            )
+            play, actions = _advance(players, environment, keys, play, _count(until), record)
             before, step = step, int(play.step)
             done = np.asarray(play.done).reshape(shape)
             if actions is not None:
@@ -90,7 +90,7 @@ def _paced(steps: int, seconds: float) -> int:
     return max(steps // 2, 1) if seconds > _SLOW else steps
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _begin(
     players: tuple[Agent, ...], environment: Environment, keys: Key[Array, " num_envs"]
 ) -> Play:
@@ -107,7 +107,7 @@ def _begin(
     )
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _advance(
     players: tuple[Agent, ...],
     environment: Environment,
@@ -206,20 +206,19 @@ def play_steps(
     back. Its state is `None` for the last position where the environment does not keep it.
     """
     keys = env_keys(key, 1, first=game)
-    state, timestep = environment.reset(jax.vmap(start_key)(keys))
+    state, timestep = start_games(environment, keys)
     carry = jax.tree.map(lambda leaf: leaf[None], player.initial_carry())
     with closing_games(state):
         for number in range(max_steps):
             before, seen = state, look(state, _first(timestep.observation))
-            mask = np.asarray(timestep.mask[0])
-            step = jax.vmap(step_keys, (0, None))(keys, number)
+            mask = np.asarray(timestep.mask)[0]
             state, timestep, carry, action, thought, final = _step(
-                player, environment, state, timestep, carry, step
+                player, environment, state, timestep, carry, keys, _count(number)
             )
-            told = jax.device_get((timestep.reward, timestep.terms, action, thought))
-            reward, terms, action, thought = jax.tree.map(lambda leaf: leaf[0], told)
             ends = {"terminated": timestep.terminated, "truncated": timestep.truncated}
-            end = next((name for name, flag in ends.items() if bool(flag[0])), "")
+            told = jax.device_get((timestep.reward, timestep.terms, ends, action, thought))
+            reward, terms, ends, action, thought = jax.tree.map(lambda leaf: leaf[0], told)
+            end = next((name for name, flag in ends.items() if flag), "")
             yield Step(
                 state=before,
                 mask=mask,
@@ -235,22 +234,29 @@ def play_steps(
                 return
 
 
+def _count(number: int) -> Int32[Array, ""]:
+    """A number for a program; nothing is compiled for it, as `jnp.asarray` does."""
+    return jax.device_put(np.int32(number))
+
+
 def _first(tree: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda leaf: leaf[0], tree)
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _step(
     player: Agent,
     environment: Environment,
     state: PyTree[Array],
     timestep: Timestep,
     carry: PyTree[Array],
-    keys: tuple[Key[Array, " one"], Key[Array, " one"]],
+    keys: Key[Array, " one"],
+    number: Int32[Array, ""],
 ) -> tuple[PyTree[Array], Timestep, PyTree[Array], Int32[Array, " one"], Thought, PyTree[Array]]:
     """One step of a batch of one game; the last is the state before a reset, if it is kept."""
+    act_keys, play_keys = jax.vmap(step_keys, (0, None))(keys, number)
     read = read_by(player, timestep.observation, lambda: state.games)
-    action, carry, thought = jax.vmap(thinking(player))(read, timestep.mask, carry, keys[0])
-    after, timestep = environment.step(state, action, keys[1])
-    final = environment.final_state(state, action, keys[1], after)
+    action, carry, thought = jax.vmap(thinking(player))(read, timestep.mask, carry, act_keys)
+    after, timestep = environment.step(state, action, play_keys)
+    final = environment.final_state(state, action, play_keys, after)
     return after, timestep, carry, action, thought, final

@@ -2,6 +2,7 @@
 
 from ._compatibility import cpu_options as cpu_options
 from ._compatibility import gpu_options as gpu_options
+from ._compatibility import quick_options as quick_options
 from ._compatibility import untested_version as untested_version
 from ._compatibility import wandb_sync as wandb_sync
 from ._compatibility import wandb_timeouts as wandb_timeouts
@@ -46,6 +47,7 @@ from ._hosts import leave as leave
 from ._hosts import on_process_zero as on_process_zero
 from ._hosts import process_index as process_index
 from ._npz import read_npz as read_npz
+from ._quickly import quickly_compiled as quickly_compiled
 from ._state import read_state as read_state
 from ._state import state_folder as state_folder
 from ._state import write_state as write_state

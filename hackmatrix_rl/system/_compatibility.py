@@ -60,6 +60,15 @@ def cpu_options(
     return options
 
 
+def quick_options(version: str = jaxlib.version.__version__) -> dict[str, str | bool]:
+    """Those options of the CPU's compiler that change no bit of what a program computes.
+
+    An evaluation compiles in two thirds of the time, and plays as fast. The other options change
+    the order in which many numbers are added.
+    """
+    return {name: value for name, value in cpu_options(version).items() if name == _LEVEL}
+
+
 def untested_version(version: str = jaxlib.version.__version__) -> str | None:
     """One line about an untested version of jaxlib; `None` for a tested one."""
     if version in CPU_OPTIONS:

@@ -12,7 +12,14 @@ from agent.probes import make_trainer
 from program_counts import program_counts
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.system import cpu_options, gpu_options, untested_version, wandb_timeouts
+from hackmatrix_rl.evaluation import RandomAgent, play_steps
+from hackmatrix_rl.system import (
+    cpu_options,
+    gpu_options,
+    quick_options,
+    untested_version,
+    wandb_timeouts,
+)
 from hackmatrix_rl.system._compatibility import CPU_OPTIONS
 from hackmatrix_rl.training import compiler_options
 
@@ -30,6 +37,17 @@ def test_whoever_wants_programs_compiled_quickly_has_the_last_word(monkeypatch):
 def test_least_time_is_spent_on_compiling_what_runs_once():
     level = "xla_backend_optimization_level"
     assert cpu_options(TUNED, once=True)[level] < cpu_options(TUNED)[level]
+
+
+@pytest.mark.usefixtures("optimized")
+def test_an_evaluation_compiles_with_those_options_that_change_no_bit(monkeypatch):
+    assert quick_options(TUNED) == {"xla_backend_optimization_level": "1"}
+    assert quick_options(UNKNOWN) == {}
+    monkeypatch.setattr("hackmatrix_rl.system._quickly.quick_options", lambda: {"no_such": "1"})
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no_such"):
+        hm.evaluate(RandomAgent(), hm.CartPole(), episodes=2, key=jax.random.key(0))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no_such"):
+        next(play_steps(RandomAgent(), hm.CartPole(), jax.random.key(0)))
 
 
 def test_a_version_that_was_not_tested_gets_the_compilers_own_options_and_a_line():

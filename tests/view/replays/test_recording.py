@@ -3,14 +3,17 @@
 import base64
 import copy
 import io
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiling import compilations
 from PIL import Image
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.env import check_pictures
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import RandomAgent
 from hackmatrix_rl.view import observed, save_gif
@@ -47,6 +50,25 @@ class Painted(Line):
     def draw(self, state):
         picture = jnp.zeros((2, 4, 3), jnp.uint8)
         return picture.at[:, state].set(255)
+
+
+class Drawn(Written):
+    """Its start is random, so it is several operations."""
+
+    def start(self, *, key):
+        return jax.random.randint(key, (), 0, 2)
+
+
+def test_a_game_starts_and_goes_on_by_one_program_each():
+    environment = hm.Batched(Drawn())
+    with compilations() as programs:
+        check_pictures(environment)
+        scenes = recorded(RandomAgent(), environment, KEY).scenes
+    assert len(scenes) > 2
+    assert programs.count("start_games") == programs.count("_step") == 1
+    # What else is compiled takes one game out of its batch, and makes its key.
+    rest = set(programs) - {"start_games", "_step"}
+    assert not {name for name in rest if not re.match("dynamic_slice|squeeze|_?threefry", name)}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,32 @@
+"""Programs of which compiling takes longer than running, as those that play games."""
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+import equinox as eqx
+import jax
+
+from hackmatrix_rl.system._compatibility import quick_options
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def quickly_compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """`eqx.filter_jit(function)`, compiled sooner where the compiler can, to the same bits.
+
+    It may not be called inside of another compiled function: JAX takes options for a whole program.
+    """
+
+    @cache
+    def compiled(options: tuple[tuple[str, str | bool], ...]) -> Callable[P, R]:
+        given: dict[str, Any] = {"compiler_options": dict(options)} if options else {}
+        return eqx.filter_jit(function, **given)
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        own = jax.config.read("jax_disable_most_optimizations") or jax.default_backend() != "cpu"
+        return compiled(() if own else tuple(quick_options().items()))(*args, **kwargs)
+
+    return run
