@@ -10,7 +10,7 @@ import click
 
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
-from hackmatrix_rl.cli._options import seed_option, trust_option, whole_number
+from hackmatrix_rl.cli._options import modules_option, seed_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, NoCheckpointError, as_given, in_shell
@@ -18,11 +18,12 @@ from hackmatrix_rl.evaluation import Agent, Opponent
 from hackmatrix_rl.runs import (
     find_hackmatrix_player,
     find_opponent,
+    find_player,
     two_players_command,
     untrained_opponent,
 )
 from hackmatrix_rl.system import enable_compilation_cache
-from hackmatrix_rl.view.ui import PORT, CliqueTable, Table, serve
+from hackmatrix_rl.view.ui import PORT, CliqueTable, Games, Served, Table, serve
 
 
 @click.command("ui", cls=Command)
@@ -52,6 +53,7 @@ from hackmatrix_rl.view.ui import PORT, CliqueTable, Table, serve
 @whole_number("--port", 0, 65535, "Port on 127.0.0.1; 0 takes any free one.", default=PORT)
 @click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
 @seed_option("Seed of the first game. By default it is drawn.")
+@modules_option
 @trust_option
 def ui_command(
     agent: str | None,
@@ -59,6 +61,7 @@ def ui_command(
     port: int,
     no_browser: bool,
     seed: int | None,
+    modules: str | None,
     trust_code: bool,
     **board: Any,
 ) -> None:
@@ -67,7 +70,7 @@ def ui_command(
     AGENT is a run (its folder, or its name under runs/), a checkpoint, pretrained, a script
     (random, runner, expert) or "search(pretrained, 30)". It plays from the start; without one,
     you play. The page changes it. With a run of the clique game, the page is its board, and you
-    play against its search.
+    play against its search. With a run of another environment, you watch its games.
 
     The server listens on 127.0.0.1 only, and answers only whoever has the token in the address.
     It needs pip install '.[ui]'.
@@ -75,24 +78,44 @@ def ui_command(
     enable_compilation_cache()
     given = {name: value for name, value in board.items() if value is not None}
     opponent = _opponent(agent, clique, trust_code)
-    make: Callable[..., CliqueTable | Table]
+    if modules is not None and (agent is None or opponent is not None or clique):
+        raise ConfigError(
+            f"--agent {modules}: goes with a run that hm.SaveRun has kept: "
+            f"{in_shell('hackmatrix-rl', 'ui', 'RUN', '--agent', modules)}"
+        )
+    make: Callable[..., Served]
     if opponent is not None or clique:
         make = _clique_table(agent, opponent, given, seed)
     elif given:
         said = as_given(*next(iter(given.items())))
         raise ConfigError(f"{said}: a board of the clique game. Add --clique.")
     else:
-        make = partial(Table, partial(_find, trust_code), seed=seed, agent=agent)
+        make = _games(agent, modules, trust_code, seed)
     if not serve(make, port=port, browser=not no_browser, report=click.echo):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
 
-def _find(trust_code: bool, name: str) -> tuple[Agent, HackMatrix]:
-    """A player of HackMatrix by its name."""
-    with Working(f"loading {name}", lines=False):
-        return find_hackmatrix_player(name, trust_code=trust_code, report=tell)
+def _games(
+    agent: str | None, modules: str | None, trust_code: bool, seed: int | None
+) -> Callable[..., Served]:
+    """Makes the table of HackMatrix, or shows the games of an agent of another environment."""
+    how: dict[str, Any] = {"trust_code": trust_code, "report": tell}
+    if agent is not None:
+        with Working(f"loading {agent}", lines=False):
+            player, environment = find_player(agent, modules=modules, **how)
+        if not isinstance(environment, HackMatrix):
+            return partial(Games, player, environment, name=agent, seed=seed, report=tell)
+
+    def find(name: str) -> tuple[Agent, HackMatrix]:
+        if name == agent:
+            assert isinstance(environment, HackMatrix)
+            return player, environment
+        with Working(f"loading {name}", lines=False):
+            return find_hackmatrix_player(name, **how)
+
+    return partial(Table, find, seed=seed, agent=agent)
 
 
 def _opponent(agent: str | None, clique: bool, trust_code: bool) -> Opponent | None:

@@ -157,6 +157,22 @@ def test_a_run_is_loaded_evaluated_and_watched(cartpole, tmp_path):
         assert film.n_frames > 1
 
 
+def test_the_page_in_the_browser_shows_its_games(cartpole, monkeypatch):
+    made = []
+
+    def serve(make, **how):
+        made.append(make(say=lambda words: None))
+        return True
+
+    monkeypatch.setattr("hackmatrix_rl.cli._ui.serve", serve)
+    done("ui", cartpole, "--seed", 3)
+    (games,) = made
+    watched = done("watch", cartpole, "--seed", 3, "--game", 1)
+    assert games.state()["which"] == "seed 3, game 0"
+    assert games.next_game()["which"] == "seed 3, game 1"
+    assert f"after {games.moves} steps" in watched.stdout
+
+
 def test_what_is_hackmatrix_alone_says_so(cartpole):
     assert_refused(invoke("analyze", cartpole), "was trained in another environment")
     assert_refused(invoke("eval", cartpole, "--search", 4), "nothing searches")

@@ -35,6 +35,8 @@ from hackmatrix_rl.view.replays._replay import Replay
 Json = dict[str, Any]
 
 _SCRIPTS = ("words.js", "panels.js", "timeline.js", "page.js")
+_PLACES = ("head", "tools", "stage", "side", "dialogs")
+"""Where a live page has more than that of a recorded game."""
 _LIVE_SCRIPTS = ("programs.js", "server.js", "live.js")
 
 
@@ -159,13 +161,20 @@ def page_of_recording(
     recording: Recording, *, on_move: Callable[[int, int], None] = lambda done, total: None
 ) -> str:
     """A game of any environment as the page of `page_of`; it offers no file."""
+    return whole_page(recording_data(recording, on_move=on_move))[0]
+
+
+def recording_data(
+    recording: Recording, *, on_move: Callable[[int, int], None] = lambda done, total: None
+) -> Json:
+    """A game of any environment as the data of a page."""
     film = Film()
     moments = []
     drawings = recording.drawings()
     for number, (scene, drawing) in enumerate(zip(recording.scenes, drawings, strict=True)):
         moments.append(film.scene(scene, drawing, recording.player))
         on_move(number + 1, len(drawings))
-    game = {
+    return {
         "title": f"{recording.environment}: {recording.summary()}",
         "player": recording.player,
         "actions": [{"name": action_name(each)} for each in range(recording.num_actions)],
@@ -173,7 +182,25 @@ def page_of_recording(
         "shapes": film.shapes,
         "moments": moments,
     }
-    return whole_page(game)[0]
+
+
+def page_of_games(data: Mapping[str, Any]) -> tuple[str, str]:
+    """The live page of the games of an agent in any environment, and its policy.
+
+    The server that it came from gives it each game as `recording_data`.
+    """
+    parts = {"tools": "games_tools.html", "dialogs": "live_dialogs.html"}
+    return assembled(
+        data,
+        "page.html",
+        scripts=(*_SCRIPTS, "server.js", "games.js", "start.js"),
+        styles=("page.css", "toast.css"),
+        live=True,
+        parts={
+            f"live-{place}": _text(parts[place]).strip() if place in parts else ""
+            for place in _PLACES
+        },
+    )
 
 
 def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str]:
@@ -183,8 +210,7 @@ def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str
     is fetched. With `live` the page may speak with the server that it came from.
     """
     parts = {
-        f"live-{place}": _text(f"live_{place}.html").strip() if live else ""
-        for place in ("head", "tools", "stage", "side", "dialogs")
+        f"live-{place}": _text(f"live_{place}.html").strip() if live else "" for place in _PLACES
     }
     styles = ("page.css", *(("toast.css", "live.css") if live else ()))
     return assembled(

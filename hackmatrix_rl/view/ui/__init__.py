@@ -1,6 +1,8 @@
 """Games in a browser: a server on this machine, for one person."""
 
 from ._clique_table import CliqueTable as CliqueTable
+from ._games import Games as Games
 from ._serve import PORT as PORT
 from ._serve import serve as serve
+from ._served import Served as Served
 from ._table import Table as Table

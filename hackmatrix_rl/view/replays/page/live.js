@@ -1,6 +1,5 @@
 /* The live page: a person and an agent play one game, in turn. */
 
-const MOST_SEED = 2 ** 32 - 1;
 const LONGEST_REPLAY = 900_000;
 const PLAYER_KEYS = { ArrowUp: 0, ArrowDown: 1, ArrowLeft: 2, ArrowRight: 3 };
 
@@ -134,13 +133,10 @@ async function startLive(page) {
   }
 
   async function newGame() {
-    const text = find("seed").value.trim();
-    if (Number(text) > MOST_SEED) {
-      message(`A seed is a whole number from 0 to ${MOST_SEED}.`);
-      return;
-    }
+    const seed = seedGiven(message);
+    if (seed === undefined) return;
     view.pause();
-    if (await ask("/new", { seed: text === "" ? null : Number(text) })) fresh();
+    if (await ask("/new", { seed })) fresh();
   }
 
   function fresh() {

@@ -54,6 +54,7 @@ function makeViewer(data, hooks = {}) {
 
   /** Takes in what has changed in `data`: more moves, other thoughts, another game. */
   view.refresh = () => {
+    fit();
     let sum = 0;
     view.returns = data.moments.map((moment) => {
       if (typeof moment.reward === "number") sum += moment.reward;
@@ -138,7 +139,6 @@ function makeViewer(data, hooks = {}) {
     else view.show(view.at + 1);
   };
 
-  fit();
   connect();
   view.setSpeed(2);
   view.refresh();

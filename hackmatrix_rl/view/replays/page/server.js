@@ -9,6 +9,16 @@ const lineIn = (id) => (words) => {
   find(id).textContent = words;
 };
 
+const MOST_SEED = 2 ** 32 - 1;
+
+/** The seed in the dialog of a new game, `null` for any; `undefined`, with a line, for none. */
+function seedGiven(message) {
+  const text = find("seed").value.trim();
+  if (Number(text) <= MOST_SEED) return text === "" ? null : Number(text);
+  message(`A seed is a whole number from 0 to ${MOST_SEED}.`);
+  return undefined;
+}
+
 function makeServer(notice) {
   const token = new URLSearchParams(location.search).get("token") || "";
   const headers = { "Content-Type": "application/json", "X-HackMatrix-Token": token };
