@@ -184,7 +184,7 @@ def test_of_several_trainings_the_first_healthy_one_plays(tmp_path):
     assert_same(load(tmp_path / "run", like=policies[0], report=told.append), policies[3])
     assert len(told) == 2
     for each in told:
-        assert "training 3 plays: the trainings 0 to 2 went wrong" in each
+        assert "training 3 plays: 3 trainings went wrong before" in each
 
     # Who names one gets that one, or one clear line.
     assert load(tmp_path / "run", member=4, report=told.append).member == 4
