@@ -75,11 +75,12 @@ def _evaluation(row: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers of an evaluation in the metrics."""
     found = {name.removeprefix(_EVAL): x for name, x in row.items() if name.startswith(_EVAL)}
     ends = {f"{name}_{end}" for name in found for end in ("low", "high")}
-    counts = {name: found[name] for name in _COUNTS if name in found}
+    given = {name: number(found.get(name)) for name in _COUNTS}
+    counts = {name: int(count) for name, count in given.items() if not math.isnan(count)}
     means = {
         name: (number(x), number(found.get(f"{name}_low")), number(found.get(f"{name}_high")))
         for name, x in found.items()
-        if name not in ends and name not in counts
+        if name not in ends and name not in _COUNTS
     }
     return {**counts, **_estimates(means)}
 

@@ -106,6 +106,7 @@ def test_the_summary_is_the_last_evaluation_where_a_hook_evaluates(trainer, tmp_
     trained = read_json(run / "summary.json")["trained"]
     assert trained["return"] == {"mean": 6.0, "ci95": [5.0, 7.0]}
     assert (trained["source"], trained["env_steps"]) == ("last evaluation", 6 * UPDATE)
+    assert type(trained["episodes"]) is int
     page = report_of(str(run))[0]
     assert "The last evaluation of 20 games during the training; means with 95% intervals" in page
     assert re.search(r"solved</td><td[^>]*>0\.50", page)

@@ -32,6 +32,7 @@ class Games(Served):
     ) -> None:
         self._player, self._environment, self._name = player, environment, name
         self._report, self._say = report, say
+        self._reported: set[str] = set()
         self._seed = secrets.randbelow(2**32) if seed is None else seed
         self._number = 0
         self._recording: Recording | None = None
@@ -65,9 +66,8 @@ class Games(Served):
     def _play(self, seed: int, number: int) -> Json:
         scenes = []
         self._say(f"{self._name} plays")
-        for scene in record(
-            self._player, self._environment, jax.random.key(seed), game=number, report=self._report
-        ):
+        key, report = jax.random.key(seed), self._report_once
+        for scene in record(self._player, self._environment, key, game=number, report=report):
             scenes.append(scene)
             self._say(f"{self._name} plays: step {len(scenes)}")
         place = self._environment
@@ -78,3 +78,8 @@ class Games(Served):
         self._seed, self._number, self._recording = seed, number, recording
         self._shown = {**data, "which": f"seed {seed}, game {number}"}
         return self._shown
+
+    def _report_once(self, line: str) -> None:
+        if line not in self._reported:  # each game says it again
+            self._reported.add(line)
+            self._report(line)
