@@ -33,7 +33,7 @@ from etils import epath
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent import ValueScale, check_is_policy, ends_of
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic
 from hackmatrix_rl.checkpoints._finder import CARD, Report, find_checkpoint
 from hackmatrix_rl.checkpoints._metadata import PARTS, check_playable, player_config, read_metadata
 from hackmatrix_rl.checkpoints._place import place
@@ -50,6 +50,7 @@ from hackmatrix_rl.checkpoints._saved_run import (
     scale_of,
     settings_of_saved,
 )
+<<<<<<< HEAD
 from hackmatrix_rl.config import (
     TrainConfig,
     algorithms,
@@ -57,6 +58,9 @@ from hackmatrix_rl.config import (
     check_trusted,
     schedule_of,
 )
+=======
+from hackmatrix_rl.config import RunConfig, TrainConfig, algorithms, check_trusted, schedule_of
+>>>>>>> many
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.evaluation import PolicyAgent
@@ -268,7 +272,7 @@ def load(
     named = ("teacher", *(["network"] if own else []))
     check_trusted(config, folder, trust_code=trust_code, named=named)
     if policy is None:
-        policy = config.policy(key=jax.random.key(0))
+        policy = _without_weights(config)
     if member is None and config.members > 1:
         member = playing_member(folder, config.members, report)
     return Loaded(
@@ -405,6 +409,18 @@ def _of_members(counters: Mapping[str, Any], name: str) -> dict[int, float]:
     named = members_named(counters)
     found = {number: counters[key] for number, metric, key in named if metric == name}
     return {number: value for number, value in found.items() if value is not None}
+
+
+def _without_weights(config: RunConfig) -> ActorCritic:
+    """The network of a config, to fill with stored weights: with shapes, where it can be traced."""
+
+    def build() -> ActorCritic:
+        return config.policy(key=jax.random.key(0))
+
+    if config.network not in NETWORKS:  # anybody's code
+        return build()
+    shapes: ActorCritic = eqx.filter_eval_shape(build)
+    return shapes
 
 
 def to_device(module: Module) -> Module:

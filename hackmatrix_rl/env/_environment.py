@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
-from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.env._features import ActionFeatures, FeatureSplit
 from hackmatrix_rl.errors import shortened, whole
@@ -295,6 +295,13 @@ def env_keys(key: Key[Array, ""], num_envs: int, *, first: int = 0) -> Key[Array
         first: index of the first environment, if the batch is a part of a larger one.
     """
     index = np.arange(first, first + num_envs, dtype=np.uint32)
+    return _folded(key, index)
+
+
+@quickly_compiled
+def _folded(
+    key: Key[Array, ""], index: UInt32[np.ndarray | Array, " num_envs"]
+) -> Key[Array, " num_envs"]:
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, index)
 
 

@@ -16,7 +16,7 @@ R = TypeVar("R")
 def quickly_compiled(function: Callable[P, R]) -> Callable[P, R]:
     """`eqx.filter_jit(function)`, compiled sooner where the compiler can, to the same bits.
 
-    It may not be called inside of another compiled function: JAX takes options for a whole program.
+    Inside of another compiled function, the options are those of the whole program.
     """
 
     @cache
@@ -26,7 +26,9 @@ def quickly_compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        own = jax.config.read("jax_disable_most_optimizations") or jax.default_backend() != "cpu"
+        inside = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
+        own = inside or jax.config.read("jax_disable_most_optimizations")
+        own = own or jax.default_backend() != "cpu"
         return compiled(() if own else tuple(quick_options().items()))(*args, **kwargs)
 
     return run

@@ -14,6 +14,7 @@ from PIL import Image
 from processes import finish, start
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.agent.networks import _layers
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.config import config_from_dict, make_config
 from hackmatrix_rl.config._environments import make_environment
@@ -183,6 +184,18 @@ def test_other_weights_are_of_another_environment(cartpole, tmp_path):
     begin = ("train", "--algorithm", "ppo", *TINY, *SHORT, "--init", cartpole, "--dry-run")
     done(*begin)  # the environment comes with the weights
     assert_refused(invoke(*begin, "--env", "t_maze"), "trained with --env cartpole")
+
+
+def test_a_run_is_loaded_without_drawing_weights(cartpole, monkeypatch):
+    draw = _layers._orthogonal
+
+    def traced(key, *size):
+        assert isinstance(key, jax.core.Tracer)
+        return draw(key, *size)
+
+    monkeypatch.setattr(_layers, "_orthogonal", traced)
+    policy = hm.load(cartpole).policy
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(policy))
 
 
 def test_a_watched_game_is_that_of_the_evaluation(cartpole):

@@ -12,6 +12,7 @@ from agent.probes import make_trainer
 from program_counts import program_counts
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.agent.networks import Dense
 from hackmatrix_rl.evaluation import RandomAgent, play_steps
 from hackmatrix_rl.system import (
     cpu_options,
@@ -40,7 +41,7 @@ def test_least_time_is_spent_on_compiling_what_runs_once():
 
 
 @pytest.mark.usefixtures("optimized")
-def test_an_evaluation_compiles_with_those_options_that_change_no_bit(monkeypatch):
+def test_other_programs_get_the_options_that_change_no_bit(monkeypatch):
     assert quick_options(TUNED) == {"xla_backend_optimization_level": "1"}
     assert quick_options(UNKNOWN) == {}
     monkeypatch.setattr("hackmatrix_rl.system._quickly.quick_options", lambda: {"no_such": "1"})
@@ -48,6 +49,13 @@ def test_an_evaluation_compiles_with_those_options_that_change_no_bit(monkeypatc
         hm.evaluate(RandomAgent(), hm.CartPole(), episodes=2, key=jax.random.key(0))
     with pytest.raises(jax.errors.JaxRuntimeError, match="no_such"):
         next(play_steps(RandomAgent(), hm.CartPole(), jax.random.key(0)))
+
+    def weight(key):
+        return Dense(3, 5, gain=1.0, key=key).weight
+
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no_such"):
+        weight(jax.random.key(0))
+    jax.jit(weight)(jax.random.key(0))  # an option is for a whole program
 
 
 def test_a_version_that_was_not_tested_gets_the_compilers_own_options_and_a_line():

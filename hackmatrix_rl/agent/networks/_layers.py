@@ -2,13 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from functools import partial
 from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key
+
+from hackmatrix_rl.system import quickly_compiled
 
 HIDDEN_GAIN = 2**0.5
 """Gain of the orthogonal initialisation of layers that a rectifier follows."""
@@ -69,7 +70,7 @@ def hidden_layers(inputs: int, width: int, keys: Iterable[Key[Array, ""]]) -> tu
 
 
 # One small program a layer, where each operation by itself would be one.
-@partial(jax.jit, static_argnums=(1, 2, 3))
+@quickly_compiled
 def _orthogonal(
     key: Key[Array, ""], inputs: int, outputs: int, gain: float
 ) -> Float32[Array, "inputs outputs"]:
