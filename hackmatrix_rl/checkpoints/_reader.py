@@ -50,17 +50,14 @@ from hackmatrix_rl.checkpoints._saved_run import (
     scale_of,
     settings_of_saved,
 )
-<<<<<<< HEAD
 from hackmatrix_rl.config import (
+    RunConfig,
     TrainConfig,
     algorithms,
     baseline_algorithm,
     check_trusted,
     schedule_of,
 )
-=======
-from hackmatrix_rl.config import RunConfig, TrainConfig, algorithms, check_trusted, schedule_of
->>>>>>> many
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.evaluation import PolicyAgent
