@@ -268,13 +268,14 @@ def load(
         config = dataclasses.replace(config, network=network)
     named = ("teacher", *(["network"] if own else []))
     check_trusted(config, folder, trust_code=trust_code, named=named)
+    environment = config.environment()  # imported here: a trace would make tracers of its arrays
     if policy is None:
         policy = _without_weights(config)
     if member is None and config.members > 1:
         member = playing_member(folder, config.members, report)
     return Loaded(
         policy=to_device(restore(folder, "policy", policy, member=member, report=report)),
-        environment=config.environment(),
+        environment=environment,
         config=config,
         folder=folder,
         metadata=MappingProxyType(metadata),

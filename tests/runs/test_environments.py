@@ -35,6 +35,9 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.evaluation import RandomAgent
 
 
+START = jnp.int32(0)  # an import inside of a trace would make it a tracer
+
+
 class Gridworld(hm.SingleGame):
     size: int
 
@@ -43,7 +46,7 @@ class Gridworld(hm.SingleGame):
         return 2
 
     def start(self, *, key):
-        return jnp.int32(0)
+        return START
 
     def observe(self, state):
         return state[None].astype(jnp.float32)
@@ -265,6 +268,8 @@ def test_an_own_environment_is_trained_and_loaded(gridworld, tmp_path):
     given = ("--env", gridworld, "--env-args", "size=2,steps=5", "--mesh", "data=1")
     trained = done("train", *given, *TINY, *SHORT, "--run-dir", folder)
     assert trained.output.splitlines()[-1].endswith(f"hackmatrix-rl watch {folder}")
+    sys.modules.pop("my_gridworld")
+    make_environment.cache_clear()
     loaded = hm.load(folder)
     assert (loaded.environment.game.size, loaded.environment.max_steps) == (2, 5)
     with pytest.raises(ConfigError, match="missing a required argument: 'size'"):
