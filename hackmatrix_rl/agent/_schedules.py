@@ -133,7 +133,7 @@ def as_arguments(tree: T) -> T:
     return jax.tree.map(arrays, tree, is_leaf=_is_schedule)
 
 
-def _float32(number: Any) -> Float32[Array, ""]:
+def _float32(number: Any) -> Float32[Array, "*members"]:
     """The number as an array; whole numbers may be larger than an int32."""
     is_plain = isinstance(number, int | float)
     return jnp.asarray(float(number) if is_plain else number, jnp.float32)

@@ -32,11 +32,11 @@ class Lookup:
         shape: Sequence[Any],
         sizes: Sequence[Any],
         result: Sequence[Any],
-        window: Sequence[int],
-        dropped: Sequence[int] = (),
-        indexed: Sequence[int],
-        batched: Sequence[int] = (),
-        batched_indices: Sequence[int] = (),
+        window: Sequence[Any],
+        dropped: Sequence[Any] = (),
+        indexed: Sequence[Any],
+        batched: Sequence[Any] = (),
+        batched_indices: Sequence[Any] = (),
     ) -> None:
         self._shape, self._sizes, self._result = shape, sizes, result
         self._window, self._indexed = window, indexed

@@ -46,7 +46,7 @@ def test_each_finding_is_on_the_page():
     assert "<me>" not in page
     assert "credits of one" in page
     assert "energy of one" in page
-    cells = re.sub(" data-[a-z]+=(\"[^\"]*\"|[^ >]+)", "", page)  # the head that a card shows
+    cells = re.sub(' data-[a-z]+=("[^"]*"|[^ >]+)', "", page)  # the head that a card shows
     assert "<td class=number>6.2</td><td class=number>7.8</td>" in cells
     assert "<td class=number>3.25</td><td class=number>1.5</td><td class=number>7.5</td>" in cells
     assert ">3.2</text>" in page
