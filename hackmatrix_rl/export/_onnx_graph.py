@@ -38,12 +38,12 @@ class Graph:
         self._inputs: list[Any] = []
         self._outputs: list[Any] = []
 
-    def input(self, name: Name, shape: Sequence[int], dtype: Any) -> Name:
+    def input(self, name: Name, shape: Sequence[Any], dtype: Any) -> Name:
         """A named input, with the axis of the batch before its shape."""
         self._inputs.append(self._described(name, dtype, [BATCH, *shape]))
         return name
 
-    def output(self, name: Name, value: Name, shape: Sequence[int], dtype: Any) -> None:
+    def output(self, name: Name, value: Name, shape: Sequence[Any], dtype: Any) -> None:
         """Gives a value a name among the outputs."""
         self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._described(name, dtype, [BATCH, *shape]))

@@ -72,12 +72,12 @@ class Lookup:
             places += here * math.prod(self._shape[axis + 1 :])
         return places, valid
 
-    def _spread(self, array: Array, axes: Sequence[int]) -> Array:
+    def _spread(self, array: Array, axes: Sequence[Any]) -> Array:
         return lax.broadcast_in_dim(array, self._result, [*map(int, axes)])
 
 
 def halved(
-    function: Callable[..., Sequence[Array]], arrays: Sequence[Array], axes: Sequence[int]
+    function: Callable[..., Sequence[Array]], arrays: Sequence[Array], axes: Sequence[Any]
 ) -> list[Array]:
     """A reduction over axes: the first half with the second one, until one is left."""
     for axis in sorted(map(int, axes), reverse=True):
@@ -112,11 +112,11 @@ def _windows(function: Callable[[Array, Array], Array], empty: Callable[[Any], A
     def reduced(
         value: Array,
         *,
-        window_dimensions: Sequence[int],
-        window_strides: Sequence[int],
+        window_dimensions: Sequence[Any],
+        window_strides: Sequence[Any],
         padding: Sequence[tuple[int, int]],
-        base_dilation: Sequence[int],
-        window_dilation: Sequence[int],
+        base_dilation: Sequence[Any],
+        window_dilation: Sequence[Any],
         **_: Any,
     ) -> Array:
         between = [each - 1 for each in base_dilation]

@@ -139,7 +139,7 @@ class Converter:
         array = np.asarray(value)
         return self.graph.constant(array, _dtype(array.dtype))
 
-    def _numbers(self, values: Iterable[int]) -> Name:
+    def _numbers(self, values: Iterable[Any]) -> Name:
         return self.graph.constant([*values], np.int64)
 
     def _stored(self, value: Name, dtype: Any) -> Name:
@@ -371,7 +371,7 @@ class Converter:
         axes = equation.params["dimensions"]
         return self._reversed(value, axes)
 
-    def _reversed(self, value: Name, axes: Sequence[int]) -> Name:
+    def _reversed(self, value: Name, axes: Sequence[Any]) -> Name:
         ends = -1, -(2**62), -1
         starts, stops, steps = ([each] * len(axes) for each in ends)
         return self.graph.add("Slice", value, *map(self._numbers, (starts, stops, axes, steps)))
@@ -416,7 +416,7 @@ class Converter:
         )
         return found
 
-    def _any(self, value: Name, axes: Sequence[int], kind: str = "ReduceMax") -> Name:
+    def _any(self, value: Name, axes: Sequence[Any], kind: str = "ReduceMax") -> Name:
         if not axes:
             return value
         number = self.graph.cast(value, np.int64)
