@@ -270,7 +270,7 @@ class Mind:
 def opinion_of(action: Choice, thought: Thought, legal: Sequence[Choice]) -> Opinion[Choice]:
     """An agent's action and its thought of a position as plain numbers, for the legal actions."""
 
-    def by_action(numbers: Array | None) -> dict[Choice, Any]:
+    def by_action(numbers: Array | np.ndarray | None) -> dict[Choice, Any]:
         if numbers is None:
             return {}
         found = {each: np.asarray(numbers)[each].item() for each in legal}
