@@ -208,6 +208,7 @@ class PgxGame(SingleGame[Any]):
 
     def draw(self, state: Any) -> np.ndarray | None:
         """The picture of pgx, which draws in SVG; `None` for a game that it does not draw."""
+        # pgx raises these for a game that it does not draw.
         with as_they_expect(), suppress(AssertionError, NotImplementedError):
             return svg_pixels(state.to_svg())
         return None

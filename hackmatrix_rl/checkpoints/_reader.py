@@ -502,7 +502,10 @@ def why_member(loaded: Loaded) -> str:
 
 
 def _best_by(metadata: Mapping[str, Any]) -> str | None:
-    """The metric of `RunConfig.best_by` of a run; an algorithm of one's own has the baseline's."""
+    """The metric by which a run ranks its trainings: `RunConfig.best_by`.
+
+    A custom algorithm ranks by the metric of the baseline algorithm.
+    """
     named = metadata["config"].get("algorithm", baseline_algorithm())
     kind = algorithms().get(named) if isinstance(named, str) else None
     return None if kind is None else kind.best_by

@@ -212,7 +212,15 @@ def record(
 def recorded(
     player: Agent, environment: Environment, key: Key[Array, ""], *, name: str = "", **how: Any
 ) -> Recording:
-    """The game of `record` as a whole; `name` is that of the player, and `how` as for `record`."""
+    """Plays one game and returns all of it.
+
+    Args:
+        player: who plays.
+        environment: where.
+        key: as for `record`.
+        name: the player in words.
+        how: further arguments of `record`.
+    """
     scenes = list(record(player, environment, key, **how))
     return Recording(environment.title, name, environment.spec.num_actions, scenes)
 
