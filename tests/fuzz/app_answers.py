@@ -57,7 +57,8 @@ class Forgery:
         place = self.place
         if isinstance(place, int):
             places = sorted(paths(found), key=str)
-            place = places[place % len(places)]
+            # Nothing is left where another forgery has deleted it: a LookupError.
+            place = places[place % max(len(places), 1)]
         *way, last = place
         within = functools.reduce(operator.getitem, way, found)
         if self.deletes:

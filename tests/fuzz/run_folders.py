@@ -27,7 +27,7 @@ def go_on(settings: Any, trainer: Any, folder: Any, *, resume: epath.Path, **_: 
     """In place of a resumed training: looks at what it would go on from."""
     for part in PARTS:
         assert_same(read(resume, part), arrays(int(resume.name), part))
-    return SimpleNamespace(exit_code=ExitCode.DONE, config=settings)
+    return SimpleNamespace(exit_code=ExitCode.DONE, config=settings, member=None)
 
 
 def look(player: PolicyAgent, *_: Any, **__: Any) -> None:
