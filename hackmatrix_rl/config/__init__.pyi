@@ -5,6 +5,7 @@ from ._environments import env_arguments as env_arguments
 from ._environments import make_environment as make_environment
 from ._files import read_settings as read_settings
 from ._files import read_space as read_space
+from ._heads import Heads as Heads
 from ._known_code import Code as Code
 from ._members import MOST_MEMBERS as MOST_MEMBERS
 from ._members import member_settings as member_settings
@@ -17,7 +18,6 @@ from ._options import options_in as options_in
 from ._options import options_of as options_of
 from ._options import parse_field as parse_field
 from ._options import settings_of as settings_of
-from ._policies import Heads as Heads
 from ._policies import build_named as build_named
 from ._policies import check_code as check_code
 from ._policies import check_trusted as check_trusted

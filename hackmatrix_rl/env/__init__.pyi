@@ -23,8 +23,6 @@ from ._environment import start_key as start_key
 from ._environment import step_keys as step_keys
 from ._features import ActionFeatures as ActionFeatures
 from ._features import FeatureSplit as FeatureSplit
-from ._forms import KINDS as KINDS
-from ._forms import Kind as Kind
 from ._frontier import BLOCK as BLOCK
 from ._frontier import Frontier as Frontier
 from ._frontier import whole_games as whole_games
@@ -38,6 +36,8 @@ from ._identity import GameIdentity as GameIdentity
 from ._identity import clique_identity as clique_identity
 from ._identity import game_identity as game_identity
 from ._identity import other_identity as other_identity
+from ._kinds import KINDS as KINDS
+from ._kinds import Kind as Kind
 from ._observation import CELL as CELL
 from ._observation import CompactObservation as CompactObservation
 from ._observation import Number as Number

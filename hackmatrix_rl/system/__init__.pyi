@@ -28,8 +28,6 @@ from ._files import typed_path as typed_path
 from ._files import write_json as write_json
 from ._files import write_whole as write_whole
 from ._forks import check_not_forked as check_not_forked
-from ._hosts import CONNECT_SECONDS as CONNECT_SECONDS
-from ._hosts import HEARTBEAT_SECONDS as HEARTBEAT_SECONDS
 from ._hosts import Requests as Requests
 from ._hosts import agree as agree
 from ._hosts import any_process as any_process
@@ -39,11 +37,13 @@ from ._hosts import connect as connect
 from ._hosts import disconnect as disconnect
 from ._hosts import ending_with_the_others as ending_with_the_others
 from ._hosts import is_process_zero as is_process_zero
-from ._hosts import is_single_process as is_single_process
 from ._hosts import leave as leave
 from ._hosts import on_process_zero as on_process_zero
 from ._hosts import process_index as process_index
 from ._npz import read_npz as read_npz
+from ._processes import CONNECT_SECONDS as CONNECT_SECONDS
+from ._processes import HEARTBEAT_SECONDS as HEARTBEAT_SECONDS
+from ._processes import is_single_process as is_single_process
 from ._state import read_state as read_state
 from ._state import state_folder as state_folder
 from ._state import write_state as write_state

@@ -5,7 +5,6 @@ from ._actor_critic import RecurrentActorCritic as RecurrentActorCritic
 from ._actor_critic import TrunkActorCritic as TrunkActorCritic
 from ._actor_critic import compute_dtype as compute_dtype
 from ._actor_critic import reset_carry as reset_carry
-from ._added_heads import VALUE_HEADS as VALUE_HEADS
 from ._added_heads import VICTORY as VICTORY
 from ._added_heads import AuxiliaryHead as AuxiliaryHead
 from ._added_heads import CategoricalValue as CategoricalValue
@@ -13,7 +12,6 @@ from ._added_heads import WithAuxiliaryHead as WithAuxiliaryHead
 from ._added_heads import add_auxiliary_head as add_auxiliary_head
 from ._added_heads import with_value_head as with_value_head
 from ._blocks import GatheredBlock as GatheredBlock
-from ._choice import REMAT as REMAT
 from ._choice import blocks_of as blocks_of
 from ._choice import evaluator_of as evaluator_of
 from ._choice import plain_evaluator as plain_evaluator
@@ -30,6 +28,9 @@ from ._layers import Dense as Dense
 from ._layers import Heads as Heads
 from ._mlp import MLPActorCritic as MLPActorCritic
 from ._mlp import ResidualActorCritic as ResidualActorCritic
+from ._names import MIXERS as MIXERS
+from ._names import REMAT as REMAT
+from ._names import VALUE_HEADS as VALUE_HEADS
 from ._plastic import MPNActorCritic as MPNActorCritic
 from ._recurrent import GRUActorCritic as GRUActorCritic
 from ._recurrent import LSTMActorCritic as LSTMActorCritic
@@ -38,7 +39,6 @@ from ._recursive import RecursiveActorCritic as RecursiveActorCritic
 from ._recursive import RecursiveNetwork as RecursiveNetwork
 from ._recursive import Thought as Thought
 from ._recursive import drawn_start as drawn_start
-from ._recursive_blocks import MIXERS as MIXERS
 from ._recursive_blocks import Linear as Linear
 from ._recursive_blocks import check_recursion as check_recursion
 from ._recursive_blocks import recursive_blocks as recursive_blocks
