@@ -8,21 +8,15 @@ from typing import Any
 
 import click
 
+from hackmatrix_rl import env as envs
+from hackmatrix_rl import evaluation, runs, system
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._options import seed_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, NoCheckpointError, as_given, in_shell
-from hackmatrix_rl.evaluation import Agent, Opponent
-from hackmatrix_rl.runs import (
-    find_hackmatrix_player,
-    find_opponent,
-    two_players_command,
-    untrained_opponent,
-)
-from hackmatrix_rl.system import enable_compilation_cache
-from hackmatrix_rl.view.ui import PORT, CliqueTable, Table, serve
+from hackmatrix_rl.view import ui
+from hackmatrix_rl.view.ui import PORT
 
 
 @click.command("ui", cls=Command)
@@ -72,42 +66,42 @@ def ui_command(
     The server listens on 127.0.0.1 only, and answers only whoever has the token in the address.
     It needs pip install '.[ui]'.
     """
-    enable_compilation_cache()
+    system.enable_compilation_cache()
     given = {name: value for name, value in board.items() if value is not None}
     opponent = _opponent(agent, clique, trust_code)
-    make: Callable[..., CliqueTable | Table]
+    make: Callable[..., ui.CliqueTable | ui.Table]
     if opponent is not None or clique:
         make = _clique_table(agent, opponent, given, seed)
     elif given:
         said = as_given(*next(iter(given.items())))
         raise ConfigError(f"{said}: a board of the clique game. Add --clique.")
     else:
-        make = partial(Table, partial(_find, trust_code), seed=seed, agent=agent)
-    if not serve(make, port=port, browser=not no_browser, report=click.echo):
+        make = partial(ui.Table, partial(_find, trust_code), seed=seed, agent=agent)
+    if not ui.serve(make, port=port, browser=not no_browser, report=click.echo):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
 
-def _find(trust_code: bool, name: str) -> tuple[Agent, HackMatrix]:
+def _find(trust_code: bool, name: str) -> "tuple[evaluation.Agent, envs.HackMatrix]":
     """A player of HackMatrix by its name."""
     with Working(f"loading {name}", lines=False):
-        return find_hackmatrix_player(name, trust_code=trust_code, report=tell)
+        return runs.find_hackmatrix_player(name, trust_code=trust_code, report=tell)
 
 
-def _opponent(agent: str | None, clique: bool, trust_code: bool) -> Opponent | None:
+def _opponent(agent: str | None, clique: bool, trust_code: bool) -> "evaluation.Opponent | None":
     """Who plays the clique game, if the agent is a run of it."""
     if agent is None:
         return None
     try:
         with Working(f"loading {agent}", lines=False):
-            found = find_opponent(agent, trust_code=trust_code, report=tell)
+            found = runs.find_opponent(agent, trust_code=trust_code, report=tell)
     except NoCheckpointError as error:
         if not clique:
             return None  # a script, or a search
         raise ConfigError(
             f"--clique: {agent} is no run of the clique game. Name a run of "
-            f"{two_players_command()}, or none: then two people play."
+            f"{runs.two_players_command()}, or none: then two people play."
         ) from error
     if found is None and clique:
         raise ConfigError(
@@ -118,15 +112,18 @@ def _opponent(agent: str | None, clique: bool, trust_code: bool) -> Opponent | N
 
 
 def _clique_table(
-    agent: str | None, opponent: Opponent | None, given: Mapping[str, Any], seed: int | None
-) -> Callable[..., CliqueTable]:
+    agent: str | None,
+    opponent: "evaluation.Opponent | None",
+    given: Mapping[str, Any],
+    seed: int | None,
+) -> "Callable[..., ui.CliqueTable]":
     """Makes the board of the clique game: that of a run, or any for two people."""
     if seed is not None:
         raise ConfigError(f"--seed {seed}: the clique game draws nothing. Leave --seed out.")
     if opponent is None:
-        untrained = untrained_opponent(given)
-        return partial(CliqueTable, untrained, name="an untrained network", seat="both")
+        untrained = runs.untrained_opponent(given)
+        return partial(ui.CliqueTable, untrained, name="an untrained network", seat="both")
     if given:
         said = as_given(*next(iter(given.items())))
         raise ConfigError(f"{said}: the run {agent} has a board of its own. Leave it out.")
-    return partial(CliqueTable, opponent, name=str(agent))
+    return partial(ui.CliqueTable, opponent, name=str(agent))

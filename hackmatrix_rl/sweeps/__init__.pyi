@@ -1,8 +1,8 @@
 from ._page import report_of_sweep as report_of_sweep
+from ._samplers import SAMPLERS as SAMPLERS
 from ._space import Space as Space
 from ._space import in_words as in_words
 from ._space import space_here as space_here
-from ._study import SAMPLERS as SAMPLERS
 from ._study import Sweep as Sweep
 from ._study import Trial as Trial
 from ._study import check_folder as check_folder
