@@ -40,13 +40,12 @@ from hackmatrix_rl.algorithms.self_play import (
     SearchLoss,
     SearchPlayer,
     SelfPlay,
-    VertexPermutations,
     judged_match,
     match,
 )
 from hackmatrix_rl.algorithms.self_play._games import Games, play_moves
 from hackmatrix_rl.clique import CliqueConfig, solve
-from hackmatrix_rl.env import CliqueGame, env_keys
+from hackmatrix_rl.env import CliqueGame, VertexPermutations, env_keys
 from hackmatrix_rl.system import describe_device
 from hackmatrix_rl.training import Metrics
 

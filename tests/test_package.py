@@ -29,6 +29,30 @@ def test_help_and_version_wait_for_nothing_heavy():
     assert HEAVY & set(loaded.split()) == {"click"}
 
 
+def test_commands_that_play_nothing_wait_for_nothing_heavy():
+    *told, loaded = python(
+        "-c",
+        "import contextlib, os, sys\n"
+        "from hackmatrix_rl.cli._main import _COMMANDS, main\n"
+        "sys.stderr = sys.stdout\n"
+        "asked = [[name, '--help'] for name in _COMMANDS] + [['train', '--help-all']]\n"
+        "asked += [['train', '--netwrok', 'x'], ['train', '--num-envs', 'minus'], ['evl']]\n"
+        "for words in asked:\n"
+        "    with contextlib.suppress(SystemExit):\n"
+        "        main(words)\n"
+        "os.environ |= {'_HM_COMPLETE': 'bash_complete', 'COMP_CWORD': '2'}\n"
+        "os.environ['COMP_WORDS'] = 'hm train --algo'\n"
+        "with contextlib.suppress(SystemExit):\n"
+        "    main([], prog_name='hm')\n"
+        "print(*sys.modules)",
+    ).splitlines()
+    said = "\n".join(told)
+    assert said.count("Show this message and exit.") >= 18  # each help, whole
+    for answer in ("Did you mean --network?", "minus: must be a whole number", "plain,--algorithm"):
+        assert answer in said
+    assert not HEAVY - {"click", "rich"} & set(loaded.split())
+
+
 def test_using_the_modules_loads_neither_checkpoints_nor_loggers():
     loaded = python(
         "-c",

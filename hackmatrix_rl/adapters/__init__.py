@@ -1,23 +1,17 @@
-"""This package and others: environments of theirs in this package, and the game in theirs."""
+"""This package and others: environments of theirs in this package, and the game in theirs.
+
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
 
 from typing import Any
 
-from ._extras import require as require
-from ._from_gymnasium import GymnasiumGames as GymnasiumGames
-from ._from_gymnasium import from_gymnasium as from_gymnasium
-from ._from_gymnasium import from_neurogym as from_neurogym
-from ._from_jax import GymnaxGame as GymnaxGame
-from ._from_jax import PgxGame as PgxGame
-from ._from_jax import from_gymnax as from_gymnax
-from ._from_jax import from_pgx as from_pgx
-from ._from_jax import to_gymnax as to_gymnax
+import lazy_loader
+
+_attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """`HackEnv`, whose module imports gymnasium."""
-    if name != "HackEnv":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require("gymnasium", extra="gymnasium", caller="HackEnv")
-    from ._hack_env import HackEnv
-
-    return HackEnv
+    if name == "HackEnv":  # its module imports gymnasium
+        _attribute("require")("gymnasium", extra="gymnasium", caller=name)
+    return _attribute(name)

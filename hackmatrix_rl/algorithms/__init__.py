@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
         "train an agent to do what a teacher does",
     ),
     "selfplay": (
-        "hackmatrix_rl.algorithms.self_play._command:selfplay",
+        "hackmatrix_rl.algorithms.self_play._flags:selfplay",
         "",
         "learn the clique game by playing against itself",
     ),

@@ -1,40 +1,9 @@
-"""Code for one game becomes fast in batches. Nothing here knows the rules of a game."""
+"""Code for one game becomes fast in batches. Nothing here knows the rules of a game.
 
-from ._bits import at_place as at_place
-from ._bits import bits_of as bits_of
-from ._bits import computed_once as computed_once
-from ._bits import has_any as has_any
-from ._bits import left as left
-from ._bits import masked as masked
-from ._bits import materialize as materialize
-from ._bits import nth_bit as nth_bit
-from ._bits import only_first as only_first
-from ._bits import pick as pick
-from ._bits import ranks as ranks
-from ._bits import right as right
-from ._bits import select as select
-from ._bits import size_of as size_of
-from ._bits import union as union
-from ._device import avoids_rounds as avoids_rounds
-from ._device import games_innermost as games_innermost
-from ._device import is_dense as is_dense
-from ._device import platform as platform
-from ._hashed_random import Chance as Chance
-from ._hashed_random import below as below
-from ._hashed_random import random_bit as random_bit
-from ._packed import BitField as BitField
-from ._packed import Flag as Flag
-from ._packed import Number as Number
-from ._packed import Packed as Packed
-from ._packed import fields as fields
-from ._rows import read_row as read_row
-from ._rows import write_row as write_row
-from ._sparse import Chunk as Chunk
-from ._sparse import first_indices as first_indices
-from ._sparse import first_success as first_success
-from ._sparse import for_each_chunk as for_each_chunk
-from ._sparse import one_round_loop as one_round_loop
-from ._sparse import settled as settled
-from ._sparse import side_by_side as side_by_side
-from ._sparse import sparse_cond as sparse_cond
-from ._sparse import sparse_while_loop as sparse_while_loop
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,51 +1,9 @@
-"""Checkpoints: the training state on disk."""
+"""Checkpoints: the training state on disk.
 
-from hackmatrix_rl.training import Stored as Stored
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
 
-from ._complaints import Complaints as Complaints
-from ._finder import CARD as CARD
-from ._finder import CURRENT as CURRENT
-from ._finder import PRETRAINED as PRETRAINED
-from ._finder import Report as Report
-from ._finder import checkpoints_in as checkpoints_in
-from ._finder import find_checkpoint as find_checkpoint
-from ._finder import in_league as in_league
-from ._finder import run_of as run_of
-from ._finder import split_member as split_member
-from ._finder import whole_checkpoint as whole_checkpoint
-from ._initial import initial_settings as initial_settings
-from ._initial import initial_weights as initial_weights
-from ._manifest import NAME as NAME
-from ._metadata import FORMAT as FORMAT
-from ._metadata import check_playable as check_playable
-from ._metadata import check_resumable as check_resumable
-from ._metadata import name_trouble as name_trouble
-from ._metadata import read_metadata as read_metadata
-from ._metadata import valid_names as valid_names
-from ._npz import CONVERSION as CONVERSION
-from ._npz import affine as affine
-from ._npz import load_npz as load_npz
-from ._npz import save_npz as save_npz
-from ._place import check_place as check_place
-from ._reader import Loaded as Loaded
-from ._reader import load as load
-from ._reader import playing_member as playing_member
-from ._reader import playing_of_saved as playing_of_saved
-from ._reader import read_arrays as read_arrays
-from ._reader import restore as restore
-from ._reader import to_device as to_device
-from ._reader import why_member as why_member
-from ._saved_run import AGENT_FILE as AGENT_FILE
-from ._saved_run import MODULES as MODULES
-from ._saved_run import SAVED_BY as SAVED_BY
-from ._saved_run import Agent as Agent
-from ._saved_run import modules_of as modules_of
-from ._saved_run import saved_agent as saved_agent
-from ._saved_run import saved_run as saved_run
-from ._saved_run import saved_trainings as saved_trainings
-from ._saved_run import settings_of_saved as settings_of_saved
-from ._saved_run import write_agent as write_agent
-from ._writer import CheckpointWriter as CheckpointWriter
-from ._writer import SaveResult as SaveResult
-from ._writer import save as save
-from ._writer import trim_checkpoint as trim_checkpoint
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

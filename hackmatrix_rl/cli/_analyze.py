@@ -5,18 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import click
-import jax
 
+from hackmatrix_rl import evaluation, runs, system
+from hackmatrix_rl import search as searches
+from hackmatrix_rl import view as views
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command, NumberRange
 from hackmatrix_rl.cli._failures import say, writing
 from hackmatrix_rl.cli._games import chosen_player, named
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.evaluation import PolicyAgent, find, keep_journal
-from hackmatrix_rl.runs import find_hackmatrix_player
-from hackmatrix_rl.search import Searcher
-from hackmatrix_rl.system import check_output_file, enable_compilation_cache, write_whole
-from hackmatrix_rl.view import analysis_page
 
 
 @click.command("analyze", cls=Command)
@@ -64,16 +61,18 @@ def analyze_command(
     hackmatrix-rl analyze runs/...
     hackmatrix-rl analyze runner --episodes 200 --json
     """
+    import jax  # only those who play wait for it
+
     if not as_json:
-        check_output_file(output, "--output")
+        system.check_output_file(output, "--output")
     name = named(agent, chosen["search"], chosen["cycles"])
     with Working(f"loading {agent}") as work:
         player, environment = chosen_player(
-            work, agent, greedy=greedy, find=find_hackmatrix_player, **chosen
+            work, agent, greedy=greedy, find=runs.find_hackmatrix_player, **chosen
         )
-        enable_compilation_cache()
+        system.enable_compilation_cache()
         work.doing(f"playing {episodes:,} games")
-        journal = keep_journal(
+        journal = evaluation.keep_journal(
             player,
             environment,
             games=episodes,
@@ -82,19 +81,23 @@ def analyze_command(
             on_progress=work.progress,
         )
         if gamma is None:
-            trained = player.gamma if isinstance(player, PolicyAgent | Searcher) else None
+            trained = (
+                player.gamma
+                if isinstance(player, evaluation.PolicyAgent | searches.Searcher)
+                else None
+            )
             gamma = 1.0 if trained is None else trained
-        findings = find(journal, gamma=gamma)
+        findings = evaluation.find(journal, gamma=gamma)
     if as_json:
         told = findings.as_dict() | {
             "league": environment.config.league,
             "seed": seed,
-            "greedy": player.greedy if isinstance(player, PolicyAgent) else None,
+            "greedy": player.greedy if isinstance(player, evaluation.PolicyAgent) else None,
         }
         click.echo(json.dumps(told, allow_nan=False))
         return
     play = "by its own rule"
-    if isinstance(player, PolicyAgent):
+    if isinstance(player, evaluation.PolicyAgent):
         drawn = "drawn from its probabilities"
         play = "greedy: the likeliest actions" if player.greedy else drawn
     about = {
@@ -104,7 +107,7 @@ def analyze_command(
         "seed": str(seed),
     }
     with writing(f"--output {output}"):
-        write_whole(output, analysis_page(findings, player=name, about=about))
+        system.write_whole(output, views.analysis_page(findings, player=name, about=about))
     won = findings.won
     say(
         f"{episodes:,} games: return {findings.total_reward.mean:.1f}, score "

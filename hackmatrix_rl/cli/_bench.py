@@ -8,30 +8,17 @@ from typing import Any
 import click
 from rich.table import Table
 
-from hackmatrix_rl.adapters import require
-from hackmatrix_rl.bench import (
-    LEARNING_SIZES,
-    Benchmark,
-    Part,
-    Speed,
-    SpeedComparison,
-    benchmark,
-    check_sizes,
-    chosen_sizes,
-    compare_with_pgx,
-    default_sizes,
-    device_of,
-    full_benchmark,
-)
+from hackmatrix_rl import adapters, system
+from hackmatrix_rl import bench as benches
+from hackmatrix_rl import config as configs
+from hackmatrix_rl import runs as of_runs
+from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._grouped import GroupedOptions
 from hackmatrix_rl.cli._options import file_option, trust_option, whole_number
 from hackmatrix_rl.cli._settings import chosen_config, config_options, settings_epilog
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import TrainConfig, algorithms_of, baseline_algorithm
+from hackmatrix_rl.config import algorithms_of
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import make_mesh, versions
-from hackmatrix_rl.system import check_output_file, write_json
-from hackmatrix_rl.view import plain_console
 
 COMPARED_GAMES = 1024
 SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")
@@ -105,25 +92,31 @@ def bench(
         raise ConfigError(f"--sizes {sizes} needs --full; --num-envs is for one size.")
     numbers = None if sizes is None else parse_sizes(sizes)
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
-    settings = chosen_config(context, preset, config, defaults, algorithm=baseline_algorithm())
-    if not isinstance(settings, TrainConfig):
+    settings = chosen_config(
+        context, preset, config, defaults, algorithm=configs.baseline_algorithm()
+    )
+    if not isinstance(settings, configs.TrainConfig):
         raise ConfigError(
             f"--algorithm {settings.algorithm}: bench measures trainings that play games, and "
-            f"this one plays none. Use --algorithm {baseline_algorithm()}."
+            f"this one plays none. Use --algorithm {configs.baseline_algorithm()}."
         )
     if compare is not None:  # not before: importing it starts the devices
-        require("pgx", extra="pgx", caller="--compare pgx")
+        adapters.require("pgx", extra="pgx", caller="--compare pgx")
     if json_file is not None:
-        check_output_file(json_file, "--json")
+        system.check_output_file(json_file, "--json")
     if full:
-        bench_all(settings, default_sizes() if numbers is None else numbers, repeats, json_file)
+        bench_all(
+            settings, benches.default_sizes() if numbers is None else numbers, repeats, json_file
+        )
         return
-    found: Benchmark | SpeedComparison
+    found: benches.Benchmark | benches.SpeedComparison
     with Working("compiling and measuring"):
-        found = (benchmark if compare is None else compare_with_pgx)(settings, repeats=repeats)
+        found = (benches.benchmark if compare is None else benches.compare_with_pgx)(
+            settings, repeats=repeats
+        )
     if json_file is not None:
-        write_json(json_file, found.as_dict())
-    plain_console().print(results_table(found))
+        system.write_json(json_file, found.as_dict())
+    views.plain_console().print(results_table(found))
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
@@ -136,35 +129,35 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def bench_all(
-    settings: TrainConfig, sizes: Sequence[int], repeats: int, json_file: Path | None
+    settings: "configs.TrainConfig", sizes: Sequence[int], repeats: int, json_file: Path | None
 ) -> None:
     """`--full`: shows each part when it is done, and writes all parts so far."""
-    check_sizes(settings, sizes)
-    console = plain_console()
+    benches.check_sizes(settings, sizes)
+    console = views.plain_console()
     report: dict[str, Any] = {
-        "device": device_of(make_mesh(replace(settings, num_envs=max(sizes)))),
-        "versions": versions(),
-        "sizes": chosen_sizes(settings, LEARNING_SIZES),
+        "device": benches.device_of(of_runs.make_mesh(replace(settings, num_envs=max(sizes)))),
+        "versions": of_runs.versions(),
+        "sizes": benches.chosen_sizes(settings, benches.LEARNING_SIZES),
         "complete": False,
         "parts": [],
     }
-    done: list[Part] = []
+    done: list[benches.Part] = []
     with Working("compiling and measuring") as work:
-        for part in full_benchmark(settings, sizes, repeats=repeats):
+        for part in benches.full_benchmark(settings, sizes, repeats=repeats):
             done.append(part)
             report["parts"].append(part.as_dict())
             if json_file is not None:
-                write_json(json_file, report)
+                system.write_json(json_file, report)
             found = part.failure if part.speed is None else f"{part.speed.median:,.0f} steps/s"
             work.say(f"{part.label} games: {found}", console.print)
             work.doing("compiling and measuring the next")
     report["complete"] = True
     if json_file is not None:
-        write_json(json_file, report)
+        system.write_json(json_file, report)
     console.print(full_table(done, report["device"]))
 
 
-def full_table(parts: Sequence[Part], device: Mapping[str, Any]) -> Table:
+def full_table(parts: "Sequence[benches.Part]", device: Mapping[str, Any]) -> Table:
     """All parts, as a table."""
     table = _speeds_table({}, title=f"{device['kind']} x {device['count']}")
     table.add_column("MiB a device", justify="right")
@@ -175,11 +168,11 @@ def full_table(parts: Sequence[Part], device: Mapping[str, Any]) -> Table:
     return table
 
 
-def results_table(found: Benchmark | SpeedComparison) -> Table:
+def results_table(found: "benches.Benchmark | benches.SpeedComparison") -> Table:
     """The results, as a table."""
     device, sizes = found.device, found.sizes
     games = f"{device['kind']} x {device['count']}, {sizes['num_envs']} games"
-    if isinstance(found, Benchmark):
+    if isinstance(found, benches.Benchmark):
         table = _speeds_table(found.speeds, title=f"{games} x {sizes['num_steps']} steps")
         table.caption = (
             f"peak memory {found.peak_memory_bytes / 2**20:,.0f} MiB; "
@@ -194,7 +187,7 @@ def results_table(found: Benchmark | SpeedComparison) -> Table:
     return table
 
 
-def _speeds_table(speeds: Mapping[str, Speed], *, title: str) -> Table:
+def _speeds_table(speeds: "Mapping[str, benches.Speed]", *, title: str) -> Table:
     table = Table(title=title, title_justify="left", caption_justify="left")
     for heading in ("", "steps/s (median)", "smallest", "largest", "compile s"):
         table.add_column(heading, justify="right")
@@ -203,6 +196,6 @@ def _speeds_table(speeds: Mapping[str, Speed], *, title: str) -> Table:
     return table
 
 
-def _cells(speed: Speed) -> tuple[str, ...]:
+def _cells(speed: "benches.Speed") -> tuple[str, ...]:
     runs = (speed.median, speed.smallest, speed.largest)
     return (*(f"{run:,.0f}" for run in runs), f"{speed.compile_seconds:.1f}")

@@ -8,22 +8,16 @@ from pathlib import Path
 import click
 from rich.table import Table
 
+from hackmatrix_rl import config as settings
+from hackmatrix_rl import evaluation, runs, system
+from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._options import json_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import (
-    MOST_EPISODES,
-    TrainConfig,
-    baseline_algorithm,
-    preset_names,
-    read_settings,
-)
+from hackmatrix_rl.config import MOST_EPISODES, preset_names
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import Estimate, Verdict
-from hackmatrix_rl.runs import Comparison, compare, config_here, contender
-from hackmatrix_rl.system import select_device, typed_path
-from hackmatrix_rl.view import plain_console
+from hackmatrix_rl.evaluation import Verdict
 
 STATUS = {Verdict.WITHIN: 0, Verdict.WORSE: 10, Verdict.NOT_SHOWN: 11}
 MIB = 2**20
@@ -79,13 +73,13 @@ def compare_command(
     configs = chosen_configs(files, precision=precision, preset=preset, trust_code=trust_code)
     if total_timesteps is not None:
         configs = [(name, replace(c, total_timesteps=total_timesteps)) for name, c in configs]
-    contenders = [contender(config, name) for name, config in configs]
+    contenders = [runs.contender(config, name) for name, config in configs]
     first = configs[0][1].seed
     replace(configs[0][1], seed=first + seeds - 1)  # refuses seeds beyond the last
     # Without the compilation cache of `train`: compile time is measured.
-    show = plain_console(stderr=True).print
+    show = views.plain_console(stderr=True).print
     with Working("preparing") as work:
-        found = compare(
+        found = runs.compare(
             *contenders,
             seeds=range(first, first + seeds),
             episodes=episodes,
@@ -95,7 +89,7 @@ def compare_command(
     if as_json:
         click.echo(json.dumps(found.as_dict(), allow_nan=False))
     else:
-        console = plain_console()
+        console = views.plain_console()
         console.print(comparison_table(found))
         console.print(verdict_line(found), soft_wrap=True)
     return STATUS[found.judgement.verdict]
@@ -103,7 +97,7 @@ def compare_command(
 
 def chosen_configs(
     files: tuple[str, ...], *, precision: bool, preset: str | None, trust_code: bool
-) -> list[tuple[str, TrainConfig]]:
+) -> "list[tuple[str, settings.TrainConfig]]":
     """Names and configs of baseline and candidate; raises a ConfigError if a file cannot work."""
     if len(files) not in ((0, 1) if precision else (2,)):
         raise ConfigError(
@@ -112,9 +106,11 @@ def chosen_configs(
         )
     if "" in files:
         raise ConfigError("compare takes two settings files, and the name of one is empty.")
-    paths = [Path(typed_path(file)) for file in files]
-    here = partial(config_here, preset, algorithm=baseline_algorithm(), trust_code=trust_code)
-    settled = [here(read_settings(file, report=tell)) for file in paths]
+    paths = [Path(system.typed_path(file)) for file in files]
+    here = partial(
+        runs.config_here, preset, algorithm=settings.baseline_algorithm(), trust_code=trust_code
+    )
+    settled = [here(settings.read_settings(file, report=tell)) for file in paths]
     if precision:
         base = settled[0] if settled else here({})
         found = [(name, replace(base, precision=name)) for name in ("f32", "bf16")]
@@ -122,14 +118,14 @@ def chosen_configs(
         same = paths[0].stem == paths[1].stem
         names = [str(path) if same else path.stem for path in paths]
         found = list(zip(names, settled, strict=True))
-    trained = [(name, config) for name, config in found if isinstance(config, TrainConfig)]
-    if len({select_device(config.device) for _, config in found}) > 1:
+    trained = [(name, config) for name, config in found if isinstance(config, settings.TrainConfig)]
+    if len({system.select_device(config.device) for _, config in found}) > 1:
         named = " and ".join(f"{name}: {config.device}" for name, config in found)
         raise ConfigError(f"the files name different devices ({named}). Use one for both.")
     return trained
 
 
-def comparison_table(found: Comparison) -> Table:
+def comparison_table(found: "runs.Comparison") -> Table:
     """The results, as a table."""
     table = Table(
         title=f"{found.device}, {found.judgement.seeds} seeds",
@@ -156,7 +152,7 @@ def comparison_table(found: Comparison) -> Table:
     return table
 
 
-def verdict_line(found: Comparison) -> str:
+def verdict_line(found: "runs.Comparison") -> str:
     """The verdict, the difference behind it, and how many seeds would show more."""
     judgement = found.judgement
     line = (
@@ -172,7 +168,7 @@ def _mib(count: int | None) -> str:
     return "unknown" if count is None else f"{count / MIB:,.1f} MiB"
 
 
-def _interval(estimate: Estimate) -> str:
+def _interval(estimate: "evaluation.Estimate") -> str:
     return f"{estimate.mean:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 

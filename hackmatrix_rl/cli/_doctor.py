@@ -5,9 +5,9 @@ from dataclasses import asdict
 
 import click
 
+from hackmatrix_rl import runs
 from hackmatrix_rl.cli._options import json_option
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.runs import Finding, examine
 
 _COLOURS = {"ok": "green", "note": "yellow", "fails": "red"}
 
@@ -22,7 +22,7 @@ def doctor_command(as_json: bool) -> int:
     """
     found = []
     with Working("looking", lines=not as_json) as work:
-        for finding in examine():
+        for finding in runs.examine():
             found.append(finding)
             if not as_json:
                 work.say(_told(finding), click.echo)
@@ -32,7 +32,7 @@ def doctor_command(as_json: bool) -> int:
     return int(any(finding.judgement == "fails" for finding in found))
 
 
-def _told(finding: Finding) -> str:
+def _told(finding: "runs.Finding") -> str:
     judgement = click.style(f"{finding.judgement:5}", fg=_COLOURS[finding.judgement])
     line = f"{judgement} {finding.part:9} {finding.found}"
     return f"{line}\n{'':15} {finding.remedy}" if finding.remedy else line

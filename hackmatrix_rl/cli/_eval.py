@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import jax
 from rich.table import Table
 
+from hackmatrix_rl import env as envs
+from hackmatrix_rl import evaluation as evaluations
+from hackmatrix_rl import runs, system
+from hackmatrix_rl import view as views
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell, writing
@@ -17,13 +20,8 @@ from hackmatrix_rl.cli._games import chosen_player, named
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working, evaluating
 from hackmatrix_rl.config import MOST_EPISODES
-from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, refusing
-from hackmatrix_rl.evaluation import Estimate, Evaluation, evaluate
-from hackmatrix_rl.runs import check_played, find_player
-from hackmatrix_rl.system import enable_compilation_cache
-from hackmatrix_rl.view import plain_console
-from hackmatrix_rl.view.replays import choose_games, parse_choice, replays_of
+from hackmatrix_rl.view import replays as recorded
 
 REPLAYS = Path("replays")
 
@@ -78,11 +76,13 @@ def evaluate_command(
     \b
     hackmatrix-rl eval runs/... --save-replays best:5,worst:5    and hackmatrix-rl replay FILE
     """
+    import jax  # only those who play wait for it
+
     folder = replay_folder(save_replays, replay_dir)
     with Working(f"loading {target}", lines=False) as work:
-        player, environment = chosen_player(work, target, find=find_player, **chosen)
-        check_played(environment, min(num_envs, episodes))
-        game = environment if isinstance(environment, HackMatrix) else None
+        player, environment = chosen_player(work, target, find=runs.find_player, **chosen)
+        runs.check_played(environment, min(num_envs, episodes))
+        game = environment if isinstance(environment, envs.HackMatrix) else None
         if game is None and (without_undo or save_replays is not None):
             given = "--without-undo" if without_undo else f"--save-replays {save_replays}"
             raise ConfigError(
@@ -91,9 +91,9 @@ def evaluate_command(
     if game is not None and without_undo:
         environment = replace(game, without_undo_share=1.0)
     name = named(target, chosen["search"], chosen["cycles"])
-    enable_compilation_cache()
+    system.enable_compilation_cache()
     with evaluating() as on_progress:
-        found = evaluate(
+        found = evaluations.evaluate(
             player,
             environment,
             episodes=episodes,
@@ -111,7 +111,7 @@ def evaluate_command(
     else:
         league = "" if game is None else f"league {game.config.league}, "
         title = f"{episodes:,} games, {league}95% intervals"
-        plain_console().print(summary_table({name: found}, title=title))
+        views.plain_console().print(summary_table({name: found}, title=title))
     if save_replays is not None and game is not None:
         write_replays(found, game, folder, save_replays, seed=seed, player=name)
 
@@ -126,7 +126,7 @@ def replay_folder(choice: str | None, folder: Path | None) -> Path:
             )
         return place
     with refusing(f"--save-replays {choice}: ", of=ConfigError):
-        parse_choice(choice)
+        recorded.parse_choice(choice)
     unmade = f"--replay-dir {place}: cannot be made: "
     with refusing(unmade, ". Name another folder.", of=OSError):
         place.mkdir(parents=True, exist_ok=True)
@@ -134,12 +134,20 @@ def replay_folder(choice: str | None, folder: Path | None) -> Path:
 
 
 def write_replays(
-    found: Evaluation, environment: HackMatrix, folder: Path, choice: str, *, seed: int, player: str
+    found: "evaluations.Evaluation",
+    environment: "envs.HackMatrix",
+    folder: Path,
+    choice: str,
+    *,
+    seed: int,
+    player: str,
 ) -> None:
     """Plays the chosen games of an evaluation again to the same ends, and writes them down."""
-    total = len(choose_games(found, choice))
+    import jax  # only those who play wait for it
+
+    total = len(recorded.choose_games(found, choice))
     with Working("playing the chosen games again") as work:
-        replays = replays_of(
+        replays = recorded.replays_of(
             found, environment, key=jax.random.key(seed), choice=choice, player=player
         )
         for number, (name, _, replay) in enumerate(replays):
@@ -164,7 +172,7 @@ ROWS = (
 )
 
 
-def summary_table(evaluations: Mapping[str, Evaluation], *, title: str) -> Table:
+def summary_table(evaluations: "Mapping[str, evaluations.Evaluation]", *, title: str) -> Table:
     """Means with their 95% intervals, one column for each policy."""
     table = Table(title=title, title_justify="left")
     table.add_column("")
@@ -182,9 +190,9 @@ def summary_table(evaluations: Mapping[str, Evaluation], *, title: str) -> Table
     return table
 
 
-def _mean(estimate: Estimate) -> str:
+def _mean(estimate: "evaluations.Estimate") -> str:
     return f"{estimate.mean:.3f} ± {estimate.high - estimate.mean:.3f}"
 
 
-def _rate(estimate: Estimate) -> str:
+def _rate(estimate: "evaluations.Estimate") -> str:
     return f"{estimate.mean:.1%} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"

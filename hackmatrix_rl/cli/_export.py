@@ -4,15 +4,13 @@ from pathlib import Path
 
 import click
 
+from hackmatrix_rl import evaluation, export, runs, system
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import say, tell, writing
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, refusing
-from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.export import FORMATS, export_agent
-from hackmatrix_rl.runs import find_player
-from hackmatrix_rl.system import check_output_file
+from hackmatrix_rl.export import FORMATS
 
 
 @click.command("export", cls=Command)
@@ -57,9 +55,9 @@ def export_command(
     hackmatrix-rl export pretrained --format stablehlo --output agent.bin
     hackmatrix-rl export runs/... --format npz --output params.npz
     """
-    check_output_file(output, "--output")
+    system.check_output_file(output, "--output")
     with Working(f"loading {agent}") as work:
-        player, environment = find_player(
+        player, environment = runs.find_player(
             agent,
             best=best,
             league=league,
@@ -67,7 +65,7 @@ def export_command(
             modules=modules,
             report=lambda message: work.say(message, tell),
         )
-        if not isinstance(player, PolicyAgent):
+        if not isinstance(player, evaluation.PolicyAgent):
             raise ConfigError(
                 f"{agent} is no network, and only networks are exported. Name a run, a checkpoint "
                 "or pretrained."
@@ -75,5 +73,5 @@ def export_command(
         work.doing(f"writing {output}")
         refused = refusing(f"{agent}: --format {kind}: ", "", of=ConfigError)
         with refused, writing(f"--output {output}"):
-            files = export_agent(player, environment, output, format=kind)
+            files = export.export_agent(player, environment, output, format=kind)
     say(f"Written: {', '.join(map(str, files))}")

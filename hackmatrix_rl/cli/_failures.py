@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import click
 
+from hackmatrix_rl import system
 from hackmatrix_rl.errors import AgreedError, UntrustedCodeError, in_shell, printable, refusing
-from hackmatrix_rl.system import ExitCode, is_single_process, leave, status_of
 
 MOST_CHARACTERS = 600
 """Of a line: more is no message, but what a file put into it."""
@@ -42,8 +42,8 @@ def refuse(error: ValueError | OSError, typed: Sequence[str]) -> NoReturn:
 
     `typed` are the words of the command line. Raises any other error again.
     """
-    status = status_of(error)
-    if status is ExitCode.CRASHED:
+    status = system.status_of(error)
+    if status is system.ExitCode.CRASHED:
         raise error
     if isinstance(error, OSError):
         tell(f"Error: {error.filename or 'a file'}: cannot be written: {error.strerror}.")
@@ -52,9 +52,9 @@ def refuse(error: ValueError | OSError, typed: Sequence[str]) -> NoReturn:
         tell(f"Error: {said}", in_shell("hackmatrix-rl", *typed, "--trust-code"))
     else:
         tell(f"Error: {error}")
-    if is_single_process() or isinstance(error, AgreedError):
+    if system.is_single_process() or isinstance(error, AgreedError):
         sys.exit(status)
-    leave(status)
+    system.leave(status)
 
 
 def _untrusted(error: BaseException | None) -> UntrustedCodeError | None:

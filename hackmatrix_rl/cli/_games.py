@@ -7,29 +7,17 @@ from typing import Any, TypeVar
 
 import click
 
+from hackmatrix_rl import env as envs
+from hackmatrix_rl import evaluation, system
+from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import NumberRange
 from hackmatrix_rl.cli._failures import tell, writing
 from hackmatrix_rl.cli._options import all_of, file_option
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError, in_shell, refusing
-from hackmatrix_rl.evaluation import Agent, PolicyAgent
-from hackmatrix_rl.system import check_output_file, write_whole
-from hackmatrix_rl.view import check_ffmpeg, save_gif, save_mp4
-from hackmatrix_rl.view.replays import (
-    Match,
-    Mind,
-    Recording,
-    Replay,
-    Scene,
-    drawings_of,
-    load_game,
-    page_of,
-    page_of_recording,
-    play_on,
-)
+from hackmatrix_rl.view import replays
 
-E = TypeVar("E", bound=Environment)
+E = TypeVar("E", bound="envs.Environment")
 
 
 def named(player: str, search: int | None, cycles: tuple[int, int] | None = None) -> str:
@@ -44,19 +32,21 @@ def chosen_player(
     *,
     greedy: bool = False,
     search: int | None = None,
-    find: Callable[..., tuple[Agent, E]],
+    find: "Callable[..., tuple[evaluation.Agent, E]]",
     **chosen: Any,
-) -> tuple[Agent, E]:
+) -> "tuple[evaluation.Agent, E]":
     """The player of `player_options`, and the environment that it plays in."""
     player, environment = find(
         name, simulations=search, report=lambda message: work.say(message, tell), **chosen
     )
-    if greedy and isinstance(player, PolicyAgent):
+    if greedy and isinstance(player, evaluation.PolicyAgent):
         player = replace(player, greedy=True)
     return player, environment
 
 
-def given_replay(file: Path | None, move: int | None, **new_game: int | None) -> Replay | None:
+def given_replay(
+    file: Path | None, move: int | None, **new_game: int | None
+) -> "replays.Replay | None":
     """The replay of `--from` and `--move`, which flags for a new game (`--seed`) contradict."""
     if file is None:
         if move is not None:
@@ -67,8 +57,8 @@ def given_replay(file: Path | None, move: int | None, **new_game: int | None) ->
             raise ConfigError(
                 f"--{name} {value}: a replay has its own seed. Leave out --{name} or --from."
             )
-    replay = load_game(file)
-    if isinstance(replay, Recording):
+    replay = replays.load_game(file)
+    if isinstance(replay, replays.Recording):
         raise ConfigError(
             f"--from {file}: a game of {replay.environment} as it was seen, which nobody takes "
             f"over. Show it: {in_shell('hackmatrix-rl', 'replay', file)}"
@@ -77,7 +67,7 @@ def given_replay(file: Path | None, move: int | None, **new_game: int | None) ->
     return replay
 
 
-def league_to_play(replay: Replay | None, chosen: str | None = None) -> str | None:
+def league_to_play(replay: "replays.Replay | None", chosen: str | None = None) -> str | None:
     """The league in which an agent must play: that of the replay, or the chosen one."""
     if replay is None:
         return chosen
@@ -91,10 +81,10 @@ def league_to_play(replay: Replay | None, chosen: str | None = None) -> str | No
 
 def played_again(
     file: Path,
-    replay: Replay,
+    replay: "replays.Replay",
     move: int | None,
     on_move: Callable[[int, int], None] = lambda done, total: None,
-) -> Match:
+) -> "replays.Match":
     """The game of a replay, up to a move; by default all are played, and the end is checked."""
     with refusing(f"{file}: ", of=ConfigError):
         return replay.match(move, on_move=on_move)
@@ -145,15 +135,15 @@ class GameOutputs:
             ending = ".json" if name == "save" else f".{name}"
             if file.suffix.lower() != ending:
                 raise ConfigError(f"--{name} {file}: the name must end with {ending}.")
-            check_output_file(file, f"--{name}")
+            system.check_output_file(file, f"--{name}")
         if "mp4" in given:
-            check_ffmpeg("--mp4")
+            views.check_ffmpeg("--mp4")
         return cls(given, terminal or not given, speed, "dark" if dark else "light")
 
     def show(
         self,
-        match: Match,
-        mind: Mind | None,
+        match: "replays.Match",
+        mind: "replays.Mind | None",
         *,
         player: str,
         agent: str,
@@ -169,27 +159,29 @@ class GameOutputs:
             watch_in_terminal(match, mind, name=agent, seconds_per_move=1 / self.speed, plays=plays)
         elif mind is not None and plays:
             work.doing(f"{agent} plays")
-            play_on(match, mind, on_move=lambda moves: work.doing(f"{agent} plays: move {moves}"))
+            replays.play_on(
+                match, mind, on_move=lambda moves: work.doing(f"{agent} plays: move {moves}")
+            )
         minds = {agent: mind} if mind else {}
         self._write(
             match,
-            Replay.of(match, player=player).save,
-            lambda: page_of(match, minds=minds, player=player, on_move=work.progress),
+            replays.Replay.of(match, player=player).save,
+            lambda: replays.page_of(match, minds=minds, player=player, on_move=work.progress),
             work,
         )
 
     def show_scenes(
         self,
-        scenes: Iterable[Scene],
+        scenes: "Iterable[replays.Scene]",
         environment: str,
         player: str,
         num_actions: int,
         work: Working,
-    ) -> Recording:
+    ) -> "replays.Recording":
         """Shows the positions of a game of any environment; then writes the files."""
-        found: list[Scene] = []
+        found: list[replays.Scene] = []
 
-        def seen() -> Iterator[Scene]:
+        def seen() -> "Iterator[replays.Scene]":
             for scene in scenes:
                 found.append(scene)
                 if not self.terminal:
@@ -206,18 +198,18 @@ class GameOutputs:
                 pass
         if not found:
             raise KeyboardInterrupt  # before the first position
-        recording = Recording(environment, player, num_actions, found)
+        recording = replays.Recording(environment, player, num_actions, found)
         self._write(
             recording,
             recording.save,
-            lambda: page_of_recording(recording, on_move=work.progress),
+            lambda: replays.page_of_recording(recording, on_move=work.progress),
             work,
         )
         return recording
 
     def _write(
         self,
-        game: Match | Recording,
+        game: "replays.Match | replays.Recording",
         save: Callable[[Path], None],
         page: Callable[[], str],
         work: Working,
@@ -229,11 +221,13 @@ class GameOutputs:
                 if kind == "save":
                     save(file)
                 elif kind == "html":
-                    write_whole(file, page())
+                    system.write_whole(file, page())
                 else:
-                    film = save_gif if kind == "gif" else save_mp4
+                    film = views.save_gif if kind == "gif" else views.save_mp4
                     seconds = 1 / self.speed
-                    film(drawings_of(game), file, theme=self.theme, seconds_per_frame=seconds)
+                    film(
+                        replays.drawings_of(game), file, theme=self.theme, seconds_per_frame=seconds
+                    )
 
     def lines(self) -> list[str]:
         """The written files, in lines of text."""

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from hackmatrix_rl import config
+from hackmatrix_rl import game as rules
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.game import TERM_NAMES
 
 _BEFORE = ("Run", "Game", "Devices", "Collecting", "Network", "Learning")
 _AFTER = ("Memory", "Watching")
@@ -137,7 +137,7 @@ class TrainOptions(GroupedOptions):
             formatter.write_paragraph()
             formatter.write_text(f"Values of --env: {', '.join(config.ENVIRONMENTS)}.")
             formatter.write_paragraph()
-            formatter.write_text(f"Terms of --reward: {', '.join(TERM_NAMES)}.")
+            formatter.write_text(f"Terms of --reward: {', '.join(rules.TERM_NAMES)}.")
         super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

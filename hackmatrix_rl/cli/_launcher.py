@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from hackmatrix_rl import system
 from hackmatrix_rl.cli._settings import typed_options
 from hackmatrix_rl.errors import ConfigError, flag, in_shell
-from hackmatrix_rl.system import Target, check_output_file, write_whole
 
 # What a slice is called there, and the system that its machines start with.
 _CLOUD: Mapping[str, tuple[str, str]] = {
@@ -65,14 +65,14 @@ on_every_host "~/.local/bin/hackmatrix-rl $train"
 """
 
 
-def check_launcher(file: Path, target: Target) -> None:
+def check_launcher(file: Path, target: "system.Target") -> None:
     """Raises a ConfigError if no script for this slice can be written into the file."""
     said = f"--launcher {file}: "
     if file.suffix != ".sh":
         raise ConfigError(f"{said}it is a shell script. Use a name that ends in .sh.")
     if file.exists():
         raise ConfigError(f"{said}exists already. Use another name, or delete it.")
-    check_output_file(file, "--launcher")
+    system.check_output_file(file, "--launcher")
     if target.name.partition("-")[0] not in _CLOUD:
         raise ConfigError(
             f"{said}starts one slice of {', '.join(_CLOUD)}, not {target.name}. Leave --launcher "
@@ -80,7 +80,7 @@ def check_launcher(file: Path, target: Target) -> None:
         )
 
 
-def write_launcher(file: Path, target: Target, context: click.Context) -> None:
+def write_launcher(file: Path, target: "system.Target", context: click.Context) -> None:
     """Writes the script, with the options that this command was given."""
     prefix, _, size = target.name.partition("-")
     accelerator, version = _CLOUD[prefix]
@@ -111,7 +111,7 @@ def write_launcher(file: Path, target: Target, context: click.Context) -> None:
         command=context.info_name,
         train=shlex.quote(shlex.join([context.info_name, *given])),
     )
-    write_whole(file, script)
+    system.write_whole(file, script)
 
 
 def _spelled(name: str, value: object) -> list[str]:

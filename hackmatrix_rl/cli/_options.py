@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
+from hackmatrix_rl import config as configs
+from hackmatrix_rl import system
 from hackmatrix_rl.cli._grouped import GroupedOption
-from hackmatrix_rl.config import COUNTED
 from hackmatrix_rl.game import LEAGUES
-from hackmatrix_rl.system import CONNECT_SECONDS, HEARTBEAT_SECONDS, typed_path
+from hackmatrix_rl.system import CONNECT_SECONDS, HEARTBEAT_SECONDS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,7 +37,7 @@ class TypedPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path."""
-        return Path(os.fsdecode(super().convert(typed_path(value), param, ctx)))
+        return Path(os.fsdecode(super().convert(system.typed_path(value), param, ctx)))
 
 
 def file_option(
@@ -55,7 +56,7 @@ def seed_option(help: str, **settings: Any) -> Callable[[F], F]:
 def num_envs_option(default: int) -> Callable[[F], F]:
     """`--num-envs` of an evaluation."""
     parallel = "Games played in parallel; fewer need less memory. The result does not depend on it."
-    return whole_number("--num-envs", 1, COUNTED, parallel, default=default)
+    return whole_number("--num-envs", 1, configs.COUNTED, parallel, default=default)
 
 
 def all_of(*options: Callable[[Any], Any]) -> Callable[[F], F]:

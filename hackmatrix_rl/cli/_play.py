@@ -8,16 +8,14 @@ from pathlib import Path
 
 import click
 
+from hackmatrix_rl import runs, system
+from hackmatrix_rl import view as views
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import say, tell
 from hackmatrix_rl.cli._games import given_replay, league_to_play, named, played_again
 from hackmatrix_rl.cli._settings import AGENT
-from hackmatrix_rl.runs import find_hackmatrix_player
-from hackmatrix_rl.system import check_output_file, enable_compilation_cache, select_device
-from hackmatrix_rl.view import plain_console
-from hackmatrix_rl.view.replays import Match, Mind, Replay
-from hackmatrix_rl.view.terminal import ScoreTable, Seat, check_terminal, play_in_terminal
+from hackmatrix_rl.view import replays, terminal
 
 
 @click.command("play", cls=Command)
@@ -49,34 +47,34 @@ def play_command(
     turn back by UNDO, ? shows the rules and all keys. The table of scores is kept in
     hackmatrix_rl/scores.json in the user's folder for data (XDG_DATA_HOME).
     """
-    check_terminal("hackmatrix-rl play")
+    terminal.check_terminal("hackmatrix-rl play")
     replay = given_replay(source, move, seed=seed)
     if save is not None:
-        check_output_file(save, "--save")
-    with plain_console(stderr=True).status("Loading ..."):
+        system.check_output_file(save, "--save")
+    with views.plain_console(stderr=True).status("Loading ..."):
         # One game is no work for a GPU, which may be busy with a training.
-        select_device("cpu")
-        player, environment = find_hackmatrix_player(
+        system.select_device("cpu")
+        player, environment = runs.find_hackmatrix_player(
             agent,
             trust_code=trust_code,
             league=league_to_play(replay),
             simulations=search,
             report=tell,
         )
-    enable_compilation_cache()
+    system.enable_compilation_cache()
     agent = named(agent, search)
 
-    def advise(match: Match) -> Mind:
-        return Mind(player, match, environment=replace(environment, config=match.config))
+    def advise(match: "replays.Match") -> "replays.Mind":
+        return replays.Mind(player, match, environment=replace(environment, config=match.config))
 
     numbers = count()
 
-    def new_game() -> Match:
+    def new_game() -> "replays.Match":
         if seed is None:
-            return Match.start(secrets.randbits(32))
-        return Match.start(seed, game=next(numbers))
+            return replays.Match.start(secrets.randbits(32))
+        return replays.Match.start(seed, game=next(numbers))
 
-    def begin(report: Callable[[str], None]) -> Match:
+    def begin(report: Callable[[str], None]) -> "replays.Match":
         if source is None or replay is None:
             return new_game()
 
@@ -85,16 +83,16 @@ def play_command(
 
         return played_again(source, replay, move, played)
 
-    match = play_in_terminal(
-        Seat(
+    match = terminal.play_in_terminal(
+        terminal.Seat(
             begin=begin,
             again=new_game,
             advise=advise,
             agent=agent if len(agent) <= 20 else f"{agent[:17]}...",
-            scores=ScoreTable(ScoreTable.default_file()),
+            scores=terminal.ScoreTable(terminal.ScoreTable.default_file()),
             save=save,
             help="" if replay is None else "taken over",
         )
     )
     if match is not None:
-        say(Replay.of(match).summary())
+        say(replays.Replay.of(match).summary())

@@ -5,26 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-import jax
 
+from hackmatrix_rl import env as envs
+from hackmatrix_rl import runs, system
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command, NumberRange
 from hackmatrix_rl.cli._failures import say, writing
 from hackmatrix_rl.cli._games import chosen_player, named
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.env import env_keys
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.protocol.client import App, SeenGame, play_app
-from hackmatrix_rl.protocol.client import coach as give_advice
-from hackmatrix_rl.runs import find_hackmatrix_player
-from hackmatrix_rl.system import (
-    check_output_file,
-    enable_compilation_cache,
-    select_device,
-    write_json,
-    write_whole,
-)
-from hackmatrix_rl.view.replays import Replay, page_of
+from hackmatrix_rl.protocol import client
+from hackmatrix_rl.view import replays
 
 VISUAL_SECONDS = 2.0
 """How long the original shows its window before it listens."""
@@ -88,33 +79,35 @@ def play_app_command(
     hackmatrix-rl play-app pretrained --app ./HackMatrix --coach
     hackmatrix-rl play-app runs/... --app $(which hackmatrix-headless) -- --seed 7
     """
+    import jax  # only those who play wait for it
+
     if coach and pause is not None:
         raise ConfigError(f"--pause {pause:g}: with --coach you move when you like. Leave it out.")
     for file, flag in ((html, "--html"), (save, "--save")):
         if file is not None:
-            check_output_file(file, flag)
+            system.check_output_file(file, flag)
     name = named(agent, chosen["search"], chosen["cycles"])
     who = f"a person, coached by {name}" if coach else name
     with Working(f"loading {agent}") as work:
-        select_device("cpu")
-        player, environment = chosen_player(work, agent, find=find_hackmatrix_player, **chosen)
-        enable_compilation_cache()
-        game = SeenGame(environment.config)
+        system.select_device("cpu")
+        player, environment = chosen_player(work, agent, find=runs.find_hackmatrix_player, **chosen)
+        system.enable_compilation_cache()
+        game = client.SeenGame(environment.config)
         wait = (1.0 if visual else 0.0) if pause is None else pause
         # A path drops the ./ in front of a name, without which the name is looked for in PATH.
         program = str(app.absolute() if app.exists() else app)
         window = visual or coach
         command = [program, "--visual-cli" if window else "--headless-cli", *flags]
-        key = env_keys(jax.random.key(seed), 1)[0]
+        key = envs.env_keys(jax.random.key(seed), 1)[0]
         work.doing(f"{name} plays")
         try:
-            with App(command, patience=patience, person=coach) as other:
+            with client.App(command, patience=patience, person=coach) as other:
                 time.sleep(VISUAL_SECONDS if window else 0.0)
                 if coach:
                     work.hide()
-                    give_advice(other, player, environment, game, key=key, tell=click.echo)
+                    client.coach(other, player, environment, game, key=key, tell=click.echo)
                 else:
-                    play_app(
+                    client.play_app(
                         other,
                         player,
                         environment,
@@ -126,15 +119,15 @@ def play_app_command(
         finally:
             if game.moments:
                 _keep(game, who, html, save)
-    say(Replay.of(game.match(), player=who).summary())
+    say(replays.Replay.of(game.match(), player=who).summary())
 
 
-def _keep(game: SeenGame, player: str, html: Path | None, save: Path | None) -> None:
+def _keep(game: "client.SeenGame", player: str, html: Path | None, save: Path | None) -> None:
     """Writes what was asked for, as far as the game went."""
     record = game.record(player=player)
     if save is not None:
         with writing(f"--save {save}"):
-            write_json(save, record, indent=0)
+            system.write_json(save, record, indent=0)
     if html is not None:
         with writing(f"--html {html}"):
-            write_whole(html, page_of(game.match(), player=player, saved=record))
+            system.write_whole(html, replays.page_of(game.match(), player=player, saved=record))

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hackmatrix_rl import runs, system
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import say, tell
 from hackmatrix_rl.cli._games import GameOutputs, league_to_play, output_options, played_again
@@ -14,10 +15,8 @@ from hackmatrix_rl.cli._options import TypedPath, trust_option, whole_number
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing
-from hackmatrix_rl.protocol.client import FORMAT, SeenGame
-from hackmatrix_rl.runs import find_hackmatrix_player
-from hackmatrix_rl.system import compiling, enable_compilation_cache, read_json
-from hackmatrix_rl.view.replays import RECORDING, Mind, Recording, Replay
+from hackmatrix_rl.protocol import client
+from hackmatrix_rl.view import replays
 
 _LONGEST_PLAYER = 200  # characters that are shown
 
@@ -45,25 +44,25 @@ def replay_command(
     """
     shown = GameOutputs.of(**outputs)
     content = _content(file)
-    if content.get("format") == RECORDING:
+    if content.get("format") == replays.RECORDING:
         _show_recording(file, move, agent, shown)
         return
-    if content.get("format") == FORMAT:
+    if content.get("format") == client.FORMAT:
         _show_record(file, content, move, agent, shown)
         return
-    replay = Replay.load(file)
+    replay = replays.Replay.load(file)
     replay.check_move(move)
     with Working(f"loading {file}") as work:
         player, environment = None, None
         if agent is not None:
-            player, environment = find_hackmatrix_player(
+            player, environment = runs.find_hackmatrix_player(
                 agent,
                 trust_code=trust_code,
                 league=league_to_play(replay),
                 report=lambda message: work.say(message, tell),
             )
-        enable_compilation_cache()
-        with compiling(work.doing) as compiled:
+        system.enable_compilation_cache()
+        with system.compiling(work.doing) as compiled:
 
             def played(number: int, total: int) -> None:
                 compiled()
@@ -73,19 +72,21 @@ def replay_command(
             match = played_again(file, replay, move, played)
         mind = None
         if player is not None and environment is not None:
-            mind = Mind(player, match, environment=replace(environment, config=match.config))
+            mind = replays.Mind(
+                player, match, environment=replace(environment, config=match.config)
+            )
         shown.show(
             match, mind, player=replay.player, agent=agent or replay.player, work=work, plays=False
         )
     said = "the same end as in the file" if move is None else f"{move} moves"
-    summary = Replay.of(match, player=replay.player).summary()
+    summary = replays.Replay.of(match, player=replay.player).summary()
     say(f"Played again, {said}: {summary}", *shown.lines())
 
 
 def _content(file: Path) -> dict[str, Any]:
     """The content of a file; nothing if it cannot be read, of which `Replay.load` says why."""
     with suppress(DamagedFileError):
-        return read_json(file) or {}
+        return system.read_json(file) or {}
     return {}
 
 
@@ -97,7 +98,7 @@ def _show_recording(file: Path, move: int | None, agent: str | None, shown: Game
             "--agent out."
         )
     with Working(f"reading {file}") as work:
-        seen = Recording.load(file).until(move)
+        seen = replays.Recording.load(file).until(move)
         given = (seen.environment, seen.player, seen.num_actions)
         recording = shown.show_scenes(seen.scenes, *given, work)
     say(f"As it was seen: {recording.summary()}", *shown.lines())
@@ -114,10 +115,10 @@ def _show_record(
                 f"knows. Leave {flag} out."
             )
     with Working(f"reading {file}") as work:
-        enable_compilation_cache()
+        system.enable_compilation_cache()
         with refusing(f"{file}: ", of=ValueError):
-            game = SeenGame.of_record(record)
+            game = client.SeenGame.of_record(record)
         match, player = game.match(), printable(str(record.get("player", "")), _LONGEST_PLAYER)
         shown.show(match, None, player=player, agent=player, work=work, plays=False)
-    summary = Replay.of(match, player=player).summary()
+    summary = replays.Replay.of(match, player=player).summary()
     say(f"As it was seen: {summary}", *shown.lines())

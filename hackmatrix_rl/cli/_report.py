@@ -6,14 +6,13 @@ from typing import Any
 
 import click
 
-from hackmatrix_rl import system
+from hackmatrix_rl import runs as of_runs
+from hackmatrix_rl import sweeps, system
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import say, tell, writing
 from hackmatrix_rl.cli._options import file_option, json_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import report_of, report_of_seeds
-from hackmatrix_rl.sweeps import is_sweep, report_of_sweep
 
 
 @click.command("report", cls=Command)
@@ -51,15 +50,17 @@ def report_command(
     system.enable_compilation_cache()
     returns: dict[str, Any] = {}
     with Working(f"reading {', '.join(runs)}"):
-        if storage is not None or (len(runs) == 1 and is_sweep(Path(system.typed_path(runs[0])))):
+        if storage is not None or (
+            len(runs) == 1 and sweeps.is_sweep(Path(system.typed_path(runs[0])))
+        ):
             if len(runs) > 1:
                 raise ConfigError("--storage: tells of one sweep. Name one folder.")
             folder = Path(system.typed_path(runs[0]))
-            page = report_of_sweep(folder, storage, report=tell)
+            page = sweeps.report_of_sweep(folder, storage, report=tell)
         elif len(runs) == 1:
-            page, folder = report_of(runs[0])
+            page, folder = of_runs.report_of(runs[0])
         else:
-            page, returns = report_of_seeds(runs)
+            page, returns = of_runs.report_of_seeds(runs)
             folder = Path()
         place = folder / "report.html" if output is None else output
         with writing(f"--output {place}"):

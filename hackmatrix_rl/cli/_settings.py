@@ -11,13 +11,11 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from hackmatrix_rl import config
+from hackmatrix_rl import config, runs, system
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption, SettingOption
 from hackmatrix_rl.cli._options import TypedPath
 from hackmatrix_rl.errors import ConfigError, flag
-from hackmatrix_rl.runs import config_here
-from hackmatrix_rl.system import Target, select_device
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -292,7 +290,7 @@ def chosen_config(
     *,
     algorithm: str = "",
     note: Callable[[str], None] = lambda reason: None,
-    target: Target | None = None,
+    target: "system.Target | None" = None,
 ) -> config.RunConfig:
     """The config that preset, file and options make; this process computes on its device.
 
@@ -307,7 +305,7 @@ def chosen_config(
     if (recipe := _recipe(context, preset, settings)) is not None:
         settings = config.read_settings(config.recipe_file(recipe), report=tell) | settings
     trust_code = context.params.get("trust_code", False)
-    made = config_here(
+    made = runs.config_here(
         preset,
         settings,
         given=given,
@@ -317,5 +315,5 @@ def chosen_config(
         target=target,
     )
     if target is None:
-        select_device(made.device)
+        system.select_device(made.device)
     return made

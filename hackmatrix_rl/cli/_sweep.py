@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from hackmatrix_rl import sweeps, system
+from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import say, tell
 from hackmatrix_rl.cli._options import (
@@ -17,20 +19,7 @@ from hackmatrix_rl.cli._options import (
 )
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, in_shell
-from hackmatrix_rl.sweeps import (
-    SAMPLERS,
-    Sweep,
-    Trained,
-    Trial,
-    check_folder,
-    in_words,
-    open_sweep,
-    require_optuna,
-    space_here,
-)
-from hackmatrix_rl.sweeps import work as work_through
-from hackmatrix_rl.system import ExitCode, select_device
-from hackmatrix_rl.view import plain_console
+from hackmatrix_rl.sweeps import SAMPLERS
 
 SUGGESTED = 5
 """First settings that `--dry-run` shows."""
@@ -113,12 +102,12 @@ def sweep_command(
     """
     place = Path("sweeps", space.stem) if folder is None else folder
     with Working("preparing", lines=False):
-        require_optuna()
-        check_folder(place)
-        searched = space_here(space, seeds=seeds, trust_code=trust_code, report=tell)
-        select_device(searched.config.device)
+        sweeps.require_optuna()
+        sweeps.check_folder(place)
+        searched = sweeps.space_here(space, seeds=seeds, trust_code=trust_code, report=tell)
+        system.select_device(searched.config.device)
         searched.check(metric, place)
-        sweep = open_sweep(
+        sweep = sweeps.open_sweep(
             searched,
             metric=metric,
             minimize=minimize,
@@ -133,17 +122,17 @@ def sweep_command(
         )
     if dry_run:
         say(*plan_of(sweep, prune=prune))
-        return int(ExitCode.DONE)
-    show = partial(plain_console().print, soft_wrap=True)
-    status = ExitCode.INTERRUPTED
+        return int(system.ExitCode.DONE)
+    show = partial(views.plain_console().print, soft_wrap=True)
+    status = system.ExitCode.INTERRUPTED
     with Working("starting") as work:
 
-        def begins(trial: Trial, resumes: bool) -> None:
+        def begins(trial: "sweeps.Trial", resumes: bool) -> None:
             again = ", from its last checkpoint" if resumes else ""
-            work.say(f"trial {trial.number}: {in_words(trial.values)}{again}", show)
+            work.say(f"trial {trial.number}: {sweeps.in_words(trial.values)}{again}", show)
 
         with suppress(KeyboardInterrupt):  # between two trainings, which take it themselves
-            status = work_through(
+            status = sweeps.work(
                 sweep,
                 begins=begins,
                 ends=lambda ended: work.say(end_of(ended, sweep), show),
@@ -155,7 +144,7 @@ def sweep_command(
     return int(status)
 
 
-def plan_of(sweep: Sweep, *, prune: bool) -> list[str]:
+def plan_of(sweep: "sweeps.Sweep", *, prune: bool) -> list[str]:
     """The sweep in lines."""
     config = sweep.space.config
     largest = "small" if sweep.minimize else "large"
@@ -177,11 +166,11 @@ def plan_of(sweep: Sweep, *, prune: bool) -> list[str]:
             wrong = ""
         except ConfigError as error:
             wrong = f"  CANNOT WORK: {error}"
-        lines.append(f"  {sweep.path(number).name}  {in_words(values)}{wrong}")
+        lines.append(f"  {sweep.path(number).name}  {sweeps.in_words(values)}{wrong}")
     return lines
 
 
-def end_of(ended: Trained, sweep: Sweep) -> str:
+def end_of(ended: "sweeps.Trained", sweep: "sweeps.Sweep") -> str:
     """How a trial ended, in a line."""
     said = {"COMPLETE": "", "PRUNED": "pruned ", "FAIL": "failed: "}[ended.state]
     value = "" if ended.value is None else f"{sweep.metric} {ended.value:.4g}"
@@ -191,11 +180,11 @@ def end_of(ended: Trained, sweep: Sweep) -> str:
     return line if best is None else f"{line} (best: {best[1]:.4g}, trial {best[0]})"
 
 
-def conclusion(sweep: Sweep, status: ExitCode) -> list[str]:
+def conclusion(sweep: "sweeps.Sweep", status: "system.ExitCode") -> list[str]:
     """What to do after a worker has ended."""
     counts, best = sweep.counts(), sweep.best
     lines = []
-    if status is not ExitCode.DONE:
+    if status is not system.ExitCode.DONE:
         lines.append("Stopped. The same command goes on with the trial that was left.")
     elif counts["RUNNING"]:
         others = f"{counts['RUNNING']} of the trials are trained by others"

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import click
-import jax
 from rich.console import Console
 
-from hackmatrix_rl import system
+from hackmatrix_rl import runs, system
+from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._failures import say
 from hackmatrix_rl.cli._launcher import check_launcher, write_launcher
 from hackmatrix_rl.cli._options import PROCESSES
@@ -19,9 +19,7 @@ from hackmatrix_rl.cli._settings import given_settings, typed_options
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import ConfigError, as_given, flag
-from hackmatrix_rl.runs import RunFolder, RunResult, launch, plan_for
-from hackmatrix_rl.runs.sinks import Length, terminal
-from hackmatrix_rl.view import plain_console
+from hackmatrix_rl.runs import sinks
 
 C = TypeVar("C", bound=RunConfig)
 
@@ -42,12 +40,12 @@ class Task(Generic[C]):
     """
 
     command: str
-    choose: Callable[[Path | None, system.Target | None], C]
+    choose: "Callable[[Path | None, system.Target | None], C]"
     check: Callable[[C], None]
     explain: Callable[[C], list[str]]
-    describe: Callable[[C, RunFolder], list[str]]
-    summarize: Callable[[C, RunFolder, RunResult, Console], system.ExitCode]
-    advice: Callable[[C, RunFolder, RunResult], list[str]]
+    describe: "Callable[[C, runs.RunFolder], list[str]]"
+    summarize: "Callable[[C, runs.RunFolder, runs.RunResult, Console], system.ExitCode]"
+    advice: "Callable[[C, runs.RunFolder, runs.RunResult], list[str]]"
 
 
 def run_task(
@@ -92,7 +90,7 @@ def run_task(
         connect_seconds=connect_timeout,
     )
     new = resume_run is None
-    start = launch(
+    start = runs.launch(
         task.choose(config, None) if new else None,
         command=task.command,
         resume_run=resume_run,
@@ -113,8 +111,8 @@ def run_task(
             system.disconnect()
             return int(system.ExitCode.DONE)
         folder = ready.open_folder()
-        console = plain_console(quiet=not system.is_process_zero())
-        display = terminal(console, length=Length.of(settings))
+        console = views.plain_console(quiet=not system.is_process_zero())
+        display = sinks.terminal(console, length=sinks.Length.of(settings))
         for line in (*told, *task.describe(settings, folder), *ready.needs):
             display.note(line)
         result = ready.run(folder, displays=[display])
@@ -164,7 +162,7 @@ def plan_elsewhere(
     several = len(settings.stages) > 1
     for number, stage in enumerate(settings.stages, 1):
         with Working(f"compiling {stage.algorithm}", lines=False):
-            plan = plan_for(stage, target, trust_code=trust_code)
+            plan = runs.plan_for(stage, target, trust_code=trust_code)
         lines += [f"Stage {number}: {stage.algorithm}"] * several + plan.lines()
     if launcher is not None:
         write_launcher(launcher, target, context)
@@ -175,6 +173,8 @@ def plan_elsewhere(
 
 def machine(config: RunConfig) -> list[str]:
     """Facts about the machine before a run, in lines."""
+    import jax  # only those who play wait for it
+
     unseen = system.unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
     return [
         *(line for line in (system.untested_version(), unseen) if line),

@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 import click
-import jax
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints import modules_of, saved_agent, saved_run
+from hackmatrix_rl import checkpoints, evaluation, runs, system, training
+from hackmatrix_rl import config as configs
+from hackmatrix_rl import env as envs
+from hackmatrix_rl.agent import networks
 from hackmatrix_rl.cli._eval import summary_table
 from hackmatrix_rl.cli._failures import say
 from hackmatrix_rl.cli._grouped import TrainOptions
@@ -22,22 +23,9 @@ from hackmatrix_rl.cli._options import modules_option, run_options
 from hackmatrix_rl.cli._settings import chosen_config, config_options, recipe_option, typed_settings
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
-from hackmatrix_rl.config import RunConfig, TrainConfig, algorithms_of, baseline_algorithm, code_of
-from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.config import algorithms_of, baseline_algorithm
 from hackmatrix_rl.errors import ConfigError, in_shell
-from hackmatrix_rl.evaluation import Agent, RandomAgent, Runner, evaluate_all
-from hackmatrix_rl.runs import (
-    ReplayWriter,
-    RunFolder,
-    RunResult,
-    SaveRun,
-    Trainings,
-    draw_curve_of,
-    send_summary,
-)
-from hackmatrix_rl.runs.sinks import read_json_lines
-from hackmatrix_rl.system import ExitCode, Interrupts, describe_device, write_json
-from hackmatrix_rl.training import Metrics, StopTraining, Trainer
+from hackmatrix_rl.runs import sinks
 
 _BY = baseline_algorithm()
 EXAMPLES = f"""\b
@@ -66,7 +54,7 @@ def train(context: click.Context, /, **given: Any) -> int:
     was lost; 130 or 143 saved and ended by Ctrl-C or SIGTERM.
     """
     modules, resumed = given.pop("modules"), given["resume_run"]
-    if resumed is not None and (saved := saved_run(resumed)) is not None:
+    if resumed is not None and (saved := checkpoints.saved_run(resumed)) is not None:
         return _resume_saved(context, saved, modules, given)
     if modules is not None:
         raise ConfigError(f"--agent {modules}: goes with --resume-run of a run of hm.SaveRun.")
@@ -77,6 +65,8 @@ def _resume_saved(
     context: click.Context, folder: Path, modules: str | None, given: Mapping[str, Any]
 ) -> int:
     """Continues a run that `hm.SaveRun` has kept, by the function that makes its trainer."""
+    import jax  # only those who play wait for it
+
     said, goal = f"--resume-run {folder}", given["total_timesteps"]
     own = typed_settings(context).keys() - {"total_timesteps"}
     if own or given["config"] is not None or given["dry_run"]:
@@ -84,8 +74,8 @@ def _resume_saved(
             f"{said}: was trained in Python, so its settings are in the function that makes its "
             "trainer. Leave all but --total-timesteps and --agent out."
         )
-    agent = saved_agent(folder, modules, trust_code=given["trust_code"])
-    algorithm = None if agent is None else modules_of(agent)[2]
+    agent = checkpoints.saved_agent(folder, modules, trust_code=given["trust_code"])
+    algorithm = None if agent is None else checkpoints.modules_of(agent)[2]
     if algorithm is None or goal is None:
         words = ("hackmatrix-rl", "train", "--resume-run", folder)
         more = ("--agent", modules or "my_module:make", "--total-timesteps", goal or 1_000_000)
@@ -94,14 +84,14 @@ def _resume_saved(
             f"to train: {in_shell(*words, *more)}"
         )
 
-    def stop(trainer: Trainer[Any], metrics: Metrics) -> None:
+    def stop(trainer: "training.Trainer[Any]", metrics: "training.Metrics") -> None:
         if interrupts.received:
-            raise StopTraining
+            raise training.StopTraining
 
-    with Interrupts() as interrupts:
-        save = SaveRun(folder, note=say, agent=agent if isinstance(agent, str) else None)
-        Trainer(algorithm).fit(goal, key=jax.random.key(0), hooks=[save, stop])
-    return 128 + interrupts.received if interrupts.received else int(ExitCode.DONE)
+    with system.Interrupts() as interrupts:
+        save = runs.SaveRun(folder, note=say, agent=agent if isinstance(agent, str) else None)
+        training.Trainer(algorithm).fit(goal, key=jax.random.key(0), hooks=[save, stop])
+    return 128 + interrupts.received if interrupts.received else int(system.ExitCode.DONE)
 
 
 def train_a_run(
@@ -110,7 +100,7 @@ def train_a_run(
     *,
     preset: str | None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
-    check: Callable[[RunConfig], None] = lambda _: None,
+    check: "Callable[[configs.RunConfig], None]" = lambda _: None,
     **options: Any,
 ) -> int:
     """Trains a single player, as the options of `config_options` and `run_options` say.
@@ -139,18 +129,20 @@ def train_a_run(
     return run_task(context, task, **options)
 
 
-def advice(config: RunConfig, folder: RunFolder, result: RunResult) -> list[str]:
+def advice(
+    config: "configs.RunConfig", folder: "runs.RunFolder", result: "runs.RunResult"
+) -> list[str]:
     """Next steps after a run, in lines."""
-    return next_steps(config, folder.path, done=result.exit_code is ExitCode.DONE)
+    return next_steps(config, folder.path, done=result.exit_code is system.ExitCode.DONE)
 
 
-def next_steps(config: RunConfig, run: Path, *, done: bool) -> list[str]:
+def next_steps(config: "configs.RunConfig", run: Path, *, done: bool) -> list[str]:
     """Commands that work with a run, in lines; they name the code that is not remembered."""
-    code = {name: each for name, each in code_of(config).items() if each.look() != "known"}
+    code = {name: each for name, each in configs.code_of(config).items() if each.look() != "known"}
     named = {name: [f"--{name}", each.text] for name, each in code.items()}
     resume = in_shell("hackmatrix-rl", "train", "--resume-run", run, *chain(*named.values()))
     go_on = f"Go on:  {resume}"
-    if not isinstance(config, TrainConfig):
+    if not isinstance(config, configs.TrainConfig):
         return [go_on]
     # `watch` plays in the environment of the run, and needs no teacher.
     plays = ["--trust-code"] if "env" in code else named.get("network", [])
@@ -161,16 +153,16 @@ def next_steps(config: RunConfig, run: Path, *, done: bool) -> list[str]:
     return [see, *(" ".join([line, *trains]) for line in config.advice(in_shell(run)))]
 
 
-def describe(config: RunConfig, folder: RunFolder) -> list[str]:
+def describe(config: "configs.RunConfig", folder: "runs.RunFolder") -> list[str]:
     """The plan of a run, in a few lines."""
     later = [
         f"{each.algorithm} for {each.total_timesteps:,} steps"
         for each in config.stages[1:]
-        if isinstance(each, TrainConfig)
+        if isinstance(each, configs.TrainConfig)
     ]
     return [
         *machine(config),
-        f"Training on {describe_device()}: {config.length}",
+        f"Training on {system.describe_device()}: {config.length}",
         f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
         f"learning rate {config.rate_in_words('the training')}, seed {config.seed}",
         *config.details(),
@@ -180,16 +172,21 @@ def describe(config: RunConfig, folder: RunFolder) -> list[str]:
 
 
 def summarize(
-    config: RunConfig, folder: RunFolder, result: RunResult, console: Console
-) -> ExitCode:
+    config: "configs.RunConfig",
+    folder: "runs.RunFolder",
+    result: "runs.RunResult",
+    console: Console,
+) -> "system.ExitCode":
     """Prints and stores the results of the policy, random and, on HackMatrix, runner.
 
     Of several trainings in one program, it first prints how each setting did; the policy is that of
     the best training. The run ends as `UNSAVED` if the results could not be written.
     """
+    import jax  # only those who play wait for it
+
     if result.member is not None:
         show_trainings(config, folder, result.member, console)
-    if not isinstance(config, TrainConfig):
+    if not isinstance(config, configs.TrainConfig):
         with Working("evaluating"):
             judged = config.judge(result.policy)
         if judged is None:
@@ -200,19 +197,22 @@ def summarize(
     if not config.eval_episodes:
         return result.exit_code
     console.print(f"Playing {config.eval_episodes:,} games with each policy ...")
-    players: dict[str, ActorCritic | Agent] = {"trained": result.agent, "random": RandomAgent()}
-    if isinstance(result.environment, HackMatrix):
-        players["runner"] = Runner()
+    players: dict[str, networks.ActorCritic | evaluation.Agent] = {
+        "trained": result.agent,
+        "random": evaluation.RandomAgent(),
+    }
+    if isinstance(result.environment, envs.HackMatrix):
+        players["runner"] = evaluation.Runner()
     key = jax.random.key(config.seed)
     note = partial(console.print, soft_wrap=True)
-    replays = ReplayWriter.of(folder, result.environment, most=config.replays, note=note)
+    replays = runs.ReplayWriter.of(folder, result.environment, most=config.replays, note=note)
     with evaluating() as on_progress:
-        evaluations = evaluate_all(
+        evaluations = evaluation.evaluate_all(
             players,
             result.environment,
             episodes=config.eval_episodes,
             key=key,
-            record=replays is not None and isinstance(result.environment, HackMatrix),
+            record=replays is not None and isinstance(result.environment, envs.HackMatrix),
             on_progress=on_progress,
         )
     if replays is not None:
@@ -220,17 +220,19 @@ def summarize(
             replays.keep(evaluations["trained"], key, update=result.update, agent=result.agent)
     console.print(summary_table(evaluations, title=f"{config.played}, means with 95% intervals"))
     found = {name: each.as_dict() for name, each in evaluations.items()}
-    if _stored(folder, found, result, console) is ExitCode.UNSAVED:
-        return ExitCode.UNSAVED
+    if _stored(folder, found, result, console) is system.ExitCode.UNSAVED:
+        return system.ExitCode.UNSAVED
     if config.wandb:
         with Working("sending the evaluation to Weights & Biases"):
-            send_summary(config, folder, evaluations, note=note)
+            runs.send_summary(config, folder, evaluations, note=note)
     return result.exit_code
 
 
-def show_trainings(config: RunConfig, folder: RunFolder, member: int, console: Console) -> None:
+def show_trainings(
+    config: "configs.RunConfig", folder: "runs.RunFolder", member: int, console: Console
+) -> None:
     """Prints how the trainings of each setting did, and which training is evaluated."""
-    found = Trainings.of(config.as_dict(), read_json_lines(folder.metrics))
+    found = runs.Trainings.of(config.as_dict(), sinks.read_json_lines(folder.metrics))
     if found is not None:
         console.print(found.caption, soft_wrap=True)
         table = Table()
@@ -242,22 +244,25 @@ def show_trainings(config: RunConfig, folder: RunFolder, member: int, console: C
     said = f"The trained player: {config.member_names[member]}"
     if config.best_by is not None:
         said += f", the one of the highest {config.best_by}"
-    if isinstance(config, TrainConfig) and config.eval_episodes:
+    if isinstance(config, configs.TrainConfig) and config.eval_episodes:
         said += "; the games of its evaluation had no part in the choice"
     console.print(f"{said}.", soft_wrap=True)
 
 
 def _stored(
-    folder: RunFolder, found: dict[str, dict[str, Any]], result: RunResult, console: Console
-) -> ExitCode:
+    folder: "runs.RunFolder",
+    found: dict[str, dict[str, Any]],
+    result: "runs.RunResult",
+    console: Console,
+) -> "system.ExitCode":
     """Writes results into the run's folder, by player; `UNSAVED` if that fails."""
     found["trained"]["env_steps"] = result.env_steps
     if result.member is not None:
         found["trained"]["member"] = result.member
     try:
-        write_json(folder.summary, found)
-        draw_curve_of(folder, result.config)  # once more: the results are known now
+        system.write_json(folder.summary, found)
+        runs.draw_curve_of(folder, result.config)  # once more: the results are known now
     except OSError as error:
         console.print(f"COULD NOT WRITE {folder.summary}: {error}", soft_wrap=True)
-        return ExitCode.UNSAVED
+        return system.ExitCode.UNSAVED
     return result.exit_code

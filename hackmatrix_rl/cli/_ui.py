@@ -8,22 +8,15 @@ from typing import Any
 
 import click
 
+from hackmatrix_rl import env as envs
+from hackmatrix_rl import evaluation, runs, system
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import tell
 from hackmatrix_rl.cli._options import modules_option, seed_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, NoCheckpointError, as_given, in_shell
-from hackmatrix_rl.evaluation import Agent, Opponent
-from hackmatrix_rl.runs import (
-    find_hackmatrix_player,
-    find_opponent,
-    find_player,
-    two_players_command,
-    untrained_opponent,
-)
-from hackmatrix_rl.system import enable_compilation_cache
-from hackmatrix_rl.view.ui import PORT, CliqueTable, Games, Served, Table, serve
+from hackmatrix_rl.view import ui
+from hackmatrix_rl.view.ui import PORT
 
 
 @click.command("ui", cls=Command)
@@ -75,7 +68,7 @@ def ui_command(
     The server listens on 127.0.0.1 only, and answers only whoever has the token in the address.
     It needs pip install '.[ui]'.
     """
-    enable_compilation_cache()
+    system.enable_compilation_cache()
     given = {name: value for name, value in board.items() if value is not None}
     opponent = _opponent(agent, clique, trust_code)
     if modules is not None and (agent is None or opponent is not None or clique):
@@ -83,7 +76,7 @@ def ui_command(
             f"--agent {modules}: goes with a run that hm.SaveRun has kept: "
             f"{in_shell('hackmatrix-rl', 'ui', 'RUN', '--agent', modules)}"
         )
-    make: Callable[..., Served]
+    make: Callable[..., ui.Served]
     if opponent is not None or clique:
         make = _clique_table(agent, opponent, given, seed)
     elif given:
@@ -91,7 +84,7 @@ def ui_command(
         raise ConfigError(f"{said}: a board of the clique game. Add --clique.")
     else:
         make = _games(agent, modules, trust_code, seed)
-    if not serve(make, port=port, browser=not no_browser, report=click.echo):
+    if not ui.serve(make, port=port, browser=not no_browser, report=click.echo):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -99,38 +92,38 @@ def ui_command(
 
 def _games(
     agent: str | None, modules: str | None, trust_code: bool, seed: int | None
-) -> Callable[..., Served]:
+) -> "Callable[..., ui.Served]":
     """Makes the table of HackMatrix, or shows the games of an agent of another environment."""
     how: dict[str, Any] = {"trust_code": trust_code, "report": tell}
     if agent is not None:
         with Working(f"loading {agent}", lines=False):
-            player, environment = find_player(agent, modules=modules, **how)
-        if not isinstance(environment, HackMatrix):
-            return partial(Games, player, environment, name=agent, seed=seed, report=tell)
+            player, environment = runs.find_player(agent, modules=modules, **how)
+        if not isinstance(environment, envs.HackMatrix):
+            return partial(ui.Games, player, environment, name=agent, seed=seed, report=tell)
 
-    def find(name: str) -> tuple[Agent, HackMatrix]:
+    def find(name: str) -> tuple[evaluation.Agent, envs.HackMatrix]:
         if name == agent:
-            assert isinstance(environment, HackMatrix)
+            assert isinstance(environment, envs.HackMatrix)
             return player, environment
         with Working(f"loading {name}", lines=False):
-            return find_hackmatrix_player(name, **how)
+            return runs.find_hackmatrix_player(name, **how)
 
-    return partial(Table, find, seed=seed, agent=agent)
+    return partial(ui.Table, find, seed=seed, agent=agent)
 
 
-def _opponent(agent: str | None, clique: bool, trust_code: bool) -> Opponent | None:
+def _opponent(agent: str | None, clique: bool, trust_code: bool) -> "evaluation.Opponent | None":
     """Who plays the clique game, if the agent is a run of it."""
     if agent is None:
         return None
     try:
         with Working(f"loading {agent}", lines=False):
-            found = find_opponent(agent, trust_code=trust_code, report=tell)
+            found = runs.find_opponent(agent, trust_code=trust_code, report=tell)
     except NoCheckpointError as error:
         if not clique:
             return None  # a script, or a search
         raise ConfigError(
             f"--clique: {agent} is no run of the clique game. Name a run of "
-            f"{two_players_command()}, or none: then two people play."
+            f"{runs.two_players_command()}, or none: then two people play."
         ) from error
     if found is None and clique:
         raise ConfigError(
@@ -141,15 +134,18 @@ def _opponent(agent: str | None, clique: bool, trust_code: bool) -> Opponent | N
 
 
 def _clique_table(
-    agent: str | None, opponent: Opponent | None, given: Mapping[str, Any], seed: int | None
-) -> Callable[..., CliqueTable]:
+    agent: str | None,
+    opponent: "evaluation.Opponent | None",
+    given: Mapping[str, Any],
+    seed: int | None,
+) -> "Callable[..., ui.CliqueTable]":
     """Makes the board of the clique game: that of a run, or any for two people."""
     if seed is not None:
         raise ConfigError(f"--seed {seed}: the clique game draws nothing. Leave --seed out.")
     if opponent is None:
-        untrained = untrained_opponent(given)
-        return partial(CliqueTable, untrained, name="an untrained network", seat="both")
+        untrained = runs.untrained_opponent(given)
+        return partial(ui.CliqueTable, untrained, name="an untrained network", seat="both")
     if given:
         said = as_given(*next(iter(given.items())))
         raise ConfigError(f"{said}: the run {agent} has a board of its own. Leave it out.")
-    return partial(CliqueTable, opponent, name=str(agent))
+    return partial(ui.CliqueTable, opponent, name=str(agent))

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from hackmatrix_rl import config as configs
+from hackmatrix_rl import runs
 from hackmatrix_rl.cli._failures import say, tell
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOptions
 from hackmatrix_rl.cli._options import json_option, whole_number
@@ -19,19 +21,8 @@ from hackmatrix_rl.cli._settings import (
     typed_settings,
 )
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import (
-    HACKMATRIX,
-    RunConfig,
-    algorithms,
-    check_settings,
-    config_class,
-    default_algorithm,
-    make_stages,
-    read_settings,
-    recipe_file,
-)
+from hackmatrix_rl.config import algorithms
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.runs import ProofError, ResumeProof, verify_resume
 
 PRESET = "debug"
 SETTINGS = [group for group in GROUPS if group != "Run"]
@@ -72,13 +63,13 @@ def verify_resume_command(
     folder = Path(tempfile.mkdtemp(prefix="verify_resume_"))
     try:
         with Working("preparing", lines=not as_json) as work:
-            verdict = verify_resume(
+            verdict = runs.verify_resume(
                 settings,
                 updates=updates,
                 folder=folder,
                 report=work.doing if as_json else lambda message: work.say(message, say),
             )
-    except ProofError as error:
+    except runs.ProofError as error:
         tell(f"Error: {error}")
         return 1
     if verdict.same:
@@ -89,30 +80,30 @@ def verify_resume_command(
 
 def _chosen(
     context: click.Context, preset: str | None, file: Path | None, recipe: str | None
-) -> RunConfig:
+) -> "configs.RunConfig":
     """The settings to prove it for: those of the preset `debug` where nobody says otherwise."""
     given = given_settings(context, file, command="")
     if recipe is not None:
-        given = read_settings(recipe_file(recipe), report=tell) | given
+        given = configs.read_settings(configs.recipe_file(recipe), report=tell) | given
     preset = preset or given.pop("preset", PRESET)
     if (stages := given.pop("stages", None)) is not None:
-        config = make_stages(preset, given, stages, typed_settings(context))
+        config = configs.make_stages(preset, given, stages, typed_settings(context))
     else:
         name = given.pop("algorithm", None)
-        name = name or default_algorithm(preset, given.get("env", HACKMATRIX))[0]
-        kind = config_class(name)
+        name = name or configs.default_algorithm(preset, given.get("env", configs.HACKMATRIX))[0]
+        kind = configs.config_class(name)
         if preset not in kind.presets:
             raise ConfigError(
                 f"--preset {preset}: --algorithm {name} has none of this name. Use "
                 f"{' or '.join(kind.presets)}."
             )
-        check_settings(kind, given)
+        configs.check_settings(kind, given)
         config = kind.of_preset(preset, given)
     config.check_provable()
     return config
 
 
-def describe(verdict: ResumeProof, folder: Path) -> list[str]:
+def describe(verdict: "runs.ResumeProof", folder: Path) -> list[str]:
     """The verdict in words."""
     lines = [
         f"{way}: " + ("the same bits" if difference is None else f"DIFFERS at {difference}")

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import jax
 
+from hackmatrix_rl import env as envs
+from hackmatrix_rl import evaluation, runs, system
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import say, tell
@@ -20,12 +21,8 @@ from hackmatrix_rl.cli._games import (
     played_again,
 )
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import Agent
-from hackmatrix_rl.runs import find_player
-from hackmatrix_rl.system import compiling, enable_compilation_cache
-from hackmatrix_rl.view.replays import MOST_MOVES, Match, Mind, Replay, record
+from hackmatrix_rl.view import replays
 
 
 @click.command("watch", cls=Command)
@@ -66,9 +63,11 @@ def watch_command(
     replay = given_replay(source, move, seed=seed, game=game)
     chosen["league"] = league_to_play(replay, chosen["league"])
     with Working(f"loading {agent}") as work:
-        player, environment = chosen_player(work, agent, greedy=greedy, find=find_player, **chosen)
-        enable_compilation_cache()
-        if not isinstance(environment, HackMatrix):
+        player, environment = chosen_player(
+            work, agent, greedy=greedy, find=runs.find_player, **chosen
+        )
+        system.enable_compilation_cache()
+        if not isinstance(environment, envs.HackMatrix):
             if source is not None:
                 raise ConfigError(
                     f"--from {source}: {agent} plays another environment than HackMatrix, whose "
@@ -76,30 +75,30 @@ def watch_command(
                 )
             _watch_other(player, environment, shown, seed or 0, game or 0, agent, work)
             return
-        with compiling(work.doing):
+        with system.compiling(work.doing):
             if replay is None or source is None:
-                match = Match.start(
+                match = replays.Match.start(
                     seed or 0,
                     game=game or 0,
                     config=environment.config,
-                    max_steps=environment.max_steps or MOST_MOVES,
+                    max_steps=environment.max_steps or replays.MOST_MOVES,
                 )
             else:
                 match = played_again(source, replay, move)
                 environment = replace(environment, config=match.config)
-            mind = Mind(player, match, environment=environment)
+            mind = replays.Mind(player, match, environment=environment)
             match.prepare()
             mind.opinion()
         name = agent = named(agent, chosen["search"], chosen["cycles"])
         if replay is not None and match.actions:
             name = f"{replay.player or 'somebody'}, {agent} from move {len(match.actions)}"
         shown.show(match, mind, player=name, agent=agent, work=work)
-    say(Replay.of(match, player=name).summary(), *shown.lines())
+    say(replays.Replay.of(match, player=name).summary(), *shown.lines())
 
 
 def _watch_other(
-    player: Agent,
-    environment: Environment,
+    player: "evaluation.Agent",
+    environment: "envs.Environment",
     shown: GameOutputs,
     seed: int,
     game: int,
@@ -107,12 +106,13 @@ def _watch_other(
     work: Working,
 ) -> None:
     """Shows a game of any environment: drawn, or its observations."""
+    import jax  # only those who play wait for it
 
     def report(line: str) -> None:
         work.say(line, tell)
 
     work.doing(f"{name} plays")
-    scenes = record(player, environment, jax.random.key(seed), game=game, report=report)
+    scenes = replays.record(player, environment, jax.random.key(seed), game=game, report=report)
     count = environment.spec.num_actions
     recording = shown.show_scenes(scenes, environment.title, name, count, work)
     say(recording.summary(), *shown.lines())

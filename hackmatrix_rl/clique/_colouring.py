@@ -7,7 +7,8 @@ from typing import Any
 
 from etils import epath
 
-from hackmatrix_rl.clique._game import CliqueConfig, edge_numbers
+from hackmatrix_rl.clique._config import CliqueConfig
+from hackmatrix_rl.clique._game import edge_numbers
 from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
 from hackmatrix_rl.system import read_json, typed_path, write_json
 

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int8, Int32
 
+from hackmatrix_rl.clique._config import CliqueConfig
 from hackmatrix_rl.clique._game import (
     FIRST,
     SECOND,
-    CliqueConfig,
     State,
     colours,
     edge_numbers,

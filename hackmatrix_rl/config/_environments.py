@@ -7,11 +7,11 @@ from functools import lru_cache, partial
 from inspect import Parameter
 from typing import Any, get_args
 
+from hackmatrix_rl import adapters
+from hackmatrix_rl import env as envs
 from hackmatrix_rl import memory_tasks as tasks
-from hackmatrix_rl.adapters import from_gymnasium, from_gymnax, from_neurogym, from_pgx
-from hackmatrix_rl.agent.networks import import_factory, module_of
+from hackmatrix_rl.agent import networks
 from hackmatrix_rl.config._renamed import closest
-from hackmatrix_rl.env import Batched, CartPole, Environment, SingleGame, check_is_environment
 from hackmatrix_rl.errors import ConfigError, refusing, shortened
 
 HACKMATRIX = "hackmatrix"
@@ -21,54 +21,73 @@ _MOST_STEPS = 1000
 
 @dataclass(frozen=True)
 class _Task:
-    """Makes an environment of a memory task. Its arguments are those of the task's config."""
+    """Makes an environment of a memory task. Its arguments are those of the task's config.
 
-    task: Callable[..., Any]
-    config: Callable[..., Any]
+    Task and config are names in `hackmatrix_rl.memory_tasks`, which needs JAX.
+    """
 
-    def __call__(self, *, max_steps: int | None = _MOST_STEPS, **sizes: Any) -> Environment:
-        return Batched(self.task(self.config(**sizes)), max_steps=max_steps)
+    task: str
+    config: str
+
+    @property
+    def arguments(self) -> Callable[..., Any]:
+        """The class of the task's config."""
+        made: Callable[..., Any] = getattr(tasks, self.config)
+        return made
+
+    def __call__(self, *, max_steps: int | None = _MOST_STEPS, **sizes: Any) -> "envs.Environment":
+        return envs.Batched(getattr(tasks, self.task)(self.arguments(**sizes)), max_steps=max_steps)
 
 
-_MADE: Mapping[str, Callable[..., Any]] = {
-    "cartpole": CartPole,
-    "t_maze": _Task(tasks.TMaze, tasks.TMazeConfig),
-    "n_back": _Task(tasks.NBack, tasks.NBackConfig),
-    "delayed_match": _Task(tasks.DelayedMatch, tasks.DelayedMatchConfig),
-    "context_decision": _Task(tasks.ContextDecision, tasks.ContextConfig),
-    "perceptual_decision": _Task(tasks.PerceptualDecision, tasks.PerceptualConfig),
-    "multi_sensory": _Task(tasks.MultiSensoryIntegration, tasks.MultiSensoryConfig),
-    "go_no_go": _Task(tasks.GoNoGo, tasks.GoNoGoConfig),
-    "delayed_comparison": _Task(tasks.DelayedComparison, tasks.DelayedComparisonConfig),
-    "probabilistic_reasoning": _Task(
-        tasks.ProbabilisticReasoning, tasks.ProbabilisticReasoningConfig
-    ),
-    "interval_discrimination": _Task(
-        tasks.IntervalDiscrimination, tasks.IntervalDiscriminationConfig
-    ),
-    "interval_timing": _Task(tasks.IntervalTiming, tasks.IntervalTimingConfig),
-    "ready_set_go": _Task(tasks.ReadySetGo, tasks.ReadySetGoConfig),
+_CARTPOLE = "cartpole"
+_TASKS = {
+    "t_maze": _Task("TMaze", "TMazeConfig"),
+    "n_back": _Task("NBack", "NBackConfig"),
+    "delayed_match": _Task("DelayedMatch", "DelayedMatchConfig"),
+    "context_decision": _Task("ContextDecision", "ContextConfig"),
+    "perceptual_decision": _Task("PerceptualDecision", "PerceptualConfig"),
+    "multi_sensory": _Task("MultiSensoryIntegration", "MultiSensoryConfig"),
+    "go_no_go": _Task("GoNoGo", "GoNoGoConfig"),
+    "delayed_comparison": _Task("DelayedComparison", "DelayedComparisonConfig"),
+    "probabilistic_reasoning": _Task("ProbabilisticReasoning", "ProbabilisticReasoningConfig"),
+    "interval_discrimination": _Task("IntervalDiscrimination", "IntervalDiscriminationConfig"),
+    "interval_timing": _Task("IntervalTiming", "IntervalTimingConfig"),
+    "ready_set_go": _Task("ReadySetGo", "ReadySetGoConfig"),
 }
-_ADAPTERS: Mapping[str, Callable[..., Any]] = {
-    "gymnax": from_gymnax,
-    "pgx": from_pgx,
-    "gymnasium": from_gymnasium,
-    "neurogym": from_neurogym,
-}
+_MADE = (_CARTPOLE, *_TASKS)
+_ADAPTERS = ("gymnax", "pgx", "gymnasium", "neurogym")
 ENVIRONMENTS = (HACKMATRIX, *_MADE, *(f"{prefix}:NAME" for prefix in _ADAPTERS), "module:factory")
 """The values of `--env`."""
+
+
+def _maker(env: str) -> Callable[..., Any]:
+    """What makes an environment of this package."""
+    return envs.CartPole if env == _CARTPOLE else _TASKS[env]
+
+
+def _adapter(prefix: str) -> Callable[..., Any]:
+    """What makes an environment of another package."""
+    found: Mapping[str, Callable[..., Any]] = {
+        "gymnax": adapters.from_gymnax,
+        "pgx": adapters.from_pgx,
+        "gymnasium": adapters.from_gymnasium,
+        "neurogym": adapters.from_neurogym,
+    }
+    return found[prefix]
 
 
 def env_code(env: str) -> str | None:
     """The module that the name of an environment makes the package import; `None`: no code."""
     prefix, colon, name = env.partition(":")
     # gymnasium imports the module of an id such as `module:Name-v0`.
-    return (name.rpartition(":")[0] or None) if prefix in _ADAPTERS and colon else module_of(env)
+    if prefix in _ADAPTERS and colon:
+        return name.rpartition(":")[0] or None
+    return networks.module_of(env)
 
 
 def env_arguments(env: str) -> str:
     """The arguments of an environment with their defaults, in words; empty if it has none."""
-    return ", ".join(map(_shown, _parameters(_MADE[env]).values())) if env in _MADE else ""
+    return ", ".join(map(_shown, _parameters(_maker(env)).values())) if env in _MADE else ""
 
 
 def check_env(env: str, arguments: str | None) -> None:
@@ -81,7 +100,7 @@ def check_env(env: str, arguments: str | None) -> None:
             )
     elif env in _MADE:
         make_environment(env, arguments)
-    elif (env.partition(":")[0] in _ADAPTERS and env.partition(":")[2]) or module_of(env):
+    elif (env.partition(":")[0] in _ADAPTERS and env.partition(":")[2]) or networks.module_of(env):
         _pairs(arguments)
     else:
         near = closest(env, (HACKMATRIX, *_MADE))
@@ -101,7 +120,7 @@ def dependence_of(env: str, arguments: str | None) -> int | None:
 
 
 @lru_cache(maxsize=32)
-def make_environment(env: str, arguments: str | None) -> Environment:
+def make_environment(env: str, arguments: str | None) -> "envs.Environment":
     """The environment that `--env` and `--env-args` name, whose code is imported; always the same.
 
     Raises a ConfigError if it is unknown, lacks its package, or does not take these arguments.
@@ -110,11 +129,11 @@ def make_environment(env: str, arguments: str | None) -> Environment:
     said = f"--env {env}"
     try:
         if env in _MADE:
-            make = _MADE[env]
+            make = _maker(env)
         elif prefix in _ADAPTERS:
-            make = partial(_ADAPTERS[prefix], name)
+            make = partial(_adapter(prefix), name)
         else:
-            make = import_factory(env, "environment")
+            make = networks.import_factory(env, "environment")
         given = _arguments(env, make, arguments)
         if given:
             said += f" --env-args {arguments}"
@@ -125,11 +144,11 @@ def make_environment(env: str, arguments: str | None) -> Environment:
         raise
     except ValueError as error:
         raise ConfigError(f"{said}: {error}.") from error
-    if isinstance(made, SingleGame):
-        made = Batched(made, max_steps=_MOST_STEPS)
+    if isinstance(made, envs.SingleGame):
+        made = envs.Batched(made, max_steps=_MOST_STEPS)
     with refusing(f"{said}: ", of=TypeError):
-        check_is_environment(made)
-    assert isinstance(made, Environment)
+        envs.check_is_environment(made)
+    assert isinstance(made, envs.Environment)
     return made
 
 
@@ -144,7 +163,7 @@ def _parameters(make: Callable[..., Any]) -> dict[str, Parameter]:
     found = dict(inspect.signature(make).parameters)
     if isinstance(make, _Task):
         del found["sizes"]
-        found |= inspect.signature(make.config).parameters
+        found |= inspect.signature(make.arguments).parameters
     return {n: each for n, each in found.items() if _kinds(each) or each.kind is each.VAR_KEYWORD}
 
 

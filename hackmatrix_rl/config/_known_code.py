@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hackmatrix_rl.agent.networks import module_files
+from hackmatrix_rl.agent import networks
 from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.system import read_bounded, read_state, write_state
 
@@ -58,7 +58,7 @@ class Code:
 
     def _content(self) -> dict[str, Any] | None:
         """What is stored of it; `None`: there are no such files."""
-        files = module_files(self.module, from_here=self.from_here)
+        files = networks.module_files(self.module, from_here=self.from_here)
         try:
             sums = {file: hashlib.sha256(read_bounded(file)).hexdigest() for file in files}
         except (FileNotFoundError, DamagedFileError):

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 
@@ -19,6 +18,7 @@ from hackmatrix_rl.agent.networks import (
     with_value_head,
 )
 from hackmatrix_rl.config._environments import env_code
+from hackmatrix_rl.config._heads import Heads
 from hackmatrix_rl.config._known_code import Code
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.env import EnvSpec
@@ -27,18 +27,6 @@ from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, state
 
 # Folded into the network's key; far from the numbers that splitting the key uses.
 AUXILIARY_KEY, VALUE_KEY = 2**31 + 1, 2**31 + 2
-
-
-@dataclass(frozen=True)
-class Heads:
-    """The heads of a network that a config decides.
-
-    The value's is one of `VALUE_HEADS`; the auxiliary one may also predict the victory.
-    """
-
-    value: str = "scalar"
-    auxiliary: bool = False
-    victory: bool = False
 
 
 def build_named(

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, no_type_check
 
-from hackmatrix_rl.agent import IdentityScale, RunningScale, ValueScale
+from hackmatrix_rl import agent
 from hackmatrix_rl.agent.networks import VALUE_HEADS
+from hackmatrix_rl.config._heads import Heads
 from hackmatrix_rl.config._options import in_collecting, in_learning, in_watching, most
-from hackmatrix_rl.config._policies import Heads
 from hackmatrix_rl.config._train_config import TrainConfig
 from hackmatrix_rl.errors import ConfigError, in_flags
-from hackmatrix_rl.training.sharding import check_split, divisors, parse_mesh
+from hackmatrix_rl.training import sharding
 
 DEFAULT_MINIBATCHES = 8
 
@@ -90,7 +90,7 @@ class RolloutConfig(TrainConfig, ABC):
     def check(self) -> None:
         """Also checks that the games divide into minibatches and their parts, and over the mesh."""
         super().check()
-        if (lengths := parse_mesh(self.mesh)) is not None:
+        if (lengths := sharding.parse_mesh(self.mesh)) is not None:
             self.check_mesh(lengths)
         size, count = self.minibatch_size, self.minibatches
         if size is not None and self.num_minibatches is not None:
@@ -99,7 +99,7 @@ class RolloutConfig(TrainConfig, ABC):
                 "how to cut a batch. Use one of them."
             )
         if size is not None and (size % self.num_steps or self.batch % size):
-            sizes = [self.num_steps * games for games in divisors(self.num_envs)]
+            sizes = [self.num_steps * games for games in sharding.divisors(self.num_envs)]
             raise ConfigError(
                 f"--minibatch-size {size} does not cut the {self.batch} actions of an update "
                 f"(--num-envs {self.num_envs} x --num-steps {self.num_steps}) into equal numbers "
@@ -109,12 +109,12 @@ class RolloutConfig(TrainConfig, ABC):
             nearest = max(1, round(self.num_envs / count)) * count
             raise ConfigError(
                 f"--num-minibatches {count} does not divide --num-envs {self.num_envs}. Use "
-                f"{_neighbours('--num-minibatches', count, divisors(self.num_envs))}, or "
+                f"{_neighbours('--num-minibatches', count, sharding.divisors(self.num_envs))}, or "
                 f"--num-envs {nearest}."
             )
         games = self.num_envs // count
         if games % self.grad_accum:
-            said = _neighbours("--grad-accum", self.grad_accum, divisors(games))
+            said = _neighbours("--grad-accum", self.grad_accum, sharding.divisors(games))
             raise ConfigError(
                 f"--grad-accum {self.grad_accum} does not divide the {games} games of a minibatch "
                 f"(--num-envs {self.num_envs} in {count} minibatches). Use {said}."
@@ -125,7 +125,7 @@ class RolloutConfig(TrainConfig, ABC):
         count = max(1, self.minibatches)
         sizes = {"num_envs": self.num_envs, "num_minibatches": count, "grad_accum": self.grad_accum}
         with in_flags():
-            check_split(lengths, **sizes)
+            sharding.check_split(lengths, **sizes)
 
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
@@ -185,11 +185,11 @@ class ActorCriticConfig(RolloutConfig, ABC):
         """The heads of the network."""
         return Heads(value=self.value_head)
 
-    def initial_scale(self) -> ValueScale | None:
+    def initial_scale(self) -> "agent.ValueScale | None":
         """The units of the network's value before training."""
         if self.value_scale == "none":
-            return IdentityScale()
-        return RunningScale(compress=self.value_scale == "compressed")
+            return agent.IdentityScale()
+        return agent.RunningScale(compress=self.value_scale == "compressed")
 
     def health(self) -> dict[str, Any]:
         """The limits of a sound training."""

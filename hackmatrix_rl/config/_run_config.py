@@ -3,20 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypedDict, Unpack, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack, no_type_check
 
-from jax.sharding import Mesh
-from jaxtyping import Array, Key
-
-from hackmatrix_rl.agent import ValueScale
-from hackmatrix_rl.agent.networks import REMAT, ActorCritic
-from hackmatrix_rl.agent.precision import (
-    MixedPrecision,
-    PrecisionPolicy,
-    parse_parts,
-    parse_policy,
-    precision,
-)
+from hackmatrix_rl import agent, evaluation, training
+from hackmatrix_rl import env as envs
+from hackmatrix_rl.agent import networks
+from hackmatrix_rl.agent import precision as formats
+from hackmatrix_rl.agent.networks import REMAT
 from hackmatrix_rl.config._members import MOST_MEMBERS, Members
 from hackmatrix_rl.config._options import (
     HIDDEN,
@@ -32,22 +25,23 @@ from hackmatrix_rl.config._options import (
     settings_of,
     typed,
 )
-from hackmatrix_rl.env import EnvSpec, GameIdentity
 from hackmatrix_rl.errors import ConfigError, as_given, flag, in_flags, refusing
-from hackmatrix_rl.evaluation import Opponent
 from hackmatrix_rl.system import check_path
-from hackmatrix_rl.training import Algorithm, Hook
-from hackmatrix_rl.training.sharding import AUTO, parse_mesh
+from hackmatrix_rl.training import sharding
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
+    from jaxtyping import Array, Key
 
 
 class Given(TypedDict):
     """What a run hands to the algorithm that a config builds."""
 
-    mesh: Mesh
+    mesh: "Mesh"
     """The devices that train."""
-    precision: PrecisionPolicy
+    precision: "formats.PrecisionPolicy"
     """Of the network."""
-    value_scale: ValueScale | None
+    value_scale: "agent.ValueScale | None"
     """The units of the network's value at the start."""
 
 
@@ -146,7 +140,7 @@ class RunConfig(Members, ABC):
 
     # Devices
     mesh: str = in_devices(
-        AUTO,
+        "auto",
         "Devices that share the games: auto (all), data=8, or data=4,fsdp=2; fsdp also splits the "
         "learner.",
     )
@@ -281,14 +275,14 @@ class RunConfig(Members, ABC):
         for name in ("run_dir", "checkpoint_dir"):
             check_path(getattr(self, name), flag(name))
         with in_flags():
-            parse_mesh(self.mesh)
+            sharding.parse_mesh(self.mesh)
         try:
-            parse_policy(self.precision)
+            formats.parse_policy(self.precision)
         except ValueError as error:
             said = f"{error}" if str(error).endswith("?") else f"{error}."
             raise ConfigError(f"--precision {self.precision}: {said}") from error
         with refusing(f"--precision-parts {self.precision_parts}: "):
-            computes = precision(self.precision, self.precision_table)
+            computes = formats.precision(self.precision, self.precision_table)
         check_platform(computes, self.device)
         if self.learning_rate == 0:
             raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
@@ -344,15 +338,15 @@ class RunConfig(Members, ABC):
 
     @classmethod
     @abstractmethod
-    def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
+    def game_identity(cls, settings: Mapping[str, Any]) -> "envs.GameIdentity":
         """The game in this version that stored settings, unchecked, are about."""
 
     @abstractmethod
-    def spec(self) -> EnvSpec:
+    def spec(self) -> "envs.EnvSpec":
         """The spec of the environment."""
 
     @abstractmethod
-    def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
+    def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "networks.ActorCritic":
         """The network before training; a device holds so many copies of its parameters.
 
         Raises:
@@ -360,14 +354,14 @@ class RunConfig(Members, ABC):
                 not fit into memory.
         """
 
-    def initial_scale(self) -> ValueScale | None:
+    def initial_scale(self) -> "agent.ValueScale | None":
         """The units of the network's value before training; `None` if it has none."""
         return None
 
     @abstractmethod
     def build(
-        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[Given]
-    ) -> Algorithm[Any]:
+        self, policy: "networks.ActorCritic", *, trust_code: bool = False, **given: Unpack[Given]
+    ) -> "training.Algorithm[Any]":
         """The algorithm, which starts from this network. Nothing is compiled yet.
 
         Args:
@@ -380,7 +374,7 @@ class RunConfig(Members, ABC):
             ConfigError: a setting cannot work.
         """
 
-    def opponent(self, policy: ActorCritic) -> Opponent:
+    def opponent(self, policy: "networks.ActorCritic") -> "evaluation.Opponent":
         """Who plays the game by a network.
 
         Raises:
@@ -409,7 +403,7 @@ class RunConfig(Members, ABC):
                     f". Leave {flag(each.name)} out, or {begin}."
                 )
 
-    def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
+    def check_algorithm(self, algorithm: "training.Algorithm[Any]", run: object) -> None:
         """Refuses to restore a state of these settings into another game.
 
         Raises:
@@ -434,7 +428,7 @@ class RunConfig(Members, ABC):
             "kl_alarm": None,
         }
 
-    def hooks(self, folder: Any, sink: Any) -> list[Hook]:
+    def hooks(self, folder: Any, sink: Any) -> "list[training.Hook]":
         """The hooks of a run of this algorithm, besides those of every run."""
         return []
 
@@ -447,7 +441,7 @@ class RunConfig(Members, ABC):
         """How long it trains, in words: `1,000 steps in 10 updates`; by default up to its goal."""
         return f"{self.goal:,} {self.counts}"
 
-    def judge(self, policy: ActorCritic) -> tuple[str, Mapping[str, Any]] | None:
+    def judge(self, policy: "networks.ActorCritic") -> tuple[str, Mapping[str, Any]] | None:
         """What a trained network is worth, where no games say it: a line, and the numbers.
 
         The numbers are what the run's summary holds of it. By default `None`: games say it.
@@ -489,7 +483,7 @@ class RunConfig(Members, ABC):
     @property
     def precision_table(self) -> dict[str, str]:
         """`precision_parts` as a table from patterns to policies."""
-        return {} if self.precision_parts is None else parse_parts(self.precision_parts)
+        return {} if self.precision_parts is None else formats.parse_parts(self.precision_parts)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values by field name, as JSON and TOML can hold them, and the algorithm's name."""
@@ -510,9 +504,9 @@ class RunConfig(Members, ABC):
         return [self, *([] if self.then is None else self.then.stages)]
 
 
-def check_platform(computes: PrecisionPolicy, platform: str) -> None:
+def check_platform(computes: "formats.PrecisionPolicy", platform: str) -> None:
     """Raises a ConfigError if a kind of device does not compute in a dtype of the policy."""
-    if platform == "tpu" and isinstance(computes, MixedPrecision) and computes.scales:
+    if platform == "tpu" and isinstance(computes, formats.MixedPrecision) and computes.scales:
         raise ConfigError(
             "--precision (or --precision-parts) asks for f16, in which no TPU computes. Use "
             "--precision bf16 there, or --device gpu or cpu."

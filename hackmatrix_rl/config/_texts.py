@@ -4,12 +4,11 @@ import re
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hackmatrix_rl.agent import After, Constant, Cosine, Linear, Piecewise, Schedule, Scheduled
+from hackmatrix_rl import agent, game
 from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.errors import ConfigError, refusing, shortened
-from hackmatrix_rl.game import TERM_NAMES, RewardConfig
 
-SHAPES = {"linear": Linear, "cosine": Cosine}
+SHAPES = ("linear", "cosine")
 PIECEWISE = "piecewise"
 
 
@@ -31,9 +30,10 @@ class ScheduleText:
         """The numbers that bound it."""
         return self.initial, self.final
 
-    def over(self, steps: int) -> Schedule:
+    def over(self, steps: int) -> "agent.Schedule":
         """The schedule over the steps of a training."""
-        return SHAPES[self.shape](self.initial, self.final, over=max(1, round(self.share * steps)))
+        shape = {"linear": agent.Linear, "cosine": agent.Cosine}[self.shape]
+        return shape(self.initial, self.final, over=max(1, round(self.share * steps)))
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class PiecewiseText:
         each = [repr(self.numbers[0]), *(f"{number!r}@{share!r}" for number, share in later)]
         return ":".join([PIECEWISE, *each])
 
-    def over(self, steps: int) -> Schedule:
+    def over(self, steps: int) -> "agent.Schedule":
         """The schedule over the steps of a training."""
-        return Piecewise(self.numbers, tuple(round(share * steps) for share in self.shares))
+        return agent.Piecewise(self.numbers, tuple(round(share * steps) for share in self.shares))
 
 
 def parse_schedule(text: str) -> float | ScheduleText | PiecewiseText:
@@ -120,7 +120,7 @@ def parse_vary(text: str | None) -> dict[str, tuple[float | str, ...]]:
     return found
 
 
-def schedule_of(value: float | str, *, steps: int, after: int = 0) -> Scheduled:
+def schedule_of(value: float | str, *, steps: int, after: int = 0) -> "agent.Scheduled":
     """The number or schedule of a checked config field, over environment steps of its stage.
 
     `after` are the steps of the stages before.
@@ -129,16 +129,16 @@ def schedule_of(value: float | str, *, steps: int, after: int = 0) -> Scheduled:
     if isinstance(said, int | float):
         return said
     found = said.over(steps)
-    return After(found, after) if after else found
+    return agent.After(found, after) if after else found
 
 
-def always_schedule(value: float | str, *, steps: int, after: int = 0) -> Schedule:
+def always_schedule(value: float | str, *, steps: int, after: int = 0) -> "agent.Schedule":
     """The schedule of a config field, as `schedule_of`; a number becomes a constant one."""
     found = schedule_of(value, steps=steps, after=after)
-    return found if isinstance(found, Schedule) else Constant(float(found))
+    return found if isinstance(found, agent.Schedule) else agent.Constant(float(found))
 
 
-def parse_reward(text: str | None) -> RewardConfig:
+def parse_reward(text: str | None) -> "game.RewardConfig":
     """The weights that a text says; a term that it does not name has the weight 1."""
     weights: dict[str, float] = {}
     for part in (text or "").split(",") if (text or "").strip() else ():
@@ -148,8 +148,8 @@ def parse_reward(text: str | None) -> RewardConfig:
             raise ConfigError(
                 f"{said}: must be a term and its weight, such as victory=0.1,score_gain=0."
             )
-        if name not in TERM_NAMES:
-            near = closest(name, TERM_NAMES) or f"Use some of {', '.join(TERM_NAMES)}."
+        if name not in game.TERM_NAMES:
+            near = closest(name, game.TERM_NAMES) or f"Use some of {', '.join(game.TERM_NAMES)}."
             raise ConfigError(f"{said}: unknown term {shortened(name)}. {near}")
         if name in weights:
             raise ConfigError(f"{said}: {name} has a weight already. Name it once.")
@@ -159,10 +159,10 @@ def parse_reward(text: str | None) -> RewardConfig:
             wanted = f"the weight of {name} must be a number, such as {name}=0.5"
             raise ConfigError(f"{said}: {wanted}.") from error
     with refusing(f"--reward {shortened(text)}: "):
-        return RewardConfig(**weights)
+        return game.RewardConfig(**weights)
 
 
-def reward_text(reward: RewardConfig) -> str | None:
+def reward_text(reward: "game.RewardConfig") -> str | None:
     """The text of weights, always the same for the same ones; `None` where all are 1."""
     texts = [f"{name}={weight!r}".removesuffix(".0") for name, weight in reward.changed().items()]
     return ",".join(texts) or None

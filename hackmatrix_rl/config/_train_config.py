@@ -5,13 +5,14 @@ from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, ClassVar, cast, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, cast, no_type_check
 
-from jaxtyping import Array, Key
-
-from hackmatrix_rl.agent import Schedule, Scheduled
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl import agent, training
+from hackmatrix_rl import env as envs
+from hackmatrix_rl import game as rules
+from hackmatrix_rl.agent import networks
 from hackmatrix_rl.config._environments import HACKMATRIX, check_env, make_environment
+from hackmatrix_rl.config._heads import Heads
 from hackmatrix_rl.config._options import (
     COUNTED,
     in_collecting,
@@ -22,24 +23,16 @@ from hackmatrix_rl.config._options import (
     other_env,
     settings_of,
 )
-from hackmatrix_rl.config._policies import Heads, build_policy
 from hackmatrix_rl.config._population_based import check_exploits
 from hackmatrix_rl.config._run_config import RunConfig
 from hackmatrix_rl.config._texts import always_schedule, parse_reward, reward_text, schedule_of
-from hackmatrix_rl.env import (
-    KINDS,
-    Environment,
-    EnvSpec,
-    GameIdentity,
-    HackMatrix,
-    Kind,
-    game_identity,
-    other_identity,
-)
+from hackmatrix_rl.env import KINDS
 from hackmatrix_rl.errors import ConfigError, flag, shortened
-from hackmatrix_rl.game import LEAGUES, GameConfig, RewardConfig
+from hackmatrix_rl.game import LEAGUES, GameConfig
 from hackmatrix_rl.system import check_path
-from hackmatrix_rl.training import Constant, adam
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Key
 
 MAX_STEPS = 1000
 MOST_EPISODES = 10_000_000
@@ -313,7 +306,7 @@ class TrainConfig(RunConfig, ABC):
         return replace(self, total_timesteps=own * self.batch, eval_episodes=0, then=then)
 
     @property
-    def reward_config(self) -> RewardConfig:
+    def reward_config(self) -> "rules.RewardConfig":
         """The weights that `reward` says."""
         return parse_reward(self.reward)
 
@@ -326,26 +319,26 @@ class TrainConfig(RunConfig, ABC):
             rewind_across_stages=self.league == "original",
         )
 
-    def environment(self) -> Environment:
+    def environment(self) -> "envs.Environment":
         """The environment of these settings. Code that they name is imported."""
         if self.env != HACKMATRIX:
             return make_environment(self.env, self.env_args)
-        return HackMatrix(
+        return envs.HackMatrix(
             self.game(),
             max_steps=self.max_steps,
-            observation=cast(Kind, self.observation),  # as the field's choices say
+            observation=cast(envs.Kind, self.observation),  # as the field's choices say
             reward=self.reward_config,
         )
 
     @classmethod
-    def game_identity(cls, settings: Mapping[str, Any]) -> GameIdentity:
+    def game_identity(cls, settings: Mapping[str, Any]) -> "envs.GameIdentity":
         """The environment; settings of versions without `observation` saw the screen."""
         if (env := settings.get("env", HACKMATRIX)) != HACKMATRIX:
-            return other_identity(shortened(env))
+            return envs.other_identity(shortened(env))
         named = settings.get("observation")
-        return game_identity(next((kind for kind in KINDS if kind == named), "compact"))
+        return envs.game_identity(next((kind for kind in KINDS if kind == named), "compact"))
 
-    def spec(self) -> EnvSpec:
+    def spec(self) -> "envs.EnvSpec":
         """The spec of the environment."""
         return self.environment().spec
 
@@ -354,29 +347,31 @@ class TrainConfig(RunConfig, ABC):
         """The heads of the network."""
         return Heads()
 
-    def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
+    def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "networks.ActorCritic":
         """The network before training, with the heads that its losses need."""
+        from hackmatrix_rl.config._policies import build_policy
+
         return build_policy(self, self.spec(), self.heads, key=key, copies=copies)
 
-    def schedule(self, value: float | str) -> Scheduled:
+    def schedule(self, value: float | str) -> "agent.Scheduled":
         """The number or schedule of a field, over the environment steps of the training."""
         return schedule_of(value, steps=self.steps_taken, after=self.begun_at)
 
-    def over_time(self, value: float | str) -> Schedule:
+    def over_time(self, value: float | str) -> "agent.Schedule":
         """The same as a schedule; a number is a constant one."""
         return always_schedule(value, steps=self.steps_taken, after=self.begun_at)
 
-    def rate(self) -> Schedule:
+    def rate(self) -> "agent.Schedule":
         """The learning rate over environment steps."""
         rate = self.over_time(self.learning_rate)
-        if isinstance(rate, Constant) and self.learning_rate_schedule == "linear":
+        if isinstance(rate, training.Constant) and self.learning_rate_schedule == "linear":
             return self.over_time(f"linear:{rate.value!r}:0")
         return rate
 
     def shared_arguments(self) -> dict[str, Any]:
         """The arguments that algorithms have in common, by name."""
         return {
-            "optimizer": adam(self.max_grad_norm),
+            "optimizer": training.adam(self.max_grad_norm),
             "learning_rate": self.rate(),
             "remat": self.remat,
             "offload_optimizer": self.offload_optimizer,
@@ -436,10 +431,10 @@ class TrainConfig(RunConfig, ABC):
         return super().details() + place + start
 
 
-def default_environment(league: str = LEAGUES[0]) -> HackMatrix:
+def default_environment(league: str = LEAGUES[0]) -> "envs.HackMatrix":
     """HackMatrix as a training with default settings has it, in a league."""
     game = GameConfig(rewind_across_stages=league == LEAGUES[0])
-    return HackMatrix(game, max_steps=MAX_STEPS)
+    return envs.HackMatrix(game, max_steps=MAX_STEPS)
 
 
 def without_width(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,68 +1,9 @@
-"""Environments for reinforcement learning: HackMatrix, CartPole, and what both have in common."""
+"""Environments for reinforcement learning: HackMatrix, CartPole, and what both have in common.
 
-from ._cartpole import CartPole as CartPole
-from ._check import check_environment as check_environment
-from ._clique_game import CliqueGame as CliqueGame
-from ._clique_game import CliqueObservation as CliqueObservation
-from ._clique_game import VertexPermutations as VertexPermutations
-from ._contract import check_is_environment as check_is_environment
-from ._contract import check_shapes as check_shapes
-from ._contract import check_spec as check_spec
-from ._encoding import SCREEN_CHANNELS as SCREEN_CHANNELS
-from ._encoding import Channel as Channel
-from ._encoding import Observation as Observation
-from ._encoding import classic_from_compact as classic_from_compact
-from ._encoding import observe as observe
-from ._environment import Encoder as Encoder
-from ._environment import Environment as Environment
-from ._environment import EnvSpec as EnvSpec
-from ._environment import EpisodeStatistics as EpisodeStatistics
-from ._environment import Features as Features
-from ._environment import Timestep as Timestep
-from ._environment import env_keys as env_keys
-from ._environment import flat_features as flat_features
-from ._environment import start_games as start_games
-from ._environment import start_key as start_key
-from ._environment import step_keys as step_keys
-from ._features import ActionFeatures as ActionFeatures
-from ._features import FeatureSplit as FeatureSplit
-from ._forms import KINDS as KINDS
-from ._forms import Kind as Kind
-from ._frontier import BLOCK as BLOCK
-from ._frontier import Frontier as Frontier
-from ._frontier import whole_games as whole_games
-from ._hackmatrix import HackMatrix as HackMatrix
-from ._hackmatrix import HackMatrixState as HackMatrixState
-from ._hackmatrix_game import HackMatrixGame as HackMatrixGame
-from ._held_games import HeldGames as HeldGames
-from ._held_games import closing_games as closing_games
-from ._held_games import hold_games as hold_games
-from ._identity import GameIdentity as GameIdentity
-from ._identity import clique_identity as clique_identity
-from ._identity import game_identity as game_identity
-from ._identity import other_identity as other_identity
-from ._observation import CELL as CELL
-from ._observation import CompactObservation as CompactObservation
-from ._observation import Number as Number
-from ._observation import Sight as Sight
-from ._observation import compact_observation as compact_observation
-from ._pictures import MOST_PIXELS as MOST_PIXELS
-from ._pictures import check_pictures as check_pictures
-from ._pictures import picture_of as picture_of
-from ._single_game import Batched as Batched
-from ._single_game import BatchedState as BatchedState
-from ._single_game import Played as Played
-from ._single_game import SingleGame as SingleGame
-from ._single_game import TokenFeatures as TokenFeatures
-from ._single_game import board_features as board_features
-from ._symmetries import NUM_SYMMETRIES as NUM_SYMMETRIES
-from ._symmetries import BoardSymmetries as BoardSymmetries
-from ._symmetries import Changed as Changed
-from ._symmetries import SeenBoard as SeenBoard
-from ._symmetries import Symmetry as Symmetry
-from ._symmetries import turn as turn
-from ._tactical_encoding import TACTICAL_PLANES as TACTICAL_PLANES
-from ._tactical_observation import MOST_SNAPSHOTS as MOST_SNAPSHOTS
-from ._tactical_observation import Memory as Memory
-from ._tactical_observation import TacticalObservation as TacticalObservation
-from ._tactical_observation import seen_position as seen_position
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,7 +1,6 @@
 """The kinds of observation of HackMatrix, by name: how to see, and how to encode."""
 
 from functools import lru_cache, partial
-from typing import Literal, get_args
 
 import jax
 from jaxtyping import Array, Int32
@@ -15,6 +14,7 @@ from hackmatrix_rl.env._encoding import (
     features_from_compact,
 )
 from hackmatrix_rl.env._environment import EnvSpec
+from hackmatrix_rl.env._kinds import Kind
 from hackmatrix_rl.env._observation import CompactObservation, compact_observation
 from hackmatrix_rl.env._tactical_encoding import TACTICAL_ACTIONS, features_from_tactical
 from hackmatrix_rl.env._tactical_knowledge import with_knowledge
@@ -25,11 +25,6 @@ from hackmatrix_rl.env._tactical_observation import (
     tactical_observation,
 )
 from hackmatrix_rl.game import NUM_ACTIONS, TERM_NAMES, GameConfig, History, Position, new_game
-
-Kind = Literal["compact", "classic", "tactical"]
-"""`compact`: the screen as small integers. `classic`: the original's floats. `tactical`: the
-compact one, and what a player remembers."""
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Seen = CompactObservation | TacticalObservation | Observation
 

@@ -16,7 +16,8 @@ from hackmatrix_rl.env._environment import (
     Timestep,
     check_max_steps,
 )
-from hackmatrix_rl.env._forms import KINDS, Kind, Seen, remembered, see, spec_of, supposed
+from hackmatrix_rl.env._forms import Seen, remembered, see, spec_of, supposed
+from hackmatrix_rl.env._kinds import KINDS, Kind
 from hackmatrix_rl.errors import check_actions, described
 from hackmatrix_rl.game import (
     FIRST_PROGRAM,

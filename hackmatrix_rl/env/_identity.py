@@ -14,8 +14,8 @@ import jax
 
 from hackmatrix_rl.env._clique_game import CliqueObservation
 from hackmatrix_rl.env._encoding import CLASSIC_CHANNELS, SCREEN_CHANNELS, Channel
-from hackmatrix_rl.env._forms import Kind
 from hackmatrix_rl.env._hackmatrix import HackMatrix
+from hackmatrix_rl.env._kinds import Kind
 from hackmatrix_rl.env._observation import CELL, Number, Sight
 from hackmatrix_rl.env._tactical_encoding import TACTICAL_PLANES
 from hackmatrix_rl.env._tactical_observation import Memory

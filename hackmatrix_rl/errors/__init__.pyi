@@ -10,6 +10,7 @@ from ._errors import in_flags as in_flags
 from ._errors import printable as printable
 from ._errors import refusing as refusing
 from ._errors import shortened as shortened
+from ._errors import similar as similar
 from ._jax import check_jax as check_jax
 from ._shell import in_shell as in_shell
 from ._values import as_action as as_action
@@ -27,7 +28,6 @@ from ._values import number as number
 from ._values import path_in_words as path_in_words
 from ._values import place as place
 from ._values import same_structure as same_structure
-from ._values import similar as similar
 from ._values import summary as summary
 from ._values import truth as truth
 from ._values import whole as whole

@@ -1,7 +1,8 @@
 """The errors for users, each in one line."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -148,3 +149,10 @@ def shortened(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > 1000:
         return f"a number of {value.bit_length()} bits"  # Python refuses to write it out
     return printable(value if isinstance(value, str) else repr(value), _SHOWN)
+
+
+def similar(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like an unknown one, in whatever case; `None` if none is."""
+    by_lower = {each.lower(): each for each in known}
+    near = get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[near[0]] if near else None

@@ -4,8 +4,6 @@ import inspect
 import math
 import numbers
 import os
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 import jax
@@ -69,13 +67,6 @@ def summary(tree: Any, most: int = 4) -> str:
         return described(tree)
     more = f" and {len(leaves) - most} more" if len(leaves) > most else ""
     return ", ".join(leaves[:most]) + more
-
-
-def similar(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like an unknown one, in whatever case; `None` if none is."""
-    by_lower = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower(), by_lower, n=1)
-    return by_lower[near[0]] if near else None
 
 
 def first_line(error: Exception) -> str:

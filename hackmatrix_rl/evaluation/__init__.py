@@ -1,49 +1,9 @@
-"""How well a policy plays, and scripted players to compare it with."""
+"""How well a policy plays, and scripted players to compare it with.
 
-from ._contract import check_player as check_player
-from ._episodes import Step as Step
-from ._episodes import play_steps as play_steps
-from ._estimate import Estimate as Estimate
-from ._estimate import Judgement as Judgement
-from ._estimate import Profile as Profile
-from ._estimate import Verdict as Verdict
-from ._estimate import interquartile_mean as interquartile_mean
-from ._estimate import judge as judge
-from ._estimate import mean_of as mean_of
-from ._estimate import mean_over_seeds as mean_over_seeds
-from ._estimate import performance_profile as performance_profile
-from ._estimate import rate_of as rate_of
-from ._estimate import share_of as share_of
-from ._evaluate import Evaluation as Evaluation
-from ._evaluate import OnProgress as OnProgress
-from ._evaluate import evaluate as evaluate
-from ._evaluate import evaluate_all as evaluate_all
-from ._evaluate import policy_divergence as policy_divergence
-from ._findings import AFTERMATH as AFTERMATH
-from ._findings import BINS as BINS
-from ._findings import Calibration as Calibration
-from ._findings import Cause as Cause
-from ._findings import Findings as Findings
-from ._findings import Points as Points
-from ._findings import Siphons as Siphons
-from ._findings import Stage as Stage
-from ._findings import Tool as Tool
-from ._findings import Undo as Undo
-from ._findings import find as find
-from ._journal import NEAR_EXIT as NEAR_EXIT
-from ._journal import Journal as Journal
-from ._journal import Moves as Moves
-from ._journal import keep_journal as keep_journal
-from ._opponent import Opponent as Opponent
-from ._player import SCRIPTS as SCRIPTS
-from ._player import Agent as Agent
-from ._player import GameAgent as GameAgent
-from ._player import PolicyAgent as PolicyAgent
-from ._player import RandomAgent as RandomAgent
-from ._player import Runner as Runner
-from ._player import StateAgent as StateAgent
-from ._player import ThinkingAgent as ThinkingAgent
-from ._player import Thought as Thought
-from ._player import consult as consult
-from ._player import read_by as read_by
-from ._player import thinking as thinking
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,8 +1,9 @@
-"""An agent in a file that other programs play: ONNX, StableHLO, JSON, or the original's weights."""
+"""An agent in a file that other programs play: ONNX, StableHLO, JSON, or the original's weights.
 
-from ._contract import contract as contract
-from ._json import as_json as as_json
-from ._onnx import as_onnx as as_onnx
-from ._stablehlo import as_stablehlo as as_stablehlo
-from ._write import FORMATS as FORMATS
-from ._write import export_agent as export_agent
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,13 +9,11 @@ from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.export._contract import contract
+from hackmatrix_rl.export._formats import FORMATS
 from hackmatrix_rl.export._json import as_json
 from hackmatrix_rl.export._onnx import as_onnx
 from hackmatrix_rl.export._stablehlo import as_stablehlo
 from hackmatrix_rl.system import typed_path, write_json, write_whole
-
-FORMATS = ("stablehlo", "onnx", "json", "npz")
-"""The formats, by name."""
 
 
 def export_agent(

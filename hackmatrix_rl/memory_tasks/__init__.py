@@ -1,45 +1,9 @@
-"""Tasks that need memory, each with its known best return and what a player without memory gets."""
+"""Tasks that need memory, each with its known best return and what a player without memory gets.
 
-from ._decisions import ContextConfig as ContextConfig
-from ._decisions import ContextDecision as ContextDecision
-from ._decisions import ContextTrial as ContextTrial
-from ._decisions import DelayedMatch as DelayedMatch
-from ._decisions import DelayedMatchConfig as DelayedMatchConfig
-from ._decisions import MatchTrial as MatchTrial
-from ._decisions import MultiSensoryConfig as MultiSensoryConfig
-from ._decisions import MultiSensoryIntegration as MultiSensoryIntegration
-from ._decisions import MultiSensoryTrial as MultiSensoryTrial
-from ._decisions import PerceptualConfig as PerceptualConfig
-from ._decisions import PerceptualDecision as PerceptualDecision
-from ._decisions import PerceptualTrial as PerceptualTrial
-from ._delayed_responses import ComparisonTrial as ComparisonTrial
-from ._delayed_responses import DelayedComparison as DelayedComparison
-from ._delayed_responses import DelayedComparisonConfig as DelayedComparisonConfig
-from ._delayed_responses import GoNoGo as GoNoGo
-from ._delayed_responses import GoNoGoConfig as GoNoGoConfig
-from ._delayed_responses import GoNoGoTrial as GoNoGoTrial
-from ._n_back import NBack as NBack
-from ._n_back import NBackConfig as NBackConfig
-from ._n_back import NBackState as NBackState
-from ._reasoning import ProbabilisticReasoning as ProbabilisticReasoning
-from ._reasoning import ProbabilisticReasoningConfig as ProbabilisticReasoningConfig
-from ._reasoning import ReasoningTrial as ReasoningTrial
-from ._t_maze import LEFT as LEFT
-from ._t_maze import RIGHT as RIGHT
-from ._t_maze import TMaze as TMaze
-from ._t_maze import TMazeConfig as TMazeConfig
-from ._t_maze import TMazeState as TMazeState
-from ._timing import IntervalDiscrimination as IntervalDiscrimination
-from ._timing import IntervalDiscriminationConfig as IntervalDiscriminationConfig
-from ._timing import IntervalTiming as IntervalTiming
-from ._timing import IntervalTimingConfig as IntervalTimingConfig
-from ._timing import IntervalTimingTrial as IntervalTimingTrial
-from ._timing import IntervalTrial as IntervalTrial
-from ._timing import ProductionTask as ProductionTask
-from ._timing import ReadySetGo as ReadySetGo
-from ._timing import ReadySetGoConfig as ReadySetGoConfig
-from ._timing import ReadySetGoTrial as ReadySetGoTrial
-from ._trial_task import ChoiceTask as ChoiceTask
-from ._trial_task import MemoryTask as MemoryTask
-from ._trial_task import TrialState as TrialState
-from ._trial_task import TrialTask as TrialTask
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

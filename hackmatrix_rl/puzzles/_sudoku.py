@@ -12,11 +12,10 @@ from jaxtyping import Array, Int32, Key
 
 from hackmatrix_rl.errors import whole
 from hackmatrix_rl.puzzles._examples import ATTEMPTS, Examples, ExampleStream, different
+from hackmatrix_rl.puzzles._levels import LEVELS
 
 BOXES: Mapping[int, tuple[int, int]] = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 """Rows and columns of a box, by the size of the board."""
-LEVELS = ("easy", "any", "hard")
-"""Difficulties: solved by singles alone, only known to have one answer, or in need of a guess."""
 """How many boards are made before a level counts as one that the size does not have."""
 SIDE_BY_SIDE = 512
 """Boards that are emptied at once: NumPy takes hardly longer for them than for one."""

@@ -1,53 +1,9 @@
-"""Training runs: from settings to a folder with everything in it, watched, saved, resumed."""
+"""Training runs: from settings to a folder with everything in it, watched, saved, resumed.
 
-from ._compare import Comparison as Comparison
-from ._compare import compare as compare
-from ._compare import contender as contender
-from ._compose import check_alone as check_alone
-from ._compose import compose as compose
-from ._compose import make_mesh as make_mesh
-from ._compose import run_keys as run_keys
-from ._curve import draw_curve_of as draw_curve_of
-from ._doctor import Finding as Finding
-from ._doctor import examine as examine
-from ._folder import RunFolder as RunFolder
-from ._folder import check_run_folder as check_run_folder
-from ._folder import make_run_folder as make_run_folder
-from ._folder import reopen_run_folder as reopen_run_folder
-from ._health import Health as Health
-from ._launch import Launch as Launch
-from ._launch import launch as launch
-from ._lock import RunLock as RunLock
-from ._lock import check_links as check_links
-from ._monitor import send_summary as send_summary
-from ._plan import Plan as Plan
-from ._plan import make_plan as make_plan
-from ._plan import plan as plan
-from ._plan import plan_for as plan_for
-from ._players import find_hackmatrix_player as find_hackmatrix_player
-from ._players import find_opponent as find_opponent
-from ._players import find_player as find_player
-from ._players import two_players_command as two_players_command
-from ._players import untrained_opponent as untrained_opponent
-from ._preflight import check_played as check_played
-from ._preflight import estimate_memory as estimate_memory
-from ._preflight import preflight as preflight
-from ._replaying import ReplayWriter as ReplayWriter
-from ._report import report_of as report_of
-from ._resume import ResumableRun as ResumableRun
-from ._resume import find_resumable_run as find_resumable_run
-from ._run import RunResult as RunResult
-from ._run import run as run
-from ._saving import SaveRun as SaveRun
-from ._seeds_report import report_of_seeds as report_of_seeds
-from ._settings import check_unchanged as check_unchanged
-from ._settings import config_here as config_here
-from ._settings import use_devices as use_devices
-from ._trainings import LAST_PART as LAST_PART
-from ._trainings import LastPart as LastPart
-from ._trainings import Trainings as Trainings
-from ._verify_resume import ProofError as ProofError
-from ._verify_resume import ResumeProof as ResumeProof
-from ._verify_resume import toml_of as toml_of
-from ._verify_resume import verify_resume as verify_resume
-from ._versions import versions as versions
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

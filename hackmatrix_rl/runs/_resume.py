@@ -13,7 +13,6 @@ from etils import epath
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.checkpoints import (
-    Stored,
     check_resumable,
     checkpoints_in,
     read_arrays,
@@ -27,7 +26,7 @@ from hackmatrix_rl.errors import ConfigError, DamagedFileError, in_shell
 from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
 from hackmatrix_rl.runs._lock import RunLock, check_links
 from hackmatrix_rl.system import check_path, read_json, set_aside, storage_path, typed_path
-from hackmatrix_rl.training import Trainer, empty_parts, new_games_note
+from hackmatrix_rl.training import Stored, Trainer, empty_parts, new_games_note
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from hackmatrix_rl.checkpoints import NAME as MANIFEST
-from hackmatrix_rl.checkpoints import Stored, find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
 from hackmatrix_rl.config import RunConfig, settings_of
+from hackmatrix_rl.training import Stored
 
 PROGRAM = (sys.executable, "-m", "hackmatrix_rl")
 _LOOK_SECONDS = 0.02

@@ -19,7 +19,6 @@ from hackmatrix_rl.sweeps._space import Space, shown
 from hackmatrix_rl.system import check_path, is_remote, read_json, typed_path, write_whole
 
 JOURNAL = "journal.log"
-SAMPLERS = ("tpe", "random")
 FIRST_RUNG, THIRD = 12, 3
 """Successive halving: after 12% of a training, and of what is left after 36%, a third goes on."""
 GRACE_SECONDS = 30

@@ -1,68 +1,9 @@
-"""The machine: devices, processes, files, memory, signals, versions of other packages."""
+"""The machine: devices, processes, files, memory, signals, versions of other packages.
 
-from ._compatibility import cpu_options as cpu_options
-from ._compatibility import gpu_options as gpu_options
-from ._compatibility import quick_options as quick_options
-from ._compatibility import untested_version as untested_version
-from ._compatibility import wandb_sync as wandb_sync
-from ._compatibility import wandb_timeouts as wandb_timeouts
-from ._devices import chosen_devices as chosen_devices
-from ._devices import cut_cpu as cut_cpu
-from ._devices import describe_device as describe_device
-from ._devices import enable_compilation_cache as enable_compilation_cache
-from ._devices import make_deterministic as make_deterministic
-from ._devices import select_device as select_device
-from ._devices import unseen_accelerator as unseen_accelerator
-from ._devices import why_device as why_device
-from ._exits import ExitCode as ExitCode
-from ._exits import Interrupts as Interrupts
-from ._exits import status_of as status_of
-from ._files import check_output_file as check_output_file
-from ._files import check_path as check_path
-from ._files import is_remote as is_remote
-from ._files import open_in_place as open_in_place
-from ._files import open_regular as open_regular
-from ._files import parse_json as parse_json
-from ._files import read_bounded as read_bounded
-from ._files import read_json as read_json
-from ._files import set_aside as set_aside
-from ._files import storage_path as storage_path
-from ._files import typed_path as typed_path
-from ._files import write_json as write_json
-from ._files import write_whole as write_whole
-from ._forks import check_not_forked as check_not_forked
-from ._hosts import CONNECT_SECONDS as CONNECT_SECONDS
-from ._hosts import HEARTBEAT_SECONDS as HEARTBEAT_SECONDS
-from ._hosts import Requests as Requests
-from ._hosts import agree as agree
-from ._hosts import any_process as any_process
-from ._hosts import check_same as check_same
-from ._hosts import check_shared as check_shared
-from ._hosts import connect as connect
-from ._hosts import disconnect as disconnect
-from ._hosts import ending_with_the_others as ending_with_the_others
-from ._hosts import is_process_zero as is_process_zero
-from ._hosts import is_single_process as is_single_process
-from ._hosts import leave as leave
-from ._hosts import on_process_zero as on_process_zero
-from ._hosts import process_index as process_index
-from ._npz import read_npz as read_npz
-from ._quickly import quickly_compiled as quickly_compiled
-from ._state import read_state as read_state
-from ._state import state_folder as state_folder
-from ._state import write_state as write_state
-from ._targets import Target as Target
-from ._targets import is_here as is_here
-from ._targets import memory_limit as memory_limit
-from ._targets import target as target
-from ._targets import target_names as target_names
-from ._timing import compiling as compiling
-from ._timing import ticking as ticking
-from ._timing import within as within
-from ._usage import Usage as Usage
-from ._usage import available_memory as available_memory
-from ._usage import bytes_of as bytes_of
-from ._usage import format_bytes as format_bytes
-from ._usage import peak_memory as peak_memory
-from ._usage import size_of as size_of
-from ._usage import usable_cores as usable_cores
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -24,9 +24,7 @@ from hackmatrix_rl._plugins import accelerator_present
 from hackmatrix_rl.errors import AgreedError, ConfigError, flag, is_key, refusing
 from hackmatrix_rl.system._exits import ExitCode
 from hackmatrix_rl.system._files import write_whole
-
-CONNECT_SECONDS = 60
-"""How long processes wait for one another at the start."""
+from hackmatrix_rl.system._processes import CONNECT_SECONDS, HEARTBEAT_SECONDS, is_single_process
 
 # Seconds that process 0 waits longer: without it the others would lose their connection.
 _FIRST_WAITS_ON = 3.0
@@ -35,8 +33,6 @@ _ADVICE = (
     "--connect-timeout waits longer, --num-processes 1 trains in one process."
 )
 
-HEARTBEAT_SECONDS = 60
-"""How long a process may be silent before it counts as lost."""
 # Words in errors after the other end of a connection is gone.
 _LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "Connection", "coordination service", "eartbeat")
 
@@ -225,11 +221,6 @@ def disconnect() -> None:
     """Leaves the run together with all its processes."""
     if not is_single_process():
         jax.distributed.shutdown()
-
-
-def is_single_process() -> bool:
-    """Whether the run has only this process. This starts no device."""
-    return not jax.distributed.is_initialized()
 
 
 def process_index() -> int:

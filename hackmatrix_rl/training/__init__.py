@@ -1,65 +1,9 @@
-"""The trainer, and what algorithms share. It knows no algorithm."""
+"""The trainer, and what algorithms share. It knows no algorithm.
 
-from hackmatrix_rl.agent import Constant as Constant
-from hackmatrix_rl.agent import Cosine as Cosine
-from hackmatrix_rl.agent import Linear as Linear
-from hackmatrix_rl.agent import Schedule as Schedule
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
 
-from ._algorithm import Algorithm as Algorithm
-from ._algorithm import AlgorithmState as AlgorithmState
-from ._algorithm import Counter as Counter
-from ._debug import CHECKS as CHECKS
-from ._debug import NANS as NANS
-from ._debug import NOJIT as NOJIT
-from ._debug import Reports as Reports
-from ._debug import checked as checked
-from ._debug import reports_of as reports_of
-from ._gradient_step import GradientStep as GradientStep
-from ._gradient_step import Loss as Loss
-from ._gradient_step import mean_weights as mean_weights
-from ._hooks import Callback as Callback
-from ._hooks import Hook as Hook
-from ._hooks import StopTraining as StopTraining
-from ._learner_algorithm import VALUE_HEAD as VALUE_HEAD
-from ._learner_algorithm import Learner as Learner
-from ._learner_algorithm import LearnerAlgorithm as LearnerAlgorithm
-from ._learner_algorithm import TrainState as TrainState
-from ._learner_algorithm import UnitRate as UnitRate
-from ._learner_algorithm import adam as adam
-from ._learner_algorithm import is_value_head as is_value_head
-from ._learner_algorithm import optimizer_of as optimizer_of
-from ._learner_algorithm import scan_and_sum as scan_and_sum
-from ._learner_algorithm import state_shardings as state_shardings
-from ._learner_algorithm import unit_rate as unit_rate
-from ._member_metrics import LEFT_OUT as LEFT_OUT
-from ._member_metrics import MEMBER as MEMBER
-from ._member_metrics import of_member as of_member
-from ._member_metrics import without_members as without_members
-from ._minibatches import Minibatches as Minibatches
-from ._minibatches import RolloutSizes as RolloutSizes
-from ._new_games import empty_parts as empty_parts
-from ._new_games import new_games_note as new_games_note
-from ._playing_hooks import EVALUATION as EVALUATION
-from ._playing_hooks import EvaluateEvery as EvaluateEvery
-from ._playing_hooks import SaveGifEvery as SaveGifEvery
-from ._playing_hooks import evaluation_metrics as evaluation_metrics
-from ._population import Population as Population
-from ._population import check_members as check_members
-from ._population import check_number as check_number
-from ._population_based import PopulationBasedTraining as PopulationBasedTraining
-from ._program import CompiledEnvironment as CompiledEnvironment
-from ._program import compiler_options as compiler_options
-from ._remarks import remarks as remarks
-from ._report import Dispatch as Dispatch
-from ._report import Metrics as Metrics
-from ._report import StepReport as StepReport
-from ._report import UpdateReport as UpdateReport
-from ._stored import Stored as Stored
-from ._stored import Tree as Tree
-from ._stored import arrays_to_store as arrays_to_store
-from ._stored import leaves_by_path as leaves_by_path
-from ._stored import random_keys as random_keys
-from ._trainer import Trainer as Trainer
-from ._tree_file import is_tree_file as is_tree_file
-from ._tree_file import read_tree as read_tree
-from ._tree_file import write_tree as write_tree
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,41 +1,9 @@
-"""Positions as pictures, in the terminal, and as pages."""
+"""Positions as pictures, in the terminal, and as pages.
 
-from ._analysis_page import analysis_page as analysis_page
-from ._board_drawing import draw as draw
-from ._console import plain_console as plain_console
-from ._document import document as document
-from ._document import facts as facts
-from ._document import table as table
-from ._document import text as text
-from ._drawing import THEMES as THEMES
-from ._drawing import Drawing as Drawing
-from ._frame import Cell as Cell
-from ._frame import Enemy as Enemy
-from ._frame import Frame as Frame
-from ._frame import Shot as Shot
-from ._frame import SiphonYield as SiphonYield
-from ._frame import Transmission as Transmission
-from ._frame import neighbours as neighbours
-from ._frame_of import frame_of as frame_of
-from ._frame_of import frames_of as frames_of
-from ._names import KEYS as KEYS
-from ._names import why_not as why_not
-from ._observed import observed as observed
-from ._picture import INKS as INKS
-from ._picture import figures as figures
-from ._picture import literal as literal
-from ._picture import save_figure as save_figure
-from ._picture import style as style
-from ._raster import check_ffmpeg as check_ffmpeg
-from ._raster import font as font
-from ._raster import image_of as image_of
-from ._raster import save_gif as save_gif
-from ._raster import save_mp4 as save_mp4
-from ._raster import save_png as save_png
-from ._show import Picture as Picture
-from ._show import load_ipython_extension as load_ipython_extension
-from ._show import show as show
-from ._svg import css_variables as css_variables
-from ._svg import svg_fragments as svg_fragments
-from ._svg import svg_of as svg_of
-from ._text import text_of as text_of
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

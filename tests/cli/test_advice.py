@@ -108,7 +108,7 @@ def test_each_command_that_a_run_advises_works_as_printed(own, monkeypatch, kind
     if kind != "of two players":
         config = config_from_dict(read_json(run / "config.json"))
         advised += commands_in(next_steps(config, run, done=False))
-    monkeypatch.setattr("hackmatrix_rl.cli._ui.serve", lambda *_, **__: True)
+    monkeypatch.setattr("hackmatrix_rl.view.ui.serve", lambda *_, **__: True)
     for command in advised:
         monkeypatch.setenv(
             "HACKMATRIX_RL_FLAGS", BRIEF.get(kind, "") if "--init" in command else ""

@@ -215,7 +215,7 @@ REFUSED |= {f"train {flags} --dry-run": said for flags, said in OF_ENVIRONMENTS.
 
 @pytest.mark.parametrize("typed", REFUSED, ids=lambda typed: ascii(typed[:60]))
 def test_a_bad_value_gets_one_line(typed, here, monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.cli._play.check_terminal", lambda command: None)
+    monkeypatch.setattr("hackmatrix_rl.view.terminal.check_terminal", lambda command: None)
     assert_refused(invoke(*shlex.split(typed)), *REFUSED[typed].split(" ... "))
     assert list(here.iterdir()) == [], "nothing may be left behind"
 

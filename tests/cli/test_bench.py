@@ -101,7 +101,7 @@ def test_a_full_bench_that_is_cut_short_has_written_what_was_done(tmp_path, monk
         yield Part("env", 64, speed=Speed((1.0, 3.0), 2.0))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hackmatrix_rl.cli._bench.full_benchmark", cut_short)
+    monkeypatch.setattr("hackmatrix_rl.bench.full_benchmark", cut_short)
     file = tmp_path / "full.json"
     result = invoke("bench", "--full", "--preset", "debug", "--sizes", "64", "--json", file)
     assert result.exit_code == 130

@@ -30,7 +30,7 @@ def plan(tmp_path, monkeypatch):
 
     monkeypatch.setattr("hackmatrix_rl.system.target", target)
     told = SimpleNamespace(lines=lambda: ["the plan"])
-    monkeypatch.setattr("hackmatrix_rl.cli._task.plan_for", lambda *_, **__: told)
+    monkeypatch.setattr("hackmatrix_rl.runs.plan_for", lambda *_, **__: told)
     return lambda *arguments: ("train", "--preset", "debug", "--dry-run", *arguments)
 
 
@@ -127,7 +127,7 @@ def test_several_hosts_ask_for_checkpoints_that_all_see(plan, tmp_path):
 
 
 def test_a_launcher_that_cannot_be_is_refused_before_anything_compiles(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.cli._task.plan_for", None)
+    monkeypatch.setattr("hackmatrix_rl.runs.plan_for", None)
     (tmp_path / "there.sh").write_text("mine")
     go = ("--launcher", "go.sh")
     for arguments, said in [

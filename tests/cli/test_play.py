@@ -17,8 +17,8 @@ from .commands import assert_refused, done, invoke
 def on_terminal(monkeypatch):
     """As if there were a terminal; what would be played with is in the list."""
     seats: list[Seat] = []
-    monkeypatch.setattr("hackmatrix_rl.cli._play.check_terminal", lambda command: None)
-    monkeypatch.setattr("hackmatrix_rl.cli._play.play_in_terminal", seats.append)
+    monkeypatch.setattr("hackmatrix_rl.view.terminal.check_terminal", lambda command: None)
+    monkeypatch.setattr("hackmatrix_rl.view.terminal.play_in_terminal", seats.append)
     return seats
 
 

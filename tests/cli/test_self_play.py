@@ -8,9 +8,10 @@ import jax
 import pytest
 from processes import assert_same_end, copy_stopped_after
 
-from hackmatrix_rl.algorithms.self_play import Search, SelfPlay, VertexPermutations, load_self_play
+from hackmatrix_rl.algorithms.self_play import Search, SelfPlay, load_self_play
 from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.clique import CliqueConfig, read_colourings
+from hackmatrix_rl.env import VertexPermutations
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.runs._resume import restore_training

@@ -89,7 +89,7 @@ def test_a_run_that_went_wrong_before_it_saved_is_gone_on_with_and_watched_as_it
     assert "the last good checkpoint is kept" in stopped.stdout
     again, see = map(bash_words, re.findall(r"  hackmatrix-rl (.*)", stopped.stdout))
     with monkeypatch.context() as patched:
-        patched.setattr("hackmatrix_rl.cli._watch.Mind", ends_here)  # what follows is long
+        patched.setattr("hackmatrix_rl.view.replays.Mind", ends_here)  # what follows is long
         assert isinstance(invoke(*see).exception, ReachedError)
     short = ("--stop-after-kl", "none", "--total-timesteps", 512, "--eval-episodes", 0)
     told = done(*again, *short)

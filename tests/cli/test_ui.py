@@ -55,7 +55,7 @@ def test_an_unknown_agent_is_a_line_before_anything_starts():
     ],
 )
 def test_flags_that_do_not_go_together_are_a_line_before_anything_starts(flags, said, monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.cli._ui.serve", lambda *_, **__: pytest.fail("late"))
+    monkeypatch.setattr("hackmatrix_rl.view.ui.serve", lambda *_, **__: pytest.fail("late"))
     assert_refused(invoke("ui", *flags), said)
 
 
@@ -63,7 +63,7 @@ def test_flags_that_do_not_go_together_are_a_line_before_anything_starts(flags, 
 def test_any_board_is_for_two_people(monkeypatch, vertices, k, full_board):
     made = []
     monkeypatch.setattr(
-        "hackmatrix_rl.cli._ui.serve", lambda make, **_: made.append(make(say=print)) or True
+        "hackmatrix_rl.view.ui.serve", lambda make, **_: made.append(make(say=print)) or True
     )
     done("ui", "--clique", "--vertices", vertices, "--k", k, "--full-board", full_board)
     (table,) = made

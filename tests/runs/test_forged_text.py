@@ -58,7 +58,7 @@ FORGED = {
 @pytest.mark.parametrize("forged", FORGED)
 def test_what_is_said_about_a_sent_run_is_printable(run, forged, monkeypatch):
     forge_config(run, **FORGED[forged])
-    monkeypatch.setattr("hackmatrix_rl.cli._eval.evaluate", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("hackmatrix_rl.evaluation.evaluate", lambda *_, **__: 1 / 0)
     for command in (("train", "--resume-run", run), ("eval", run)):
         told = invoke(*command)
         assert told.exit_code in (0, 2) or isinstance(told.exception, ZeroDivisionError)

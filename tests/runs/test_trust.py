@@ -150,7 +150,7 @@ def test_each_command_is_in_the_table():
     "arguments", [(name, *each) for name, ways in COMMANDS.items() for each in ways], ids=" ".join
 )
 def test_no_command_imports_code_that_a_sent_run_names(run, given, sign, monkeypatch, arguments):
-    monkeypatch.setattr("hackmatrix_rl.cli._play.check_terminal", lambda command: None)
+    monkeypatch.setattr("hackmatrix_rl.view.terminal.check_terminal", lambda command: None)
     before = content(run.parent)
     result = invoke(*arguments)
     assert not sign.exists()

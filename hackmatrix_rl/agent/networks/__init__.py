@@ -1,53 +1,9 @@
-"""Networks, and the evaluators that apply them to batches and sequences."""
+"""Networks, and the evaluators that apply them to batches and sequences.
 
-from ._actor_critic import ActorCritic as ActorCritic
-from ._actor_critic import BlockActorCritic as BlockActorCritic
-from ._actor_critic import DenseInputActorCritic as DenseInputActorCritic
-from ._actor_critic import RecurrentActorCritic as RecurrentActorCritic
-from ._actor_critic import TrunkActorCritic as TrunkActorCritic
-from ._actor_critic import compute_dtype as compute_dtype
-from ._actor_critic import reset_carry as reset_carry
-from ._added_heads import VALUE_HEADS as VALUE_HEADS
-from ._added_heads import VICTORY as VICTORY
-from ._added_heads import AuxiliaryHead as AuxiliaryHead
-from ._added_heads import CategoricalValue as CategoricalValue
-from ._added_heads import WithAuxiliaryHead as WithAuxiliaryHead
-from ._added_heads import add_auxiliary_head as add_auxiliary_head
-from ._added_heads import with_value_head as with_value_head
-from ._blocks import GatheredBlock as GatheredBlock
-from ._choice import REMAT as REMAT
-from ._choice import blocks_of as blocks_of
-from ._choice import evaluator_of as evaluator_of
-from ._choice import plain_evaluator as plain_evaluator
-from ._choice import rematerialized as rematerialized
-from ._choice import with_blocks as with_blocks
-from ._choice import without_custom_gradients as without_custom_gradients
-from ._conv import ConvActorCritic as ConvActorCritic
-from ._conv import ResNetActorCritic as ResNetActorCritic
-from ._evaluator import Evaluator as Evaluator
-from ._evaluator import TrunkEvaluator as TrunkEvaluator
-from ._evaluator import unroll_steps as unroll_steps
-from ._graph import GraphActorCritic as GraphActorCritic
-from ._layers import Dense as Dense
-from ._layers import Heads as Heads
-from ._mlp import MLPActorCritic as MLPActorCritic
-from ._mlp import ResidualActorCritic as ResidualActorCritic
-from ._plastic import MPNActorCritic as MPNActorCritic
-from ._recurrent import GRUActorCritic as GRUActorCritic
-from ._recurrent import LSTMActorCritic as LSTMActorCritic
-from ._recursive import Cycles as Cycles
-from ._recursive import RecursiveActorCritic as RecursiveActorCritic
-from ._recursive import RecursiveNetwork as RecursiveNetwork
-from ._recursive import Thought as Thought
-from ._recursive import drawn_start as drawn_start
-from ._recursive_blocks import MIXERS as MIXERS
-from ._recursive_blocks import Linear as Linear
-from ._recursive_blocks import check_recursion as check_recursion
-from ._recursive_blocks import recursive_blocks as recursive_blocks
-from ._registry import NETWORKS as NETWORKS
-from ._registry import ON_EVERY_BOARD as ON_EVERY_BOARD
-from ._registry import build_network as build_network
-from ._registry import import_factory as import_factory
-from ._registry import module_files as module_files
-from ._registry import module_of as module_of
-from ._transformer import TransformerActorCritic as TransformerActorCritic
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -17,14 +17,13 @@ from hackmatrix_rl.agent.networks._layers import (
     Heads,
     ValueHead,
 )
+from hackmatrix_rl.agent.networks._names import VALUE_HEADS
 from hackmatrix_rl.env import EnvSpec
 
 RANGE, BINS = 10.0, 101
 """The bins reach from -`RANGE` to `RANGE`, in standard deviations of the value's targets."""
 HL_GAUSS = 0.75
 """Width of the Gauss curve around a target, in bins."""
-VALUE_HEADS = ("scalar", "hl-gauss", "two-hot")
-"""Kinds of value heads, by name."""
 
 
 @final

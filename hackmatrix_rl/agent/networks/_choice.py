@@ -24,9 +24,8 @@ from hackmatrix_rl.agent.networks._evaluator import (
     RecurrentEvaluator,
     TrunkEvaluator,
 )
+from hackmatrix_rl.agent.networks._names import REMAT
 from hackmatrix_rl.agent.networks._sparse_first_layer import SparseFirstLayerEvaluator
-
-REMAT = ("none", "blocks", "full")
 
 
 def evaluator_of(policy: ActorCritic | Evaluator) -> Evaluator:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Key
 
-MIXERS = ("attention", "swiglu")
-"""What lets positions see each other: attention with rotary positions, or SwiGLU over positions."""
+from hackmatrix_rl.agent.networks._names import MIXERS
+
 ROTARY_BASE = 10_000.0
 WIDER = 3
 """The inner width of SwiGLU, as a multiple of its inputs: 1,536 for a width of 512."""

@@ -1,13 +1,9 @@
-"""Imitation: a student learns from a teacher, by the gradient steps of PPO."""
+"""Imitation: a student learns from a teacher, by the gradient steps of PPO.
 
-from hackmatrix_rl.env import BoardSymmetries as BoardSymmetries
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
 
-from ._config import ImitationConfig as ImitationConfig
-from ._demonstrations import Demonstrations as Demonstrations
-from ._demonstrations import DemonstrationsHeader as DemonstrationsHeader
-from ._demonstrations import DemonstrationsWriter as DemonstrationsWriter
-from ._demonstrations import StoredDemonstrations as StoredDemonstrations
-from ._demonstrations import read_demonstrations as read_demonstrations
-from ._imitation import Imitation as Imitation
-from ._loss import CloneLoss as CloneLoss
-from ._recording import record_demonstrations as record_demonstrations
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -9,10 +9,9 @@ import click
 from click.core import ParameterSource
 
 from hackmatrix_rl import cli
+from hackmatrix_rl import config as configs
+from hackmatrix_rl import env as envs
 from hackmatrix_rl.algorithms.imitation._config import ImitationConfig
-from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
-from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.errors import ConfigError, refusing
 
 _DEFAULTS = {"algorithm": ImitationConfig.algorithm}
@@ -57,6 +56,8 @@ def imitate(
 
 
 def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, Any]) -> None:
+    from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
+
     if given["resume_run"] is not None or given["dry_run"]:
         raise ConfigError("--save-demonstrations: goes neither with --resume-run nor --dry-run.")
     config = cli.chosen_config(context, given["preset"], given["config"], _DEFAULTS)
@@ -64,7 +65,7 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
     assert isinstance(config, ImitationConfig)
     assert config.teacher is not None
     environment = config.environment()
-    if not isinstance(environment, HackMatrix):
+    if not isinstance(environment, envs.HackMatrix):
         raise ConfigError(f"--save-demonstrations {folder}: of HackMatrix, not --env {config.env}.")
     said = f"--save-demonstrations {folder}: cannot be written: "
     with refusing(said, of=OSError), cli.Working("playing") as work:
@@ -85,7 +86,7 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
     )
 
 
-def _check(config: RunConfig) -> None:
+def _check(config: "configs.RunConfig") -> None:
     if not isinstance(config, ImitationConfig):
         raise ConfigError(
             f"--algorithm {config.algorithm}: imitate trains only by imitation. Use "

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack, cast, final, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, final, no_type_check
 
-from hackmatrix_rl.agent import GAE
-from hackmatrix_rl.agent.networks import ActorCritic, import_factory, module_of
-from hackmatrix_rl.algorithms.imitation._imitation import Imitation
-from hackmatrix_rl.algorithms.imitation._loss import CloneLoss
-from hackmatrix_rl.algorithms.ppo import PPO
+from hackmatrix_rl import agent, evaluation
+from hackmatrix_rl import env as envs
+from hackmatrix_rl import game as rules
+from hackmatrix_rl.agent import networks
+from hackmatrix_rl.algorithms import ppo as of_ppo
 from hackmatrix_rl.config import (
     ACCELERATOR,
     CPU,
@@ -20,10 +20,10 @@ from hackmatrix_rl.config import (
     options_in,
     without_width,
 )
-from hackmatrix_rl.env import BoardSymmetries, Environment, HackMatrix
 from hackmatrix_rl.errors import ArgumentError, ConfigError, refusing
-from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
-from hackmatrix_rl.game import SIPHON
+
+if TYPE_CHECKING:
+    from hackmatrix_rl.algorithms.imitation._imitation import Imitation
 
 in_imitation = options_in("Imitation")
 
@@ -121,18 +121,21 @@ class ImitationConfig(ActorCriticConfig):
             )
 
     def build(
-        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[Given]
-    ) -> Imitation:
+        self, policy: "networks.ActorCritic", *, trust_code: bool = False, **given: Unpack[Given]
+    ) -> "Imitation":
         """Imitation of the teacher that these settings name; see `RunConfig.build`."""
+        from hackmatrix_rl.algorithms.imitation._imitation import Imitation
+        from hackmatrix_rl.algorithms.imitation._loss import CloneLoss
+
         teacher = self.find_teacher(trust_code=trust_code)
         here = self.env == HACKMATRIX
-        ppo = PPO(
+        ppo = of_ppo.PPO(
             self.environment(),
             policy,
             loss=CloneLoss(
-                vf_coef=self.vf_coef, special_from=SIPHON, special_weight=self.program_weight
+                vf_coef=self.vf_coef, special_from=rules.SIPHON, special_weight=self.program_weight
             ),
-            gae=GAE(gamma=self.schedule(self.gamma), gae_lambda=self.gae_lambda),
+            gae=agent.GAE(gamma=self.schedule(self.gamma), gae_lambda=self.gae_lambda),
             **self.shared_arguments(),
             **given,
         )
@@ -143,7 +146,7 @@ class ImitationConfig(ActorCriticConfig):
                 beta=self.over_time(self.teacher_games),
                 random_share=self.random_actions,
                 buffer_size=self.buffer_size,
-                augment=BoardSymmetries() if self.symmetries and here else None,
+                augment=envs.BoardSymmetries() if self.symmetries and here else None,
                 soft_labels=self.soft_labels,
             )
         except ArgumentError as error:
@@ -161,7 +164,7 @@ class ImitationConfig(ActorCriticConfig):
         except ValueError as error:
             raise ConfigError(f"--teacher {self.teacher}: {error}.") from error
 
-    def find_teacher(self, *, trust_code: bool = False) -> Agent:
+    def find_teacher(self, *, trust_code: bool = False) -> "evaluation.Agent":
         """The player that `teacher` names.
 
         Raises:
@@ -172,9 +175,9 @@ class ImitationConfig(ActorCriticConfig):
 
         name, environment = self.teacher, self.environment()
         assert name is not None, "the config is checked"
-        if module_of(name) is not None:
+        if networks.module_of(name) is not None:
             return self._own_teacher(name, environment)
-        game = environment.config if isinstance(environment, HackMatrix) else None
+        game = environment.config if isinstance(environment, envs.HackMatrix) else None
         try:
             teacher, its_own = find_player(
                 name,
@@ -188,25 +191,32 @@ class ImitationConfig(ActorCriticConfig):
             if str(error).startswith("--teacher-search"):
                 raise
             raise ConfigError(f"--teacher {error}") from error
-        if not (isinstance(environment, HackMatrix) and isinstance(its_own, HackMatrix)):
+        if not (isinstance(environment, envs.HackMatrix) and isinstance(its_own, envs.HackMatrix)):
             if its_own != environment:
                 raise ConfigError(
                     f"--teacher {name}: plays another game than --env {self.env}. Use a run in "
                     f"that environment, or {_OWN}."
                 )
-        elif isinstance(teacher, PolicyAgent) and its_own.observation != environment.observation:
+        elif (
+            isinstance(teacher, evaluation.PolicyAgent)
+            and its_own.observation != environment.observation
+        ):
             raise ConfigError(
                 f"--teacher {name}: sees the observation {its_own.observation}, and the student "
                 f"the observation {environment.observation}. Both must see the same."
             )
         return teacher
 
-    def _own_teacher(self, name: str, environment: Environment) -> Agent:
+    def _own_teacher(self, name: str, environment: "envs.Environment") -> "evaluation.Agent":
         """The player that the factory of `module:factory` makes for an environment."""
         with refusing(f"--teacher {name}: ", of=(TypeError, ValueError)):
-            teacher = import_factory(name, "teacher")(environment)
-            check_player(teacher, environment)
-        return PolicyAgent(teacher) if isinstance(teacher, ActorCritic) else cast(Agent, teacher)
+            teacher = networks.import_factory(name, "teacher")(environment)
+            evaluation.check_player(teacher, environment)
+        return (
+            evaluation.PolicyAgent(teacher)
+            if isinstance(teacher, networks.ActorCritic)
+            else cast(evaluation.Agent, teacher)
+        )
 
     def details(self) -> list[str]:
         """The teacher and the origin of the weights, in lines."""

@@ -1,5 +1,9 @@
-"""Proximal policy optimization."""
+"""Proximal policy optimization.
 
-from ._config import PPOConfig as PPOConfig
-from ._ppo import PPO as PPO
-from ._ppo import PPOState as PPOState
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,22 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack, final, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
-from jax.sharding import Mesh
-
-from hackmatrix_rl import config
-from hackmatrix_rl.agent import GAE, AdvantageEstimator, AuxiliaryLoss, PPOLoss
-from hackmatrix_rl.agent.networks import VICTORY, ActorCritic
-from hackmatrix_rl.agent.precision import MixedPrecision, precision
-from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
-from hackmatrix_rl.algorithms.ppo._ppo import PPO
-from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
-from hackmatrix_rl.env import BLOCK, Environment, Frontier, HackMatrix
+from hackmatrix_rl import agent, config, training
+from hackmatrix_rl import env as envs
+from hackmatrix_rl import game as rules
+from hackmatrix_rl.agent import networks
+from hackmatrix_rl.agent import precision as formats
 from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing
-from hackmatrix_rl.game import TERM_NAMES
-from hackmatrix_rl.training import CHECKS, NANS, NOJIT, Loss, checked
-from hackmatrix_rl.training.sharding import devices_of_one
+from hackmatrix_rl.training import sharding
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
+
+    from hackmatrix_rl.algorithms.ppo._ppo import PPO
 
 in_game = config.options_in("Game")
 in_learning = config.options_in("Learning")
@@ -220,9 +218,9 @@ class PPOConfig(config.ActorCriticConfig):
                 f"--critic-warmup-timesteps {self.critic_warmup_timesteps} leaves nothing of "
                 f"--total-timesteps {self.total_timesteps} for the policy. Use less."
             )
-        computes = precision(self.precision, self.precision_table)
-        scales = isinstance(computes, MixedPrecision) and computes.scales
-        if self.debug in (NANS, CHECKS) and scales:
+        computes = formats.precision(self.precision, self.precision_table)
+        scales = isinstance(computes, formats.MixedPrecision) and computes.scales
+        if self.debug in (training.NANS, training.CHECKS) and scales:
             raise ConfigError(
                 f"--debug {self.debug} would stop at the overflows that the loss scale of float16 "
                 "provokes on purpose. Use --precision f32 or --precision bf16 beside it."
@@ -248,7 +246,7 @@ class PPOConfig(config.ActorCriticConfig):
     @property
     def eager(self) -> bool:
         """Whether each operation runs alone (`--debug nojit`)."""
-        return self.debug == NOJIT
+        return self.debug == training.NOJIT
 
     @property
     def heads(self) -> config.Heads:
@@ -256,12 +254,18 @@ class PPOConfig(config.ActorCriticConfig):
         return config.Heads(self.value_head, self.aux_coefficient != 0, self.aux_victory)
 
     def build(
-        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
-    ) -> PPO:
+        self,
+        policy: "networks.ActorCritic",
+        *,
+        trust_code: bool = False,
+        **given: Unpack[config.Given],
+    ) -> "PPO":
         """PPO with these settings; see `RunConfig.build`."""
+        from hackmatrix_rl.algorithms.ppo._ppo import PPO
+
         self._check_start(policy)
         mesh, warmup = given["mesh"], self.critic_warmup_timesteps
-        loss: Loss = PPOLoss(
+        loss: training.Loss = agent.PPOLoss(
             clip_coef=self.clip_coef,
             vf_coef=self.vf_coef,
             ent_coef=self.schedule(self.ent_coef),
@@ -270,9 +274,11 @@ class PPOConfig(config.ActorCriticConfig):
             auxiliary=self._auxiliary(),
             teacher_kl_coef=self.schedule(self.teacher_kl),
         )
-        gae: AdvantageEstimator = GAE(gamma=self.schedule(self.gamma), gae_lambda=self.gae_lambda)
-        if self.debug in (NANS, CHECKS):
-            loss, gae = checked(loss, gae, self.debug)
+        gae: agent.AdvantageEstimator = agent.GAE(
+            gamma=self.schedule(self.gamma), gae_lambda=self.gae_lambda
+        )
+        if self.debug in (training.NANS, training.CHECKS):
+            loss, gae = training.checked(loss, gae, self.debug)
         if self.eager and mesh.size > 1:
             raise ConfigError(
                 f"--debug nojit works on one device, not on {mesh.size} (--mesh {self.mesh}). Add "
@@ -289,34 +295,38 @@ class PPOConfig(config.ActorCriticConfig):
             **given,
         )
 
-    def _train_environment(self, mesh: Mesh) -> Environment:
+    def _train_environment(self, mesh: "Mesh") -> "envs.Environment":
         """The environment, in which some games may begin at saved positions."""
         environment = self.environment()
         if self.without_undo_share > 0:
-            assert isinstance(environment, HackMatrix), "the config is checked"
+            assert isinstance(environment, envs.HackMatrix), "the config is checked"
             return replace(environment, without_undo_share=self.without_undo_share)
         if self.frontier_share == 0:
             return environment
-        devices = devices_of_one(mesh)
-        if self.num_envs % (BLOCK * devices):
+        devices = sharding.devices_of_one(mesh)
+        if self.num_envs % (envs.BLOCK * devices):
             raise ConfigError(
-                f"--frontier-share {self.frontier_share:g}: blocks of {BLOCK} games share saved "
-                f"positions, and --num-envs {self.num_envs} on {devices} devices are no whole "
-                f"blocks. Use a multiple of {BLOCK * devices} as --num-envs, or another --mesh."
+                f"--frontier-share {self.frontier_share:g}: blocks of {envs.BLOCK} games share "
+                f"saved positions, and --num-envs {self.num_envs} on {devices} devices are no "
+                f"whole blocks. Use a multiple of {envs.BLOCK * devices} as --num-envs, or another "
+                "--mesh."
             )
-        assert isinstance(environment, HackMatrix), "the config is checked"
-        return Frontier(environment, self.frontier_share)
+        assert isinstance(environment, envs.HackMatrix), "the config is checked"
+        return envs.Frontier(environment, self.frontier_share)
 
-    def _check_start(self, policy: ActorCritic) -> None:
+    def _check_start(self, policy: "networks.ActorCritic") -> None:
         """Raises a ConfigError if the network cannot start as the settings say."""
+        from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
+        from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
+
         if self.teacher_kl != 0:
             with refusing(f"--teacher-kl {self.teacher_kl}: ", ". Use another --network."):
                 check_teacher(policy)
         with refusing(f"--critic-warmup-timesteps {self.critic_warmup_timesteps}: "):
             critic_warmup_of(self.critic_warmup_timesteps, policy)
 
-    def _auxiliary(self) -> AuxiliaryLoss | None:
+    def _auxiliary(self) -> "agent.AuxiliaryLoss | None":
         if self.aux_coefficient == 0:
             return None
-        victory = TERM_NAMES.index(VICTORY) if self.aux_victory else None
-        return AuxiliaryLoss(self.aux_coefficient, self.aux_every, victory)
+        victory = rules.TERM_NAMES.index(networks.VICTORY) if self.aux_victory else None
+        return agent.AuxiliaryLoss(self.aux_coefficient, self.aux_every, victory)

@@ -1,4 +1,9 @@
-"""Q-learning on rollouts, without a replay buffer and without a target network."""
+"""Q-learning on rollouts, without a replay buffer and without a target network.
 
-from ._config import PQNConfig as PQNConfig
-from ._pqn import PQN as PQN
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack, final, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.pqn._pqn import PQN
+from hackmatrix_rl.agent import networks
 from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, SMALL, Given, RolloutConfig, options_in
+
+if TYPE_CHECKING:
+    from hackmatrix_rl.algorithms.pqn._pqn import PQN
 
 in_q = options_in("Q-learning")
 
@@ -42,9 +44,11 @@ class PQNConfig(RolloutConfig):
     )
 
     def build(
-        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[Given]
-    ) -> PQN:
+        self, policy: "networks.ActorCritic", *, trust_code: bool = False, **given: Unpack[Given]
+    ) -> "PQN":
         """PQN with these settings; see `RunConfig.build`."""
+        from hackmatrix_rl.algorithms.pqn._pqn import PQN
+
         return PQN(
             self.environment(),
             policy,

@@ -1,10 +1,9 @@
-"""Q-learning that replays sequences, for networks with memory."""
+"""Q-learning that replays sequences, for networks with memory.
 
-from ._acting import EpsilonGreedy as EpsilonGreedy
-from ._buffer import Prioritized as Prioritized
-from ._buffer import Sampling as Sampling
-from ._buffer import Uniform as Uniform
-from ._config import R2D2Config as R2D2Config
-from ._play_ahead import play_ahead as play_ahead
-from ._q_values import SquareRootScale as SquareRootScale
-from ._r2d2 import R2D2 as R2D2
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

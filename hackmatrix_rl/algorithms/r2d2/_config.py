@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Unpack, final, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
-from hackmatrix_rl import config
-from hackmatrix_rl.agent import IdentityScale, ValueScale
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy
-from hackmatrix_rl.algorithms.r2d2._buffer import Prioritized, Uniform
-from hackmatrix_rl.algorithms.r2d2._learning import Sizes
-from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
-from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
+from hackmatrix_rl import agent, config
+from hackmatrix_rl.agent import networks
 from hackmatrix_rl.errors import ConfigError, in_flags
+
+if TYPE_CHECKING:
+    from hackmatrix_rl.algorithms.r2d2._learning import Sizes
+    from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
 
 in_q = config.options_in("Q-learning")
 
@@ -162,8 +160,10 @@ class R2D2Config(config.TrainConfig):
                 "Leave it out."
             )
 
-    def sizes(self) -> Sizes:
+    def sizes(self) -> "Sizes":
         """The sizes of an update."""
+        from hackmatrix_rl.algorithms.r2d2._learning import Sizes
+
         return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
 
     @property
@@ -171,9 +171,11 @@ class R2D2Config(config.TrainConfig):
         """Number of blocks of games; each gives as many sequences to a gradient step."""
         return self.sizes().in_blocks.number
 
-    def initial_scale(self) -> ValueScale | None:
+    def initial_scale(self) -> "agent.ValueScale | None":
         """The initial value scale: the units of Q-values."""
-        return SquareRootScale() if self.rescale_values else IdentityScale()
+        from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
+
+        return SquareRootScale() if self.rescale_values else agent.IdentityScale()
 
     @property
     def has_value(self) -> bool:
@@ -181,9 +183,17 @@ class R2D2Config(config.TrainConfig):
         return self.dueling
 
     def build(
-        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
-    ) -> R2D2:
+        self,
+        policy: "networks.ActorCritic",
+        *,
+        trust_code: bool = False,
+        **given: Unpack[config.Given],
+    ) -> "R2D2":
         """R2D2 with these settings; see `RunConfig.build`."""
+        from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy
+        from hackmatrix_rl.algorithms.r2d2._buffer import Prioritized, Uniform
+        from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
+
         assert isinstance(self.gamma, float), "the config is checked"
         return R2D2(
             self.environment(),

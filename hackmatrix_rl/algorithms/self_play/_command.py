@@ -106,41 +106,7 @@ def _key(config: SelfPlayConfig, number: int) -> Key[Array, ""]:
     return jax.random.fold_in(jax.random.key(config.seed), 2**31 + number)
 
 
-@click.command(cls=cli.GroupedOptions)
-@cli.config_options({SelfPlayConfig.algorithm: SelfPlayConfig}, cli.GROUPS, preset=None)
-@click.option(
-    "--show-game",
-    is_flag=True,
-    help="Train nothing: play one game without compilation and print it move by move, for the "
-    "untrained network or that of --resume-run.",
-)
-@cli.run_options
-@click.pass_context
-def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
-    """Learn the clique game by playing against itself (AlphaZero with Gumbel search).
-
-    Two players colour the edges of a complete graph in turn; who first has a clique of k vertices
-    wins, or loses with --objective avoid. A network guides a search, and learns what the search
-    finds and who wins. At the end the networks of the run meet in a league. The run is one like
-    those of `hackmatrix-rl train`: it is watched, stopped and resumed in the same ways, with the
-    same exit status.
-    """
-    if show_game:
-        _show_game(context, **given)
-        return 0
-    task = cli.Task(
-        command=SelfPlayConfig.command,
-        choose=lambda file, target: _chosen(context, file, target),
-        check=lambda config: None,
-        explain=lambda config: [],
-        describe=describe,
-        summarize=summarize,
-        advice=advice,
-    )
-    return cli.run_task(context, task, **given)
-
-
-def _chosen(
+def chosen_settings(
     context: click.Context, file: Path | None, target: Target | None = None
 ) -> SelfPlayConfig:
     settings = cli.given_settings(context, file, SelfPlayConfig.command)
@@ -153,7 +119,7 @@ def _chosen(
     return config
 
 
-def _show_game(
+def play_shown_game(
     context: click.Context,
     *,
     config: Path | None,
@@ -165,7 +131,7 @@ def _show_game(
     if dry_run:
         raise ConfigError("--show-game: trains nothing. Leave --dry-run out.")
     if resume_run is None:
-        chosen = _chosen(context, config)
+        chosen = chosen_settings(context, config)
         policy = runs.compose(chosen, key=runs.run_keys(chosen.seed)[0]).policy
     else:
         loaded = load_self_play(resume_run, trust_code=trust_code)

@@ -3,24 +3,22 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, ClassVar, Unpack, cast, final, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, final, no_type_check
 
-from jaxtyping import Array, Key
-
-from hackmatrix_rl import config, env
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.algorithms.self_play._counterexamples import Counterexamples, KeepColourings
-from hackmatrix_rl.algorithms.self_play._gating import Gate
-from hackmatrix_rl.algorithms.self_play._league import KeepForLeague, LeagueFolder
-from hackmatrix_rl.algorithms.self_play._learning import SearchLoss, Sizes
-from hackmatrix_rl.algorithms.self_play._opponent import opponent_of
-from hackmatrix_rl.algorithms.self_play._search import PlayoutCap, Search
-from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
-from hackmatrix_rl.clique import FULL_BOARDS, OBJECTIVES, CliqueConfig, FullBoard, Objective
+from hackmatrix_rl import clique as cliques
+from hackmatrix_rl import config, env, evaluation, training
+from hackmatrix_rl.agent import networks
+from hackmatrix_rl.clique import FULL_BOARDS, OBJECTIVES, CliqueConfig
 from hackmatrix_rl.errors import ConfigError, flag, in_flags
-from hackmatrix_rl.evaluation import Opponent
-from hackmatrix_rl.training import Algorithm, Hook, adam
-from hackmatrix_rl.training.sharding import Blocks, devices_of_one, parse_mesh
+from hackmatrix_rl.training import sharding
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Key
+
+    from hackmatrix_rl.algorithms.self_play._gating import Gate
+    from hackmatrix_rl.algorithms.self_play._learning import Sizes
+    from hackmatrix_rl.algorithms.self_play._search import PlayoutCap, Search
+    from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 
 in_run = config.options_in("Run")
 in_game = config.options_in("Game")
@@ -240,7 +238,7 @@ class SelfPlayConfig(config.RunConfig):
                 f"{self.moves_per_update} are too many moves in an update, which numbers them in "
                 "32 bits. Use a smaller --game-batch-size."
             )
-        lengths = parse_mesh(self.mesh) or {}
+        lengths = sharding.parse_mesh(self.mesh) or {}
         with in_flags(SETTINGS):
             self.game()
             cap = self.playout_cap()
@@ -248,10 +246,12 @@ class SelfPlayConfig(config.RunConfig):
                 cap.check(self.search())
             self.gating()
             # Before the sizes, whose advice is not for a mesh.
-            Blocks(
+            sharding.Blocks(
                 *("game_batch_size", self.game_batch_size),
                 *("training_batch_size", self.training_batch_size),
-            ).check(environments="games", samples="positions", devices=devices_of_one(lengths))
+            ).check(
+                environments="games", samples="positions", devices=sharding.devices_of_one(lengths)
+            )
             self.sizes()
         if self.opening >= self.game().num_edges:
             raise ConfigError(
@@ -279,24 +279,33 @@ class SelfPlayConfig(config.RunConfig):
     def game(self) -> CliqueConfig:
         """The board and its variant."""
         return CliqueConfig(
-            self.vertices, self.k, cast(FullBoard, self.full_board), cast(Objective, self.objective)
+            self.vertices,
+            self.k,
+            cast(cliques.FullBoard, self.full_board),
+            cast(cliques.Objective, self.objective),
         )
 
-    def search(self) -> Search:
+    def search(self) -> "Search":
         """The search of the training."""
+        from hackmatrix_rl.algorithms.self_play._search import Search
+
         return Search(
             self.num_simulations,
             max_considered_actions=self.max_considered_actions,
             simulations_second=self.simulations_second,
         )
 
-    def playout_cap(self) -> PlayoutCap | None:
+    def playout_cap(self) -> "PlayoutCap | None":
         """Which moves have a full search; `None`: all."""
+        from hackmatrix_rl.algorithms.self_play._search import PlayoutCap
+
         share, simulations = self.full_search_share, self.fast_simulations
         return None if share is None or simulations is None else PlayoutCap(share, simulations)
 
-    def gating(self) -> Gate | None:
+    def gating(self) -> "Gate | None":
         """When the learner's network replaces the one that plays; `None`: after each update."""
+        from hackmatrix_rl.algorithms.self_play._gating import Gate
+
         score, games, interval = self.gate, self.gate_games, self.gate_interval
         if score is None or games is None or interval is None:
             return None
@@ -314,8 +323,10 @@ class SelfPlayConfig(config.RunConfig):
             f"{' '.join(f'{flag(name)} {examples[name]}' for name in missing)}, say."
         )
 
-    def sizes(self) -> Sizes:
+    def sizes(self) -> "Sizes":
         """The sizes of an update."""
+        from hackmatrix_rl.algorithms.self_play._learning import Sizes
+
         return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
 
     @property
@@ -324,22 +335,29 @@ class SelfPlayConfig(config.RunConfig):
         return self.sizes().in_blocks.number
 
     @classmethod
-    def game_identity(cls, settings: Mapping[str, Any]) -> env.GameIdentity:
+    def game_identity(cls, settings: Mapping[str, Any]) -> "env.GameIdentity":
         """The identity of the clique game."""
         return env.clique_identity()
 
-    def spec(self) -> env.EnvSpec:
+    def spec(self) -> "env.EnvSpec":
         """The spec of the board."""
         return env.Batched(env.CliqueGame(self.game())).spec
 
-    def policy(self, *, key: Key[Array, ""], copies: int = 1) -> ActorCritic:
+    def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "networks.ActorCritic":
         """The network before training."""
         return config.build_named(self, self.spec(), key=key, copies=copies)
 
     def build(
-        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
-    ) -> SelfPlay:
+        self,
+        policy: "networks.ActorCritic",
+        *,
+        trust_code: bool = False,
+        **given: Unpack[config.Given],
+    ) -> "SelfPlay":
         """Self-play with these settings; see `RunConfig.build`."""
+        from hackmatrix_rl.algorithms.self_play._learning import SearchLoss
+        from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
+
         return SelfPlay(
             env.CliqueGame(self.game()),
             policy,
@@ -352,25 +370,35 @@ class SelfPlayConfig(config.RunConfig):
             opening=self.opening,
             playout_cap=self.playout_cap(),
             gate=self.gating(),
-            optimizer=adam(self.max_grad_norm),
+            optimizer=training.adam(self.max_grad_norm),
             learning_rate=config.always_schedule(self.learning_rate, steps=self.num_games),
             precision=given["precision"],
             mesh=given["mesh"],
             **asdict(self.sizes()),
         )
 
-    def opponent(self, policy: ActorCritic) -> Opponent:
+    def opponent(self, policy: "networks.ActorCritic") -> "evaluation.Opponent":
         """The network with the search of the training, without noise."""
+        from hackmatrix_rl.algorithms.self_play._opponent import opponent_of
+
         return opponent_of(env.CliqueGame(self.game()), policy, self.search())
 
-    def check_algorithm(self, algorithm: Algorithm[Any], run: object) -> None:
+    def check_algorithm(self, algorithm: "training.Algorithm[Any]", run: object) -> None:
         """Refuses to continue with another board."""
+        from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
+
         if isinstance(algorithm, SelfPlay) and isinstance(algorithm.game, env.CliqueGame):
             board = asdict(algorithm.game.config)
             self.check_changes(run, {SETTINGS.get(name, name): board[name] for name in board})
 
-    def hooks(self, folder: Any, sink: Any) -> list[Hook]:
+    def hooks(self, folder: Any, sink: Any) -> "list[training.Hook]":
         """Keeps earlier networks for the league, and full boards without a clique."""
+        from hackmatrix_rl.algorithms.self_play._counterexamples import (
+            Counterexamples,
+            KeepColourings,
+        )
+        from hackmatrix_rl.algorithms.self_play._league import KeepForLeague, LeagueFolder
+
         league = LeagueFolder.of(folder.path, size=self.league_size, goal=self.num_games)
         board, first = self.game(), folder.process == 0
         kept = Counterexamples(folder.path, board, note=sink.note) if first else None

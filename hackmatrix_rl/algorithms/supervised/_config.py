@@ -2,30 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack, final, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
-from jaxtyping import Array, Key
-
-from hackmatrix_rl import config, env
-from hackmatrix_rl.agent.networks import MIXERS, ActorCritic
-from hackmatrix_rl.algorithms.supervised._evaluation import EvaluateAnswers, answers
-from hackmatrix_rl.algorithms.supervised._loss import OUTPUT_LOSSES
-from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
-from hackmatrix_rl.algorithms.supervised._optimizer import OPTIMIZERS
-from hackmatrix_rl.algorithms.supervised._puzzle import puzzle_spec
-from hackmatrix_rl.algorithms.supervised._schedules import FIRST_HIGH, FIRST_LOW, Curriculum
-from hackmatrix_rl.algorithms.supervised._supervised import Supervised
-from hackmatrix_rl.algorithms.supervised._tasks import (
+from hackmatrix_rl import config, env, training
+from hackmatrix_rl.agent import networks
+from hackmatrix_rl.agent.networks import MIXERS
+from hackmatrix_rl.algorithms.supervised._names import (
+    FIRST_HIGH,
+    FIRST_LOW,
+    OPTIMIZERS,
+    OUTPUT_LOSSES,
     TASKS,
-    Puzzles,
-    check_task,
-    make_puzzles,
-    tokens_of,
 )
 from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.puzzles import LEVELS
-from hackmatrix_rl.training import Hook
-from hackmatrix_rl.training.sharding import devices_of_one, parse_mesh
+from hackmatrix_rl.training import sharding
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Key
+
+    from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
+    from hackmatrix_rl.algorithms.supervised._supervised import Supervised
+    from hackmatrix_rl.algorithms.supervised._tasks import Puzzles
 
 in_run = config.options_in("Run")
 in_puzzle = config.options_in("Puzzles")
@@ -234,7 +232,7 @@ class SupervisedConfig(config.RunConfig):
     optimizer: str = in_learning(
         "adam-atan2",
         "AdamW, or Adam whose division is an atan2, without an epsilon.",
-        choices=tuple(OPTIMIZERS),
+        choices=OPTIMIZERS,
     )
     weight_decay: float = in_learning(
         0.1, "Share of the weights that decays, times the learning rate.", minimum=0
@@ -252,6 +250,8 @@ class SupervisedConfig(config.RunConfig):
 
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together."""
+        from hackmatrix_rl.algorithms.supervised._tasks import check_task
+
         super().check()
         check_task(self.task, self.size)
         if self.task != "maze" and self.openings:
@@ -276,7 +276,7 @@ class SupervisedConfig(config.RunConfig):
                 f"cycles of z_L, and --low-cycles {self.low_cycles} ends below. Use --low-cycles "
                 f"{FIRST_LOW} or more, or leave --curriculum-recursion out."
             )
-        devices = devices_of_one(parse_mesh(self.mesh) or {})
+        devices = sharding.devices_of_one(sharding.parse_mesh(self.mesh) or {})
         if self.global_batch_size % (devices * self.grad_accum):
             raise ConfigError(
                 f"--global-batch-size {self.global_batch_size}: does not divide over {devices} "
@@ -309,22 +309,29 @@ class SupervisedConfig(config.RunConfig):
         return replace(self, total_updates=updates, eval_puzzles=0, eval_interval=0)
 
     @classmethod
-    def game_identity(cls, settings: Mapping[str, Any]) -> env.GameIdentity:
+    def game_identity(cls, settings: Mapping[str, Any]) -> "env.GameIdentity":
         """The puzzle by its name."""
         task = settings.get("task")
         return env.other_identity(task if task in TASKS else TASKS[0])
 
-    def spec(self) -> env.EnvSpec:
+    def spec(self) -> "env.EnvSpec":
         """The spec of the puzzle."""
+        from hackmatrix_rl.algorithms.supervised._puzzle import puzzle_spec
+        from hackmatrix_rl.algorithms.supervised._tasks import tokens_of
+
         return puzzle_spec(*tokens_of(self.task, self.size))
 
-    def examples(self) -> Puzzles:
+    def examples(self) -> "Puzzles":
         """The puzzles, which are made here and kept."""
+        from hackmatrix_rl.algorithms.supervised._tasks import make_puzzles
+
         sizes = self.task, self.size, self.level, self.openings
         return make_puzzles(*sizes, self.puzzles, self.eval_puzzles, self.data_seed)
 
-    def policy(self, *, key: Key[Array, ""], copies: int = 1) -> AnswerNetwork:
+    def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "AnswerNetwork":
         """The network before training."""
+        from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
+
         sizes: dict[str, Any] = {"width": self.width, "depth": self.depth}
         with refusing(f"--width {self.width} --heads {self.heads}: "):
             return AnswerNetwork(
@@ -338,9 +345,18 @@ class SupervisedConfig(config.RunConfig):
             )
 
     def build(
-        self, policy: ActorCritic, *, trust_code: bool = False, **given: Unpack[config.Given]
-    ) -> Supervised:
+        self,
+        policy: "networks.ActorCritic",
+        *,
+        trust_code: bool = False,
+        **given: Unpack[config.Given],
+    ) -> "Supervised":
         """Supervised learning with these settings; see `RunConfig.build`."""
+        from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
+        from hackmatrix_rl.algorithms.supervised._optimizer import optimizer_named
+        from hackmatrix_rl.algorithms.supervised._schedules import Curriculum
+        from hackmatrix_rl.algorithms.supervised._supervised import Supervised
+
         assert isinstance(policy, AnswerNetwork), "`policy` makes no other"
         updates, share = self.total_updates, self.curriculum_recursion
         over = None if share is None else max(1, round(share * updates))
@@ -359,21 +375,26 @@ class SupervisedConfig(config.RunConfig):
             remat=self.remat,
             offload_optimizer=self.offload_optimizer,
             ema=self.ema,
-            optimizer=OPTIMIZERS[self.optimizer](self.weight_decay, self.max_grad_norm),
+            optimizer=optimizer_named(self.optimizer, self.weight_decay, self.max_grad_norm),
             learning_rate=config.always_schedule(self.learning_rate, steps=updates),
             precision=given["precision"],
             mesh=given["mesh"],
         )
 
-    def hooks(self, folder: Any, sink: Any) -> list[Hook]:
+    def hooks(self, folder: Any, sink: Any) -> "list[training.Hook]":
         """The evaluation on fresh puzzles, where `eval_interval` asks for it."""
+        from hackmatrix_rl.algorithms.supervised._evaluation import EvaluateAnswers
+
         fresh = self.examples().fresh
         if fresh is None or not self.eval_interval:
             return []
         return [EvaluateAnswers(self.eval_interval, fresh, steps=self.supervision_steps)]
 
-    def judge(self, policy: ActorCritic) -> tuple[str, Mapping[str, Any]] | None:
+    def judge(self, policy: "networks.ActorCritic") -> tuple[str, Mapping[str, Any]] | None:
         """The answers to the fresh puzzles; see `RunConfig.judge`."""
+        from hackmatrix_rl.algorithms.supervised._evaluation import answers
+        from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
+
         fresh = self.examples().fresh
         if fresh is None or not isinstance(policy, AnswerNetwork):
             return None

@@ -8,9 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, Thought, evaluator_of
+from hackmatrix_rl.algorithms.supervised._names import OUTPUT_LOSSES
 
-OUTPUT_LOSSES = ("stablemax", "softmax")
-"""From logits to probabilities."""
 HALTING_WEIGHT = 0.5
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import PyTree
 
+from hackmatrix_rl.algorithms.supervised._names import OPTIMIZERS
 from hackmatrix_rl.errors import finite
 from hackmatrix_rl.training import UnitRate, unit_rate
 
@@ -70,8 +71,11 @@ def adamw(weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> UnitRate:
     return _decayed(_scale_by_adam, weight_decay, max_grad_norm)
 
 
-OPTIMIZERS = {"adamw": adamw, "adam-atan2": adam_atan2}
-"""The values of `--optimizer`."""
+def optimizer_named(name: str, weight_decay: float, max_grad_norm: float) -> UnitRate:
+    """The optimizer of one of `OPTIMIZERS`."""
+    return dict(zip(OPTIMIZERS, (adamw, adam_atan2), strict=True))[name](
+        weight_decay, max_grad_norm
+    )
 
 
 def _scale_by_adam() -> optax.GradientTransformation:

@@ -6,10 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
 from hackmatrix_rl.agent.networks import Cycles
+from hackmatrix_rl.algorithms.supervised._names import FIRST_HIGH, FIRST_LOW
 from hackmatrix_rl.errors import ArgumentError, whole
-
-FIRST_HIGH, FIRST_LOW = 1, 2
-"""The cycles at the start of a curriculum."""
 
 
 class Halting(eqx.Module):

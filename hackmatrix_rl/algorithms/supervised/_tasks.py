@@ -6,8 +6,6 @@ from typing import NamedTuple
 from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.puzzles import BOXES, ExampleStream, mazes, sudokus
 
-TASKS = ("sudoku", "maze")
-"""The values of `--task`."""
 LARGEST_MAZE = 41
 MAZE_TOKENS = 5
 

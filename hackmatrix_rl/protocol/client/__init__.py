@@ -1,9 +1,9 @@
-"""Players of this package in the games of another program that speaks the protocol."""
+"""Players of this package in the games of another program that speaks the protocol.
 
-from ._app import App as App
-from ._app import AppError as AppError
-from ._coach import coach as coach
-from ._guessed import Guesses as Guesses
-from ._pilot import play_app as play_app
-from ._seen_game import FORMAT as FORMAT
-from ._seen_game import SeenGame as SeenGame
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,11 +1,9 @@
-"""Facts about a compiled program: its collectives, its cost and its size."""
+"""Facts about a compiled program: its collectives, its cost and its size.
 
-from ._collectives import Collective as Collective
-from ._collectives import Launches as Launches
-from ._collectives import collectives as collectives
-from ._collectives import instructions as instructions
-from ._collectives import launches as launches
-from ._collectives import program_bytes as program_bytes
-from ._estimates import Estimate as Estimate
-from ._estimates import estimated_cycles as estimated_cycles
-from ._estimates import estimates as estimates
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

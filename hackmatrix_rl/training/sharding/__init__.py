@@ -1,36 +1,9 @@
-"""Meshes of devices: what each device holds, and how arrays get there."""
+"""Meshes of devices: what each device holds, and how arrays get there.
 
-from ._by_block import ByBlock as ByBlock
-from ._by_block import by_block as by_block
-from ._collector import ShardedCollector as ShardedCollector
-from ._mesh import AUTO as AUTO
-from ._mesh import BY_ENVIRONMENT as BY_ENVIRONMENT
-from ._mesh import BY_STEP_AND_ENVIRONMENT as BY_STEP_AND_ENVIRONMENT
-from ._mesh import FSDP as FSDP
-from ._mesh import POPULATION as POPULATION
-from ._mesh import REPLICATED as REPLICATED
-from ._mesh import Blocks as Blocks
-from ._mesh import check_axes as check_axes
-from ._mesh import check_split as check_split
-from ._mesh import describe_mesh as describe_mesh
-from ._mesh import devices_of_one as devices_of_one
-from ._mesh import divisors as divisors
-from ._mesh import mesh as mesh
-from ._mesh import mesh_of as mesh_of
-from ._mesh import most_devices as most_devices
-from ._mesh import on_each_device as on_each_device
-from ._mesh import parse_mesh as parse_mesh
-from ._mesh import single_device as single_device
-from ._mesh import slices_of as slices_of
-from ._mesh import specs_of as specs_of
-from ._placement import bytes_per_device as bytes_per_device
-from ._placement import check_offload as check_offload
-from ._placement import constrain as constrain
-from ._placement import each_array as each_array
-from ._placement import fsdp_shardings as fsdp_shardings
-from ._placement import gather as gather
-from ._placement import move as move
-from ._placement import on_device as on_device
-from ._placement import on_host as on_host
-from ._placement import place as place
-from ._placement import replicated_shardings as replicated_shardings
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,9 +1,9 @@
-"""HackMatrix in a terminal: a person plays, or watches an agent."""
+"""HackMatrix in a terminal: a person plays, or watches an agent.
 
-from ._pages import Score as Score
-from ._pages import ScoreTable as ScoreTable
-from ._play import Seat as Seat
-from ._run import check_terminal as check_terminal
-from ._run import play_in_terminal as play_in_terminal
-from ._run import show_in_terminal as show_in_terminal
-from ._run import watch_in_terminal as watch_in_terminal
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

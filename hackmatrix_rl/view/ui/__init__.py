@@ -1,8 +1,9 @@
-"""Games in a browser: a server on this machine, for one person."""
+"""Games in a browser: a server on this machine, for one person.
 
-from ._clique_table import CliqueTable as CliqueTable
-from ._games import Games as Games
-from ._serve import PORT as PORT
-from ._serve import serve as serve
-from ._served import Served as Served
-from ._table import Table as Table
+The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
+that play nothing do without JAX.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

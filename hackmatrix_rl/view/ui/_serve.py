@@ -13,11 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.view.ui._port import PORT
 from hackmatrix_rl.view.ui._served import Served
 from hackmatrix_rl.view.ui._table import Worker
 
 HOST = "127.0.0.1"
-PORT = 8337
 TOKEN_BYTES = 24
 GRACE_SECONDS = 1
 

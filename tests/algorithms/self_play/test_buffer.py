@@ -8,10 +8,10 @@ import pytest
 from env.mirror import Mirror
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.algorithms.self_play import VertexPermutations
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer, outcomes_of
 from hackmatrix_rl.algorithms.self_play._games import Moves, Results
 from hackmatrix_rl.clique import from_edges
+from hackmatrix_rl.env import VertexPermutations
 
 from .building import FIVE, solution
 

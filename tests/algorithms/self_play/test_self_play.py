@@ -12,10 +12,11 @@ from training.states import assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import Linear
-from hackmatrix_rl.algorithms.self_play import Search, SearchLoss, SelfPlay, VertexPermutations
+from hackmatrix_rl.algorithms.self_play import Search, SearchLoss, SelfPlay
 from hackmatrix_rl.algorithms.self_play._buffer import Sample
 from hackmatrix_rl.algorithms.self_play._games import Games, begin, play_moves
 from hackmatrix_rl.algorithms.self_play._search import Found
+from hackmatrix_rl.env import VertexPermutations
 from hackmatrix_rl.training.sharding import Blocks
 
 from .building import FIVE, MAKER_BREAKER, network, opinion

@@ -1,0 +1,2 @@
+from ._config import PQNConfig as PQNConfig
+from ._pqn import PQN as PQN

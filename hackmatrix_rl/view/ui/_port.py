@@ -1,0 +1,3 @@
+"""Where the server listens. Commands say it without JAX."""
+
+PORT = 8337
