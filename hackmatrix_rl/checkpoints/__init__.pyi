@@ -26,11 +26,11 @@ from ._place import check_place as check_place
 from ._reader import Loaded as Loaded
 from ._reader import load as load
 from ._reader import playing_member as playing_member
+from ._reader import playing_of_saved as playing_of_saved
 from ._reader import read_arrays as read_arrays
 from ._reader import restore as restore
 from ._reader import to_device as to_device
 from ._reader import why_member as why_member
-from ._reader import playing_of_saved as playing_of_saved
 from ._saved_run import AGENT_FILE as AGENT_FILE
 from ._saved_run import MODULES as MODULES
 from ._saved_run import SAVED_BY as SAVED_BY
@@ -38,9 +38,9 @@ from ._saved_run import Agent as Agent
 from ._saved_run import modules_of as modules_of
 from ._saved_run import saved_agent as saved_agent
 from ._saved_run import saved_run as saved_run
-from ._saved_run import write_agent as write_agent
 from ._saved_run import saved_trainings as saved_trainings
 from ._saved_run import settings_of_saved as settings_of_saved
+from ._saved_run import write_agent as write_agent
 from ._writer import CheckpointWriter as CheckpointWriter
 from ._writer import SaveResult as SaveResult
 from ._writer import save as save

@@ -19,9 +19,9 @@ from ._environment import Features as Features
 from ._environment import Timestep as Timestep
 from ._environment import env_keys as env_keys
 from ._environment import flat_features as flat_features
+from ._environment import start_games as start_games
 from ._environment import start_key as start_key
 from ._environment import step_keys as step_keys
-from ._environment import start_games as start_games
 from ._features import ActionFeatures as ActionFeatures
 from ._features import FeatureSplit as FeatureSplit
 from ._frontier import BLOCK as BLOCK

@@ -21,14 +21,14 @@ from ._page import Json as Json
 from ._page import assembled as assembled
 from ._page import drawings_of as drawings_of
 from ._page import page_of as page_of
+from ._page import page_of_games as page_of_games
 from ._page import page_of_recording as page_of_recording
 from ._page import play_on as play_on
+from ._page import recording_data as recording_data
 from ._page import rules_data as rules_data
 from ._page import script_source as script_source
 from ._page import watch as watch
 from ._page import whole_page as whole_page
-from ._page import page_of_games as page_of_games
-from ._page import recording_data as recording_data
 from ._recording import RECORDING as RECORDING
 from ._recording import Recording as Recording
 from ._recording import Scene as Scene
