@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from unittest import mock
 from hackmatrix_rl.cli import main
 found = SimpleNamespace(unfinished=0, as_dict=lambda: {"episodes": 1})
-with mock.patch("hackmatrix_rl.cli._eval.evaluate", lambda *_, **__: found):
+with mock.patch("hackmatrix_rl.evaluation.evaluate", lambda *_, **__: found):
     main(["eval", "random", "--json"])
 """
 FULL, CLOSED, UNREAD = "> /dev/full", ">&-", "| true"

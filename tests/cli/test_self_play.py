@@ -158,7 +158,7 @@ def test_the_page_of_a_run_is_its_board(trained, monkeypatch):
     assert f"Play against it:  hackmatrix-rl ui {run}" in printed
     made = []
     monkeypatch.setattr(
-        "hackmatrix_rl.cli._ui.serve", lambda make, **_: made.append(make(say=print)) or True
+        "hackmatrix_rl.view.ui.serve", lambda make, **_: made.append(make(say=print)) or True
     )
     for flags in ((), ("--clique",)):
         done("ui", run, *flags)

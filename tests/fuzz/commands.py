@@ -18,12 +18,12 @@ from hackmatrix_rl.cli import main
 
 LONG_WORK = (
     "runs._launch.make_plan",
-    "cli._eval.evaluate",
-    "cli._bench.benchmark",
+    "evaluation.evaluate",
+    "bench.benchmark",
     "cli._bench.bench_all",
-    "cli._bench.compare_with_pgx",
-    "cli._compare.compare",
-    "cli._verify_resume.verify_resume",
+    "bench.compare_with_pgx",
+    "runs.compare",
+    "runs.verify_resume",
 )
 """What commands do, once they have found nothing to refuse."""
 

@@ -58,7 +58,7 @@ REPLACED = {
     **dict.fromkeys(LONG_WORK, accept),
     "runs._launch.run": go_on,
     "runs._launch.compose": lambda settings, **_: composed(settings),
-    "cli._eval.evaluate": look,
+    "evaluation.evaluate": look,
 }
 SAVES = {"runs._launch.run": save}
 

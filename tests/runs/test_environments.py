@@ -168,7 +168,7 @@ def test_the_page_in_the_browser_shows_its_games(cartpole, monkeypatch):
         made.append(make(say=lambda words: None))
         return True
 
-    monkeypatch.setattr("hackmatrix_rl.cli._ui.serve", serve)
+    monkeypatch.setattr("hackmatrix_rl.view.ui.serve", serve)
     done("ui", cartpole, "--seed", 3)
     (games,) = made
     watched = done("watch", cartpole, "--seed", 3, "--game", 1)
