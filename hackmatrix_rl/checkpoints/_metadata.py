@@ -173,9 +173,9 @@ def player_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfi
     if not isinstance(config, TrainConfig):
         page = " hackmatrix-rl ui lets you play against it." if config.two_players else ""
         raise ConfigError(
-            f"{folder}: by --algorithm {config.algorithm}, and cannot play HackMatrix. In Python, "
-            f"{config.loader} loads it; hackmatrix-rl {config.command} --resume-run goes on with "
-            f"its run.{page}"
+            f"{folder}: trained by --algorithm {config.algorithm}, which has no policy for an "
+            f"environment of one player. In Python, {config.loader} loads it; hackmatrix-rl "
+            f"{config.command} --resume-run goes on with its run.{page}"
         )
     return config
 

@@ -190,7 +190,7 @@ def test_a_report_and_the_other_commands_know_such_a_run(trained):
     assert_refused(invoke("train", "--resume-run", run), "hackmatrix-rl selfplay --resume-run")
     assert_refused(
         invoke("eval", run),
-        "by --algorithm self-play, and cannot play HackMatrix",
+        "trained by --algorithm self-play, which has no policy for an environment of one player",
         "hm.load_self_play",
         "hackmatrix-rl ui lets you play against it",
     )
