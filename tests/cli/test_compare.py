@@ -8,8 +8,8 @@ import pytest
 from agent import probes
 from runs.test_compare import PROBE, network
 
+from hackmatrix_rl import runs, system
 from hackmatrix_rl.agent.precision import precision
-from hackmatrix_rl.cli import _compare as command
 from hackmatrix_rl.evaluation import judge
 from hackmatrix_rl.runs import Comparison
 from hackmatrix_rl.runs._compare import Contender, Measured
@@ -33,7 +33,7 @@ def small(monkeypatch):
 
         return Contender(name, trainer, network, config.total_timesteps)
 
-    monkeypatch.setattr(command, "contender", contender)
+    monkeypatch.setattr(runs, "contender", contender)
     return seen
 
 
@@ -77,7 +77,7 @@ def compared(monkeypatch):
                 device="a machine",
             )
 
-        monkeypatch.setattr(command, "compare", compare)
+        monkeypatch.setattr(runs, "compare", compare)
 
     return pretend
 
@@ -129,7 +129,7 @@ def test_what_cannot_work_gets_one_line(arguments, says, here):
 
 def test_two_devices_are_refused(tmp_path, monkeypatch):
     files = write(tmp_path, a='device = "cpu"', b='device = "gpu"')
-    monkeypatch.setattr(command, "select_device", lambda device: device)
+    monkeypatch.setattr(system, "select_device", lambda device: device)
     result = invoke("compare", *files)
     assert result.exit_code == 2
     assert "different devices (a: cpu and b: gpu)" in result.stderr
