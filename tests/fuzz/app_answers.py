@@ -109,8 +109,8 @@ def check(each: tuple[list[Forgery], int]) -> None:
     for forgery in forgeries:
         try:
             lines[forgery.answer] = forgery.of(lines[forgery.answer])
-        except (LookupError, TypeError, ValueError):
-            continue  # another forgery has taken the place away
+        except (LookupError, RecursionError, TypeError, ValueError):
+            continue  # another forgery has taken the place away, or nested it too deeply
     config = GameConfig.of_league(("original", "no-rewind")[league])
     game, key = SeenGame(config), jax.random.key(0)
     outcome(lambda: play_app(app(lines), RandomAgent(), HackMatrix(config), game, key=key))
