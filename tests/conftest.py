@@ -87,6 +87,11 @@ def optimized() -> Iterator[None]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
+        "--write-fingerprints",
+        action="store_true",
+        help="write tests/data/fingerprints.json and help.txt again, instead of comparing",
+    )
+    parser.addoption(
         "--statistical",
         action="store_true",
         help="also run the tests that draw tens of thousands of games",

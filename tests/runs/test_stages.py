@@ -2,12 +2,14 @@
 
 import errno
 
+import numpy as np
 import pytest
+from algorithms import fingerprints
 from cli.commands import assert_refused, done, invoke
 from processes import assert_same_end, copy_stopped_after
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
 from hackmatrix_rl.config import (
     config_from_dict,
     make_stages,
@@ -58,7 +60,7 @@ def straight(tmp_path_factory):
     return folder / "run", file
 
 
-def test_the_counters_go_on_and_the_second_stage_has_the_weights_of_the_first(straight):
+def test_the_counters_go_on_and_the_second_stage_has_the_weights_of_the_first(straight, request):
     run, _ = straight
     rows = read_json_lines(run / "metrics.jsonl")
     assert [row["updates"] for row in rows] == list(range(1, 11))
@@ -74,6 +76,9 @@ def test_the_counters_go_on_and_the_second_stage_has_the_weights_of_the_first(st
     assert rows[4]["gamma"] == pytest.approx(0.9)
     assert rows[4]["learning_rate"] == pytest.approx(0.001)
     assert hm.load(run).config.algorithm == "ppo"
+    end = read_arrays(find_checkpoint(run), "training").arrays.values()
+    write = request.config.getoption("--write-fingerprints")
+    fingerprints.check("stages", fingerprints.digest([*map(np.asarray, end)]), write=write)
 
 
 @pytest.mark.parametrize("stopped_at", [2, 4, 8], ids=["first stage", "between", "second stage"])
