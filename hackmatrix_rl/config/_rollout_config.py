@@ -9,6 +9,7 @@ from hackmatrix_rl import agent
 from hackmatrix_rl.agent.networks import VALUE_HEADS
 from hackmatrix_rl.config._heads import Heads
 from hackmatrix_rl.config._options import in_collecting, in_learning, in_watching, most
+from hackmatrix_rl.config._run_config import Given
 from hackmatrix_rl.config._train_config import TrainConfig
 from hackmatrix_rl.errors import ConfigError, in_flags
 from hackmatrix_rl.training import sharding
@@ -59,11 +60,11 @@ class RolloutConfig(TrainConfig, ABC):
         """The epochs and minibatches of an update, in words."""
         return f"{self.update_epochs} epochs of {self.minibatches} minibatches"
 
-    def shared_arguments(self) -> dict[str, Any]:
+    def shared_arguments(self, given: Given) -> dict[str, Any]:
         """Also the sizes of an update."""
-        names = ("num_envs", "num_steps", "update_epochs", "grad_accum")
+        names = ("num_envs", "num_steps", "update_epochs")
         sizes = {name: getattr(self, name) for name in names}
-        return {**super().shared_arguments(), **sizes, "num_minibatches": self.minibatches}
+        return {**super().shared_arguments(given), **sizes, "num_minibatches": self.minibatches}
 
     def plan(self, devices: int) -> dict[str, str]:
         """The plan of a run, with the sizes of minibatches."""

@@ -30,6 +30,7 @@ from hackmatrix_rl.system import check_path
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:
+    import optax
     from jax.sharding import Mesh
     from jaxtyping import Array, Key
 
@@ -373,6 +374,27 @@ class RunConfig(Members, ABC):
             ArgumentError: an argument of the algorithm cannot work; its name is a field's.
             ConfigError: a setting cannot work.
         """
+
+    @abstractmethod
+    def rate(self) -> "agent.Schedule":
+        """The learning rate over what the algorithm counts."""
+
+    def make_optimizer(self) -> "optax.GradientTransformation":
+        """The optimizer; its changes are multiplied by `rate`."""
+        return training.adam(self.max_grad_norm)
+
+    def optimization(self, given: Given) -> "training.Optimization":
+        """How the algorithm optimizes, on these devices and in this precision."""
+        return training.Optimization(
+            self.make_optimizer(),
+            self.rate(),
+            precision=given["precision"],
+            grad_accum=self.grad_accum,
+            remat=self.remat,
+            offload_optimizer=self.offload_optimizer,
+            ema=self.ema,
+            mesh=given["mesh"],
+        )
 
     def opponent(self, policy: "networks.ActorCritic") -> "evaluation.Opponent":
         """Who plays the game by a network.

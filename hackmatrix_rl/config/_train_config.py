@@ -24,7 +24,7 @@ from hackmatrix_rl.config._options import (
     settings_of,
 )
 from hackmatrix_rl.config._population_based import check_exploits
-from hackmatrix_rl.config._run_config import RunConfig
+from hackmatrix_rl.config._run_config import Given, RunConfig
 from hackmatrix_rl.config._texts import always_schedule, parse_reward, reward_text, schedule_of
 from hackmatrix_rl.env import KINDS
 from hackmatrix_rl.errors import ConfigError, flag, shortened
@@ -368,15 +368,9 @@ class TrainConfig(RunConfig, ABC):
             return self.over_time(f"linear:{rate.value!r}:0")
         return rate
 
-    def shared_arguments(self) -> dict[str, Any]:
+    def shared_arguments(self, given: Given) -> dict[str, Any]:
         """The arguments that algorithms have in common, by name."""
-        return {
-            "optimizer": training.adam(self.max_grad_norm),
-            "learning_rate": self.rate(),
-            "remat": self.remat,
-            "offload_optimizer": self.offload_optimizer,
-            "ema": self.ema,
-        }
+        return {"optimization": self.optimization(given), "value_scale": given["value_scale"]}
 
     @property
     def length(self) -> str:

@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Int32, Key, UInt32
 
 from hackmatrix_rl.errors import whole
-from hackmatrix_rl.training.sharding import check_split, mesh_of
+from hackmatrix_rl.training.sharding import check_split
 
 
 class Minibatches(eqx.Module):
@@ -103,19 +103,11 @@ class RolloutSizes:
         """The minibatches of an update."""
         return Minibatches(self.num_minibatches, self.update_epochs)
 
-    def mesh_for(self, given: Mesh | str | None) -> Mesh:
-        """The mesh that an argument is, or that its text describes; one device for `None`.
-
-        Raises:
-            TypeError: it is neither a mesh nor a text.
-            ValueError: the devices here cannot form the mesh of the text, or the mesh does not
-                divide the sizes.
-        """
-        made = mesh_of(given)
+    def check_mesh(self, mesh: Mesh) -> None:
+        """Raises an ArgumentError unless a mesh divides the sizes."""
         check_split(
-            made.shape,
+            mesh.shape,
             num_envs=self.num_envs,
             num_minibatches=self.num_minibatches,
             grad_accum=self.grad_accum,
         )
-        return made

@@ -136,8 +136,7 @@ class ImitationConfig(ActorCriticConfig):
                 vf_coef=self.vf_coef, special_from=rules.SIPHON, special_weight=self.program_weight
             ),
             gae=agent.GAE(gamma=self.schedule(self.gamma), gae_lambda=self.gae_lambda),
-            **self.shared_arguments(),
-            **given,
+            **self.shared_arguments(given),
         )
         try:
             return Imitation(

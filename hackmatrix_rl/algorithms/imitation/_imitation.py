@@ -5,8 +5,7 @@ from dataclasses import replace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Float32, Key, PyTree, UInt32
+from jaxtyping import Array, Float32, Key, UInt32
 
 from hackmatrix_rl.agent import CollectorState, Constant, Schedule, at, scheduled_at
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -23,11 +22,11 @@ from hackmatrix_rl.training import (
     Learner,
     LearnerAlgorithm,
     Minibatches,
+    Optimization,
     StepReport,
     TrainState,
     UpdateReport,
     scan_and_sum,
-    state_shardings,
 )
 from hackmatrix_rl.training.sharding import ShardedCollector
 
@@ -159,9 +158,9 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         return self.ppo.environment
 
     @property  # type: ignore[misc]
-    def mesh(self) -> Mesh:  # type: ignore[override]
-        """The devices that share the work."""
-        return self.ppo.mesh
+    def optimization(self) -> Optimization:  # type: ignore[override]
+        """The gradient step of PPO."""
+        return self.ppo.optimization
 
     @property  # type: ignore[misc]
     def initial_policy(self) -> ActorCritic:  # type: ignore[override]
@@ -198,10 +197,6 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         shared = {name: part for name, part in vars(plain).items() if name != "teacher"}
         return ImitationState(**{**shared, "actors": actors})
 
-    def shardings(self, state: ImitationState) -> PyTree[NamedSharding]:
-        """Shards the learner along `fsdp`, the environments and the buffer along `data`."""
-        return state_shardings(self.mesh, state, offload=self.ppo.step.offload)
-
     def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
         """The state after one update, and its report."""
         learner, before = state.learner, state.actors
@@ -223,14 +218,13 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         positions = Labelled(*seen, targets.value_target, labels.probabilities)
         buffer = before.buffer.write(positions, rollout.initial_carry)
 
-        rate = self.ppo.learning_rate(now)
+        rate = self.optimization.learning_rate(now)
         key = jax.random.fold_in(state.key, state.update)
         learner, steps = self._learn(learner, buffer, rate, key)
         after = self.advance(state, learner, TaughtGames(games, teaching, buffer))
         means = {
             "explained_variance": targets.explained_variance(),
-            **self.ppo.step.reported_rate(learner, rate),
-            **self.ppo.precision.report(learner.scaling),
+            **self.optimization.metrics(learner, rate),
             **scheduled_at(self.ppo.estimate, now),
         }
         kinds = KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()

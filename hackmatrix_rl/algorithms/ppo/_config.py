@@ -291,8 +291,7 @@ class PPOConfig(config.ActorCriticConfig):
             gae=gae,
             target_kl=self.target_kl,
             critic_warmup=warmup and self.begun_at + warmup,
-            **self.shared_arguments(),
-            **given,
+            **self.shared_arguments(given),
         )
 
     def _train_environment(self, mesh: "Mesh") -> "envs.Environment":

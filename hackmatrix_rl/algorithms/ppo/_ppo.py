@@ -2,17 +2,16 @@
 
 import math
 from dataclasses import replace
+from typing import Unpack
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, Key, UInt32
 
 from hackmatrix_rl import agent, training
-from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
-from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.ppo._arguments import (
     check_losses,
     collector_of,
@@ -64,11 +63,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         estimate: says how good each action was. It may hold schedules, as the loss may (see
             `hackmatrix_rl.agent.at`).
         loss: what to descend.
-        step: the gradient step, with optimizer and precision.
-        learning_rate: factor on the optimizer's changes.
+        optimization: the gradient step, with optimizer, learning rate, precision and mesh.
         sizes: environments, minibatches and epochs of an update.
-        mesh: the devices that share the work. Where the state's arrays lie decides which
-            device does what.
         value_scale: the units of the network's value before the first update.
         target_kl: the first minibatch whose `LossMetrics.divergence` exceeds it ends the update:
             neither it nor a later one is learned from. `None`: no limit.
@@ -81,15 +77,15 @@ class PPO(training.LearnerAlgorithm[PPOState]):
     collect: agent.Collector
     estimate: agent.AdvantageEstimator
     loss: training.Loss
-    step: training.GradientStep
-    learning_rate: agent.Schedule
+    optimization: training.Optimization
     sizes: training.RolloutSizes = eqx.field(static=True)
-    mesh: Mesh = eqx.field(static=True)
     value_scale: agent.ValueScale
     target_kl: float | None = eqx.field(static=True)
     teaches: bool = eqx.field(static=True)
     critic_warmup: int = eqx.field(static=True)
     initial_policy: ActorCritic
+
+    networks = ("teacher",)
 
     def __init__(
         self,
@@ -99,9 +95,6 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         loss: training.Loss | None = None,
         gae: agent.AdvantageEstimator | None = None,
         collector: agent.Collector | None = None,
-        optimizer: optax.GradientTransformation | None = None,
-        learning_rate: float | agent.Schedule | None = None,
-        precision: PrecisionPolicy | str = FLOAT32,
         value_scale: agent.ValueScale | None = None,
         num_envs: int = 256,
         num_steps: int | None = None,
@@ -109,11 +102,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         update_epochs: int = 4,
         target_kl: float | None = None,
         critic_warmup: int = 0,
-        grad_accum: int = 1,
-        remat: str = "none",
-        offload_optimizer: bool = False,
-        ema: float | None = None,
-        mesh: Mesh | str | None = None,
+        optimization: training.Optimization | None = None,
+        **arguments: Unpack[training.OptimizationArguments],
     ) -> None:
         """Composes the algorithm from modules.
 
@@ -130,11 +120,6 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             collector: lets the policy act; by default a `RolloutCollector` that keeps what the
                 loss needs. Each device of the mesh runs a `RolloutCollector` for its own
                 environments. Any other `Collector`, a subclass of that one too, is used as it is.
-            optimizer: an optimizer of optax with its own learning rate (`optax.adam(1e-3)`); by
-                default `adam()`, whose rate is `learning_rate`.
-            learning_rate: a number, or a schedule over environment steps; by default 3e-4. Not
-                with an `optimizer`, unless it is `hackmatrix_rl.training.unit_rate(...)`.
-            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             value_scale: units in which the network learns values; by default `RunningScale()`.
             num_envs: number of environments.
             num_steps: steps of each environment in an update; by default 128, or those of the
@@ -146,19 +131,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
                 rest of the update is skipped. `None` for no limit.
             critic_warmup: environment steps from the start in which only the value head learns
                 (`heads.value`), so that a good policy is not changed by a bad critic.
-            grad_accum: number of equal parts into which a minibatch is cut to save memory. Their
-                gradients are averaged, which gives the gradient of the whole minibatch, up to
-                rounding. Must divide the environments of a minibatch.
-            remat: which activations of the network the backward pass computes again instead of
-                storing them: `none`, `blocks` or `full` (see `agent.networks.rematerialized`).
-            offload_optimizer: whether to keep the optimizer's state in host memory between
-                gradient steps.
-            ema: decay of an exponential moving average of the parameters, over gradient steps.
-                `policy` then has the average, for evaluation and play; the parameters themselves
-                act in training. `None` for no average.
-            mesh: the devices to train on: a mesh from `hackmatrix_rl.mesh`, or its text
-                (`data=2`); `None` for one device. The games and the minibatches do not depend
-                on it.
+            optimization: optimizer, learning rate, precision, memory and devices.
+            arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -166,33 +140,27 @@ class PPO(training.LearnerAlgorithm[PPOState]):
                 dtypes are checked; see `check_environment` and `check_policy`. Those of a loss of
                 one's own are checked by `check`, which `Trainer` calls.
         """
-        sizes = training.RolloutSizes(
-            num_envs, num_steps_of(num_steps, collector), num_minibatches, update_epochs, grad_accum
-        )
+        self.optimization = training.optimization_of(self, optimization, arguments)
+        mesh, parts = self.optimization.mesh, self.optimization.grad_accum
+        steps = num_steps_of(num_steps, collector)
+        sizes = training.RolloutSizes(num_envs, steps, num_minibatches, update_epochs, parts)
         check_is_environment(environment)
         agent.check_is_policy(policy)
         self.loss, self.estimate, self.value_scale = losses_of(loss, gae, value_scale)
-        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
-        precision = agent.precision_of(precision)
         # Tests check the package's own environments. HackMatrix takes seconds to trace.
         if not is_ours(environment):
             check_shapes(environment)
-        agent.check_policy_shapes(policy, environment.spec, precision=precision)
-        rematerialized(policy, remat)  # raises if the policy has no such remat
-        self.mesh = sizes.mesh_for(mesh)
+        self.optimization.check_policy(policy, environment.spec)
+        sizes.check_mesh(mesh)
         self.teaches = bool(getattr(self.loss, "needs_teacher", False))
         if self.teaches:
             check_teacher(policy)
         self.environment = environment
-        self.collect = collector_of(
-            collector, sizes.num_steps, self.loss, environment.spec, self.mesh
-        )
+        self.collect = collector_of(collector, sizes.num_steps, self.loss, environment.spec, mesh)
         self.sizes = sizes
         self.target_kl = target_kl_of(target_kl)
         self.critic_warmup = critic_warmup_of(critic_warmup, policy)
         self.initial_policy = policy
-        options = sizes.grad_accum, remat, offload_optimizer, ema
-        self.step = training.GradientStep(optimizer, precision, self.mesh, *options)
 
     def check(self, policy: ActorCritic) -> None:
         """Traces a custom loss on a minibatch of shapes; see `Algorithm.check`."""
@@ -216,7 +184,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
     @property
     def precision(self) -> PrecisionPolicy:
         """The dtypes in which the network computes."""
-        return self.step.precision
+        return self.optimization.precision
 
     @property
     def sequences(self) -> tuple[str, int]:
@@ -232,16 +200,10 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        learner = self.step.init(policy, self.value_scale)
+        learner = self.optimization.init(policy, self.value_scale)
         actors = self.collect.start(policy, self.environment, keys)
         teacher = policy if self.teaches else None
         return PPOState.first(learner_key, learner, actors, teacher=teacher)
-
-    def shardings(self, state: PPOState) -> PyTree[NamedSharding]:
-        """Shards the learner along `fsdp`, the environments along `data`."""
-        return training.state_shardings(
-            self.mesh, state, networks=("teacher",), offload=self.step.offload
-        )
 
     def metrics(
         self, report: training.UpdateReport, dispatch: training.Dispatch
@@ -272,7 +234,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         batch = agent.Batch.of(rollout, targets, scale, number=first, teacher_log_probs=advice)
 
         order = batches(self.sizes.num_envs, key=jax.random.fold_in(state.key, state.update))
-        rate = self.learning_rate(now)
+        rate = self.optimization.learning_rate(now)
         critic_only = now < float(self.critic_warmup) if self.critic_warmup else None
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
         now_learning = eqx.tree_at(lambda ppo: ppo.loss, self, loss)
@@ -280,8 +242,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
 
         means = {
             "explained_variance": targets.explained_variance(),
-            **self.step.reported_rate(learner, rate),
-            **self.precision.report(learner.scaling),
+            **self.optimization.metrics(learner, rate),
             **agent.scheduled_at((self.loss, self.estimate), now),
         }
         report = training.UpdateReport(rollout.episodes, steps, means)
@@ -326,12 +287,12 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             learner, active = carry
             environments, number = inputs
             minibatch = replace(batch.select_from_blocks(environments), number=number)
-            grads, losses, _ = self.step.gradient(learner, self.loss, minibatch)
+            grads, losses, _ = self.optimization.gradient(learner, self.loss, minibatch)
             include = active
             if self.target_kl is not None:
                 # NaN does not end the update: the step is skipped and counted.
                 active = active & ~(losses.divergence > self.target_kl)
-            learner, report = self.step.apply(
+            learner, report = self.optimization.apply(
                 learner,
                 grads,
                 losses,

@@ -55,6 +55,5 @@ class PQNConfig(RolloutConfig):
             gamma=self.over_time(self.gamma),
             q_lambda=self.q_lambda,
             epsilon=self.over_time(self.epsilon),
-            **self.shared_arguments(),
-            **given,
+            **self.shared_arguments(given),
         )

@@ -1,15 +1,14 @@
 """PQN: one update collects, computes lambda-returns and learns."""
 
+from typing import Unpack
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Float32, Int32, Key
 
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
-from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
 from hackmatrix_rl.errors import finite, instance, is_ours
 from hackmatrix_rl.training.sharding import ShardedCollector
@@ -71,11 +70,9 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         collect: plays the rollouts.
         epsilon: the probability of a random action.
         estimate: computes the returns.
-        step: the gradient step.
-        learning_rate: factor on the optimizer's changes.
+        optimization: the gradient step, with optimizer, learning rate, precision and mesh.
         value_scale: the units of Q-values before the first update.
         sizes: of an update.
-        mesh: the devices that share the environments.
         initial_policy: the network to start from.
     """
 
@@ -83,11 +80,9 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
     collect: ShardedCollector
     epsilon: agent.Schedule
     estimate: agent.GAE
-    step: training.GradientStep
-    learning_rate: agent.Schedule
+    optimization: training.Optimization
     value_scale: agent.ValueScale
     sizes: training.RolloutSizes = eqx.field(static=True)
-    mesh: Mesh = eqx.field(static=True)
     initial_policy: ActorCritic
 
     def __init__(
@@ -103,14 +98,8 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         num_steps: int = 32,
         num_minibatches: int = 32,
         update_epochs: int = 2,
-        grad_accum: int = 1,
-        remat: str = "none",
-        offload_optimizer: bool = False,
-        ema: float | None = None,
-        optimizer: optax.GradientTransformation | None = None,
-        learning_rate: float | agent.Schedule | None = None,
-        precision: PrecisionPolicy | str = FLOAT32,
-        mesh: Mesh | str | None = None,
+        optimization: training.Optimization | None = None,
+        **arguments: Unpack[training.OptimizationArguments],
     ) -> None:
         """Composes the algorithm from modules.
 
@@ -129,28 +118,21 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
             num_steps: steps of each environment in an update.
             num_minibatches: number of minibatches in an epoch; must divide `num_envs`.
             update_epochs: number of epochs over a rollout.
-            grad_accum: see `PPO`.
-            remat: see `PPO`.
-            offload_optimizer: see `PPO`.
-            ema: see `PPO`.
-            optimizer: see `PPO`.
-            learning_rate: see `PPO`.
-            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: see `PPO`.
+            optimization: optimizer, learning rate, precision, memory and devices.
+            arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
         Raises:
             TypeError: an argument has the wrong type.
             ValueError: an argument is out of range, or the modules do not fit together.
         """
-        self.sizes = training.RolloutSizes(
-            num_envs, num_steps, num_minibatches, update_epochs, grad_accum
-        )
-        self.mesh = self.sizes.mesh_for(mesh)
+        self.optimization = training.optimization_of(self, optimization, arguments)
+        parts = self.optimization.grad_accum
+        sizes = training.RolloutSizes(num_envs, num_steps, num_minibatches, update_epochs, parts)
+        sizes.check_mesh(self.optimization.mesh)
         check_is_environment(environment)
         if not is_ours(environment):  # tests check the package's own
             check_shapes(environment)
-        precision = agent.precision_of(precision)
-        agent.check_policy_shapes(policy, environment.spec, precision=precision)
+        self.optimization.check_policy(policy, environment.spec)
         for name, given in {"gamma": gamma, "q_lambda": q_lambda, "epsilon": epsilon}.items():
             ends = (
                 agent.ends_of(given)
@@ -161,11 +143,9 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
                 raise ValueError(f"{name} must be in [0, 1], not {given}")
         value_scale = agent.RunningScale() if value_scale is None else value_scale
         instance("value_scale", value_scale, agent.ValueScale, "RunningScale()")
-        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
-        options = self.sizes.grad_accum, remat, offload_optimizer, ema
-        self.step = training.GradientStep(optimizer, precision, self.mesh, *options)
+        self.sizes = sizes
         self.environment = environment
-        self.collect = ShardedCollector(agent.RolloutCollector(self.sizes.num_steps), self.mesh)
+        self.collect = ShardedCollector(agent.RolloutCollector(sizes.num_steps), self.mesh)
         self.epsilon = (
             epsilon if isinstance(epsilon, agent.Schedule) else agent.Constant(float(epsilon))
         )
@@ -194,16 +174,12 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         """The state before the first update."""
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        learner = self.step.init(policy, self.value_scale)
+        learner = self.optimization.init(policy, self.value_scale)
         actors = self.collect.start(policy, self.environment, keys)
         return training.TrainState.first(learner_key, learner, actors)
 
     def value_scale_of(self, state: training.TrainState) -> None:
         """`None`: the network's value is not trained."""
-
-    def shardings(self, state: training.TrainState) -> PyTree[NamedSharding]:
-        """The learner is cut along `fsdp`, the environments along `data`."""
-        return training.state_shardings(self.mesh, state, offload=self.step.offload)
 
     def __call__(
         self, state: training.TrainState
@@ -211,7 +187,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         """The state after one update, and what happened in it."""
         rollout, targets, actors = self.play(state)
         now = state.env_steps.as_float()
-        rate, always = self.learning_rate(now), jnp.array(True)
+        rate, always = self.optimization.learning_rate(now), jnp.array(True)
         scale = state.learner.value_scale.update(targets.value_target)
         learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
         key = jax.random.fold_in(state.key, state.update)
@@ -222,15 +198,11 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
             learner: training.Learner, environments: Int32[Array, " environments"]
         ) -> tuple[training.Learner, training.StepReport]:
             minibatch = batch.select_from_blocks(environments)
-            gradient, metrics, _ = self.step.gradient(learner, loss, minibatch)
-            return self.step.apply(learner, gradient, metrics, rate, active=always)
+            gradient, metrics, _ = self.optimization.gradient(learner, loss, minibatch)
+            return self.optimization.apply(learner, gradient, metrics, rate, active=always)
 
         learner, learned = training.scan_and_sum(descend, learner, order)
-        means = {
-            "epsilon": self.epsilon(now),
-            **self.step.reported_rate(learner, rate),
-            **self.step.precision.report(learner.scaling),
-        }
+        means = {"epsilon": self.epsilon(now), **self.optimization.metrics(learner, rate)}
         report = training.UpdateReport(rollout.episodes, learned, means)
         return self.advance(state, learner, actors), report
 
@@ -245,6 +217,6 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
             state.learner.policy,
             self.environment,
             state.actors,
-            precision=self.step.precision,
+            precision=self.optimization.precision,
         )
         return rollout, agent.at(self.estimate, now)(rollout, state.learner.value_scale), actors

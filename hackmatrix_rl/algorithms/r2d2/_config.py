@@ -203,8 +203,7 @@ class R2D2Config(config.TrainConfig):
             sampling=Prioritized() if self.prioritized else Uniform(),
             explore=EpsilonGreedy(self.epsilon),
             keep_buffer=self.keep_buffer,
-            **self.shared_arguments(),
-            **given,
+            **self.shared_arguments(given),
             **asdict(self.sizes()),
         )
 

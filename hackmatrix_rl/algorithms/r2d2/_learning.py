@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import QLosses, ValueScale, value_of
@@ -39,7 +40,6 @@ class Sizes:
     n_step: int
     sequence_batch_size: int
     train_steps: int
-    grad_accum: int
     learning_starts: int
     target_update: int
 
@@ -202,31 +202,34 @@ class LearnFromSequences(eqx.Module):
     """Takes gradient steps on sequences from the buffer, each device on its own environments'."""
 
     loss: SequenceLoss
-    step: GradientStep
     sizes: Sizes = eqx.field(static=True)
 
     def __call__(
-        self, state: LearnerState, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
+        self,
+        step: GradientStep,
+        state: LearnerState,
+        buffer: Buffer,
+        rate: Float32[Array, ""],
+        key: Key[Array, ""],
     ) -> tuple[LearnerState, StepReport]:
         """The state after the gradient steps of an update, and what happened in them."""
-        mesh = self.step.mesh
         enough = buffer.filled * self.sizes.num_envs >= self.sizes.learning_starts
 
         def descend(state: LearnerState, number: Int32[Array, ""]) -> tuple[LearnerState, Any]:
             here = jax.random.fold_in(key, number)
-            sample = self._sample(replace(buffer, priority=state.priority), here)
+            sample = self._sample(step.mesh, replace(buffer, priority=state.priority), here)
             # Cast first: then less is gathered if parameters are cut along `fsdp`.
-            target = self.step.precision.cast_to_compute(state.target)
-            gradient, losses, (new,) = self.step.gradient(
+            target = step.precision.cast_to_compute(state.target)
+            gradient, losses, (new,) = step.gradient(
                 state.learner, self.loss, sample, target, state.learner.value_scale
             )
             active = enough & jnp.any(sample.valid > 0)
-            learner, report = self.step.apply(state.learner, gradient, losses, rate, active=active)
+            learner, report = step.apply(state.learner, gradient, losses, rate, active=active)
             applied, steps = report.steps > 0, state.gradient_steps + report.steps
             priority = state.priority
             if priority is not None:
                 priority = on_each_device(
-                    mesh,
+                    step.mesh,
                     lambda applied, given: with_priorities(given[0], given[1], given[2], applied),
                     (applied,),
                     (priority, sample, new),
@@ -244,7 +247,7 @@ class LearnFromSequences(eqx.Module):
         steps = jnp.arange(self.sizes.train_steps, dtype=jnp.int32)
         return scan_and_sum(descend, state, steps)
 
-    def _sample(self, buffer: Buffer, key: Key[Array, ""]) -> Sample:
+    def _sample(self, mesh: Mesh, buffer: Buffer, key: Key[Array, ""]) -> Sample:
         """Sequences of all devices, each from its own environments."""
         sizes, count = self.sizes, self.sizes.in_blocks.of_each
 
@@ -253,7 +256,7 @@ class LearnFromSequences(eqx.Module):
             return buffer.draw(sampling, count, starts=sizes.starts, window=sizes.window, keys=keys)
 
         keys = jax.random.split(key, sizes.in_blocks.number)
-        return on_each_device(self.step.mesh, on_one, (self.loss.sampling,), (buffer, keys))
+        return on_each_device(mesh, on_one, (self.loss.sampling,), (buffer, keys))
 
 
 def sync_target(target: ActorCritic, policy: ActorCritic, due: Bool[Array, ""]) -> ActorCritic:

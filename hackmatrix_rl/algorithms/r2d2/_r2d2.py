@@ -1,18 +1,16 @@
 """Sequence-replay Q-learning: one update plays, writes and learns."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl import agent, training
-from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
-from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy, NewSteps, play_steps
 from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sampling, Uniform
 from hackmatrix_rl.algorithms.r2d2._learning import (
@@ -59,19 +57,21 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     learning".
 
     Attributes:
-        learn: takes the gradient steps.
+        learn: takes the gradient steps of an update.
+        optimization: the gradient step, with optimizer, learning rate, precision and mesh.
         sizes: of an update.
     """
 
     environment: Environment
     explore: EpsilonGreedy
     learn: LearnFromSequences
-    learning_rate: agent.Schedule
+    optimization: training.Optimization
     value_scale: agent.ValueScale
     sizes: Sizes = eqx.field(static=True)
-    mesh: Mesh = eqx.field(static=True)
     keep_buffer: bool = eqx.field(static=True)
     initial_policy: ActorCritic
+
+    networks = ("target",)
 
     def __init__(
         self,
@@ -91,17 +91,11 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         burn_in: int = 0,
         sequence_batch_size: int = 64,
         train_steps: int = 1,
-        grad_accum: int = 1,
-        remat: str = "none",
-        offload_optimizer: bool = False,
-        ema: float | None = None,
         learning_starts: int = 0,
         target_update: int = 100,
-        optimizer: optax.GradientTransformation | None = None,
-        learning_rate: float | agent.Schedule | None = None,
-        precision: PrecisionPolicy | str = FLOAT32,
-        mesh: Mesh | str | None = None,
         keep_buffer: bool = True,
+        optimization: training.Optimization | None = None,
+        **arguments: Unpack[training.OptimizationArguments],
     ) -> None:
         """Composes the algorithm from modules.
 
@@ -127,26 +121,20 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
             sequence_batch_size: sequences of a gradient step. It must divide `num_envs`, or be
                 divided by it.
             train_steps: gradient steps of an update.
-            grad_accum: parts of a gradient step's sequences. They go through the network one after
-                another to save memory, and their gradients are added. It must divide the
-                sequences of each device.
-            remat: see `PPO`; `none` or `full`.
-            offload_optimizer: see `PPO`.
-            ema: see `PPO`.
             learning_starts: steps to play before the first gradient step, over all environments.
             target_update: gradient steps after which the target network is renewed.
-            optimizer: see `PPO`.
-            learning_rate: see `PPO`.
-            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: the devices to train on, as for `PPO`.
             keep_buffer: whether checkpoints hold the buffer. A run that is resumed without it
                 fills it again before it learns on, and does not end in the same bits.
+            optimization: optimizer, learning rate, precision, memory and devices. `remat` is
+                `none` or `full`.
+            arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
         Raises:
             TypeError: an argument has the wrong type.
             ValueError: an argument is out of range, the parts do not fit together, or the buffer
                 does not fit into memory.
         """
+        self.optimization = training.optimization_of(self, optimization, arguments)
         check_shapes(environment)
         sampling = Uniform() if sampling is None else sampling
         explore = EpsilonGreedy() if explore is None else explore
@@ -163,8 +151,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         dueling = truth("dueling", dueling)
         if not 0 <= gamma <= 1:
             raise ValueError(f"gamma must be from 0 to 1, not {gamma}")
-        precision = agent.precision_of(precision)
-        agent.check_policy_shapes(policy, environment.spec, precision=precision)
+        self.optimization.check_policy(policy, environment.spec)
         if not jax.tree.leaves(policy.initial_carry()):
             raise ArgumentError(
                 f"{{policy:only}} is a {type(policy).__name__} without memory, and replayed "
@@ -172,22 +159,19 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
                 "hm.LSTMActorCritic",
                 policy=policy,
             )
-        rematerialized(policy, remat)  # raises if the policy has no such remat
-        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
         sequences = sequence_length, burn_in, n_step, sequence_batch_size
-        steps = train_steps, grad_accum, learning_starts, target_update
+        steps = train_steps, learning_starts, target_update
         sizes = Sizes(num_envs, train_freq, buffer_size, *sequences, *steps)
+        parts = self.optimization.grad_accum
+        sizes.in_blocks.check_mesh(self.mesh, grad_accum=parts, samples="sequences")
         self.environment = environment
         self.explore = explore
         self.value_scale = scale
         self.sizes = sizes
-        self.mesh = sizes.in_blocks.mesh_for(mesh, grad_accum=sizes.grad_accum, samples="sequences")
         self.keep_buffer = truth("keep_buffer", keep_buffer)
         self.initial_policy = policy
         loss = SequenceLoss(sampling, gamma, sizes.n_step, sizes.burn_in, dueling)
-        options = sizes.grad_accum, remat, offload_optimizer, ema
-        step = training.GradientStep(optimizer, precision, self.mesh, *options)
-        self.learn = LearnFromSequences(loss, step, sizes)
+        self.learn = LearnFromSequences(loss, sizes)
         self._check_memory(policy)
 
     @property
@@ -223,7 +207,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
-        learner = self.learn.step.init(policy, self.value_scale)
+        learner = self.optimization.init(policy, self.value_scale)
         collector = agent.start_collector(self.environment, policy, keys)
         actors = ActorsAndSteps(collector, self._empty(policy))
         own = {"target": policy, "gradient_steps": jnp.zeros((), jnp.int32)}
@@ -238,11 +222,6 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         """The units of Q-values with `dueling`; `None` without it: the value is unused."""
         return state.learner.value_scale if self.learn.loss.dueling else None
 
-    def shardings(self, state: R2D2State) -> PyTree[NamedSharding]:
-        """Shards networks along `fsdp`, environments and buffer along `data`."""
-        offload = self.learn.step.offload
-        return training.state_shardings(self.mesh, state, networks=("target",), offload=offload)
-
     def __call__(self, state: R2D2State) -> tuple[R2D2State, training.UpdateReport]:
         return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
 
@@ -251,8 +230,9 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     ) -> tuple[R2D2State, training.UpdateReport]:
         """Writes the steps of an update, as `play` returns them, and learns."""
         buffer = state.actors.buffer.write(new.steps, new.memory)
-        rate = self.learning_rate(state.env_steps.as_float())
+        rate = self.optimization.learning_rate(state.env_steps.as_float())
         learned, steps = self.learn(
+            self.optimization,
             LearnerState(state.learner, state.target, buffer.priority, state.gradient_steps),
             buffer,
             rate,
@@ -260,9 +240,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         )
         actors = ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority))
         own = {"target": learned.target, "gradient_steps": learned.gradient_steps}
-        step = self.learn.step
-        means = step.reported_rate(learned.learner, rate)
-        means |= step.precision.report(learned.learner.scaling)
+        means = self.optimization.metrics(learned.learner, rate)
         report = training.UpdateReport(new.episodes, steps, means)
         return self.advance(state, learned.learner, actors, **own), report
 
@@ -291,7 +269,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
             return vars(after), steps, jax.tree.map(lambda leaf: leaf[None], sums)
 
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
-        policy = self.learn.step.precision.cast_to_compute(policy)
+        policy = self.optimization.precision.cast_to_compute(policy)
         cut = specs_of(agent.CollectorState.environment_axes())
         after, steps, sums = on_each_device(
             self.mesh if mesh is None else mesh,

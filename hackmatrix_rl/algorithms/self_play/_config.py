@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, final, no_type_check
 
+from hackmatrix_rl import agent, config, env, evaluation, training
 from hackmatrix_rl import clique as cliques
-from hackmatrix_rl import config, env, evaluation, training
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.clique import FULL_BOARDS, OBJECTIVES, CliqueConfig
 from hackmatrix_rl.errors import ConfigError, flag, in_flags
@@ -364,18 +364,16 @@ class SelfPlayConfig(config.RunConfig):
             search=self.search(),
             symmetry=env.VertexPermutations(self.vertices) if self.symmetries else None,
             loss=SearchLoss(self.vf_coef, self.surprise_weight, self.value_mix),
-            remat=self.remat,
-            offload_optimizer=self.offload_optimizer,
-            ema=self.ema,
             opening=self.opening,
             playout_cap=self.playout_cap(),
             gate=self.gating(),
-            optimizer=training.adam(self.max_grad_norm),
-            learning_rate=config.always_schedule(self.learning_rate, steps=self.num_games),
-            precision=given["precision"],
-            mesh=given["mesh"],
+            optimization=self.optimization(given),
             **asdict(self.sizes()),
         )
+
+    def rate(self) -> "agent.Schedule":
+        """The learning rate, over the games that ended."""
+        return config.always_schedule(self.learning_rate, steps=self.num_games)
 
     def opponent(self, policy: "networks.ActorCritic") -> "evaluation.Opponent":
         """The network with the search of the training, without noise."""

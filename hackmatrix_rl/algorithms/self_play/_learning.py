@@ -32,7 +32,6 @@ class Sizes:
     buffer_size: int
     training_batch_size: int
     train_steps: int
-    grad_accum: int = 1
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -161,14 +160,18 @@ class LearnFromBuffer(eqx.Module):
 
     loss: SearchLoss
     symmetry: Symmetry | None
-    step: GradientStep
     sizes: Sizes = eqx.field(static=True)
 
     def __call__(
-        self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
+        self,
+        step: GradientStep,
+        learner: Learner,
+        buffer: Buffer,
+        rate: Float32[Array, ""],
+        key: Key[Array, ""],
     ) -> tuple[Learner, StepReport]:
         """The learner after the gradient steps of an update, and what happened in them."""
-        mesh, sizes = self.step.mesh, self.sizes
+        mesh, sizes = step.mesh, self.sizes
         outcomes = on_each_device(mesh, lambda buffer: buffer.outcomes(), (), buffer)
 
         def draw(symmetry: Symmetry | None, given: tuple[Buffer, Outcomes, Any]) -> Sample:
@@ -178,9 +181,9 @@ class LearnFromBuffer(eqx.Module):
         def descend(learner: Learner, number: Int32[Array, ""]) -> tuple[Learner, StepReport]:
             keys = jax.random.split(jax.random.fold_in(key, number), sizes.in_blocks.number)
             sample = on_each_device(mesh, draw, (self.symmetry,), (buffer, outcomes, keys))
-            gradient, losses, _ = self.step.gradient(learner, self.loss, sample)
+            gradient, losses, _ = step.gradient(learner, self.loss, sample)
             active = jnp.any(sample.valid > 0)
-            return self.step.apply(learner, gradient, losses, rate, active=active)
+            return step.apply(learner, gradient, losses, rate, active=active)
 
         steps = jnp.arange(sizes.train_steps, dtype=jnp.int32)
         return scan_and_sum(descend, learner, steps)

@@ -1,19 +1,16 @@
 """Self-play: one update searches, plays and learns."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Key
 
 from hackmatrix_rl import training
-from hackmatrix_rl.agent import IDENTITY_SCALE, Schedule, check_policy_shapes, precision_of
-from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
-from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
+from hackmatrix_rl.agent import IDENTITY_SCALE
+from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer
 from hackmatrix_rl.algorithms.self_play._games import Games, Moves, Results, play_moves
 from hackmatrix_rl.algorithms.self_play._gating import Gate, Gated
@@ -85,7 +82,8 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     Gumbel".
 
     Attributes:
-        learn: takes the gradient steps.
+        learn: takes the gradient steps of an update.
+        optimization: the gradient step, with optimizer, learning rate, precision and mesh.
         sizes: of an update.
     """
 
@@ -94,11 +92,12 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     playout_cap: PlayoutCap | None
     gate: Gate | None
     learn: LearnFromBuffer
-    learning_rate: Schedule
+    optimization: training.Optimization
     sizes: Sizes = eqx.field(static=True)
     opening: int = eqx.field(static=True)
-    mesh: Mesh = eqx.field(static=True)
     initial_policy: ActorCritic
+
+    networks = ("accepted",)
 
     def __init__(
         self,
@@ -113,17 +112,11 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         buffer_size: int = 65_536,
         training_batch_size: int = 512,
         train_steps: int = 8,
-        grad_accum: int = 1,
-        remat: str = "none",
-        offload_optimizer: bool = False,
-        ema: float | None = None,
         opening: int = 0,
         playout_cap: PlayoutCap | None = None,
         gate: Gate | None = None,
-        optimizer: optax.GradientTransformation | None = None,
-        learning_rate: float | Schedule | None = None,
-        precision: PrecisionPolicy | str = FLOAT32,
-        mesh: Mesh | str | None = None,
+        optimization: training.Optimization | None = None,
+        **arguments: Unpack[training.OptimizationArguments],
     ) -> None:
         """Composes self-play from modules.
 
@@ -144,25 +137,19 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
             training_batch_size: positions of a gradient step. It must divide `game_batch_size`,
                 or be divided by it.
             train_steps: gradient steps of an update.
-            grad_accum: parts of a gradient step's positions. They go through the network one after
-                another to save memory, and their gradients are averaged. It must divide the
-                positions of each device.
-            remat: see `PPO`.
-            offload_optimizer: see `PPO`.
-            ema: see `PPO`.
             opening: the most random moves at the start of a game.
             playout_cap: searches only some moves fully; `None`: all.
             gate: when the learner's network replaces the one that plays, which is then also the
                 policy of the training; `None`: after each update.
-            optimizer: see `PPO`.
-            learning_rate: see `PPO`; a schedule goes by the games that ended.
-            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: the devices to train on, as for `PPO`.
+            optimization: optimizer, learning rate, precision, memory and devices. A
+                schedule of the learning rate goes by the games that ended.
+            arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
         Raises:
             TypeError: an argument has the wrong type.
             ValueError: an argument is out of range, or the parts do not fit together.
         """
+        self.optimization = training.optimization_of(self, optimization, arguments)
         instance("game", game, SingleGame, "CliqueGame(CliqueConfig(6, 3))")
         search = Search(64) if search is None else search
         loss = SearchLoss() if loss is None else loss
@@ -175,29 +162,25 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
             instance("gate", gate, Gate, "Gate(0.55, games=40, interval=50)")
         if symmetry is not None:
             instance("symmetry", symmetry, Symmetry, "VertexPermutations(6)")
-        precision = precision_of(precision)
-        check_policy_shapes(policy, Batched(game).spec, precision=precision)
+        self.optimization.check_policy(policy, Batched(game).spec)
         if jax.tree.leaves(policy.initial_carry()):
             raise ArgumentError(
                 f"{{policy:only}} is a {type(policy).__name__} with memory, but a search looks at "
                 "positions out of order; use a network without memory, such as hm.MLPActorCritic",
                 policy=policy,
             )
-        rematerialized(policy, remat)  # raises if the policy has no such remat
-        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
-        steps = training_batch_size, train_steps, grad_accum
+        steps = training_batch_size, train_steps
         sizes = Sizes(game_batch_size, moves_per_update, buffer_size, *steps)
+        parts = self.optimization.grad_accum
+        sizes.in_blocks.check_mesh(self.mesh, grad_accum=parts, samples="positions")
         self.game = game
         self.search = search
         self.playout_cap = playout_cap
         self.gate = gate
         self.sizes = sizes
         self.opening = whole("opening", opening, 0)
-        self.mesh = sizes.in_blocks.mesh_for(mesh, grad_accum=sizes.grad_accum, samples="positions")
         self.initial_policy = policy
-        options = sizes.grad_accum, remat, offload_optimizer, ema
-        step = training.GradientStep(optimizer, precision, self.mesh, *options)
-        self.learn = LearnFromBuffer(loss, symmetry, step, sizes)
+        self.learn = LearnFromBuffer(loss, symmetry, sizes)
 
     # An `AbstractVar` may be a property, which type checkers do not know.
     @property  # type: ignore[misc]
@@ -225,7 +208,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
         actors_key, learner_key = jax.random.split(key)
         games = self.sizes.game_batch_size
-        learner = self.learn.step.init(policy, IDENTITY_SCALE)
+        learner = self.optimization.init(policy, IDENTITY_SCALE)
         begun = Games.start(self.game, env_keys(actors_key, games), opening=self.opening)
         buffer = Buffer.empty(
             self.environment.spec, games=games, length=self.sizes.length, keeps=self.keeps
@@ -246,11 +229,6 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         """
         return super().policy(state) if state.accepted is None else state.accepted
 
-    def shardings(self, state: SelfPlayState) -> PyTree[NamedSharding]:
-        """Shards the networks along `fsdp`, the games and the buffer along `data`."""
-        offload = self.learn.step.offload
-        return training.state_shardings(self.mesh, state, networks=("accepted",), offload=offload)
-
     def metrics(
         self, report: training.UpdateReport, dispatch: training.Dispatch
     ) -> training.Metrics:
@@ -261,12 +239,11 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, training.UpdateReport]:
         games, moves, results = self.play(state)
         buffer = state.actors.buffer.write(moves)
-        rate = self.learning_rate(state.games.as_float())
+        rate = self.optimization.learning_rate(state.games.as_float())
         key = jax.random.fold_in(state.key, state.update)
-        learner, steps = self.learn(state.learner, buffer, rate, key)
+        learner, steps = self.learn(self.optimization, state.learner, buffer, rate, key)
         ended = state.games.add(results.games)
-        step = self.learn.step
-        means = {**step.reported_rate(learner, rate), **step.precision.report(learner.scaling)}
+        means = self.optimization.metrics(learner, rate)
         accepted, gated = self.match(state, learner)
         changes = {"games": ended, "accepted": accepted}
         after = self.advance(state, learner, GamesAndMoves(games, buffer), **changes)
@@ -279,7 +256,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         gate, accepted = self.gate, state.accepted
         if gate is None or accepted is None:
             return None, None
-        candidate, cast = learner.played, self.learn.step.precision.cast_to_compute
+        candidate, cast = learner.played, self.optimization.precision.cast_to_compute
         key = jax.random.fold_in(jax.random.fold_in(state.key, _GATE), state.update)
         due = gate.due(state.update)
         half_points = jax.lax.cond(
@@ -309,7 +286,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
 
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
         playing = state.learner.policy if state.accepted is None else state.accepted
-        policy = self.learn.step.precision.cast_to_compute(playing)
+        policy = self.optimization.precision.cast_to_compute(playing)
         modules = self.search, self.game, policy, state.update
         games, moves, results = on_each_device(self.mesh, on_one, modules, state.actors.games)
         return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)

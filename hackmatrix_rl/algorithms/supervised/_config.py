@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
-from hackmatrix_rl import config, env, training
+from hackmatrix_rl import agent, config, env, training
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.agent.networks import MIXERS
 from hackmatrix_rl.algorithms.supervised._names import (
@@ -19,6 +19,7 @@ from hackmatrix_rl.puzzles import LEVELS
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:
+    import optax
     from jaxtyping import Array, Key
 
     from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
@@ -353,7 +354,6 @@ class SupervisedConfig(config.RunConfig):
     ) -> "Supervised":
         """Supervised learning with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
-        from hackmatrix_rl.algorithms.supervised._optimizer import optimizer_named
         from hackmatrix_rl.algorithms.supervised._schedules import Curriculum
         from hackmatrix_rl.algorithms.supervised._supervised import Supervised
 
@@ -371,15 +371,18 @@ class SupervisedConfig(config.RunConfig):
             curriculum=None
             if over is None
             else Curriculum(self.high_cycles, self.low_cycles, over),
-            grad_accum=self.grad_accum,
-            remat=self.remat,
-            offload_optimizer=self.offload_optimizer,
-            ema=self.ema,
-            optimizer=optimizer_named(self.optimizer, self.weight_decay, self.max_grad_norm),
-            learning_rate=config.always_schedule(self.learning_rate, steps=updates),
-            precision=given["precision"],
-            mesh=given["mesh"],
+            optimization=self.optimization(given),
         )
+
+    def rate(self) -> "agent.Schedule":
+        """The learning rate, over the updates."""
+        return config.always_schedule(self.learning_rate, steps=self.total_updates)
+
+    def make_optimizer(self) -> "optax.GradientTransformation":
+        """The optimizer of that name."""
+        from hackmatrix_rl.algorithms.supervised._optimizer import optimizer_named
+
+        return optimizer_named(self.optimizer, self.weight_decay, self.max_grad_norm)
 
     def hooks(self, folder: Any, sink: Any) -> "list[training.Hook]":
         """The evaluation on fresh puzzles, where `eval_interval` asks for it."""

@@ -1,17 +1,14 @@
 """Deep supervision: one update takes one gradient step on every row's next thought."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, Key
 
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, Thought
-from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch, AnswerLoss, Outcome
 from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
 from hackmatrix_rl.algorithms.supervised._optimizer import adam_atan2
@@ -121,10 +118,8 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         halting: when a row begins another example.
         exploration: share of rows that may not halt at once.
         curriculum: the cycles over the updates; `None`: always those of the network.
-        step: the gradient step.
-        learning_rate: factor on the optimizer's changes.
+        optimization: the gradient step, with optimizer, learning rate, precision and mesh.
         rows: examples in work at once.
-        mesh: the devices that share the rows.
         initial_policy: the network to start from.
     """
 
@@ -133,10 +128,8 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
     halting: Halting
     exploration: agent.Schedule
     curriculum: Curriculum | None
-    step: training.GradientStep
-    learning_rate: agent.Schedule
+    optimization: training.Optimization
     rows: int = eqx.field(static=True)
-    mesh: Mesh = eqx.field(static=True)
     initial_policy: AnswerNetwork
 
     def __init__(
@@ -150,14 +143,8 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         halt_exploration: float | agent.Schedule = 0.1,
         output_loss: str = "stablemax",
         curriculum: Curriculum | None = None,
-        grad_accum: int = 1,
-        remat: str = "none",
-        offload_optimizer: bool = False,
-        ema: float | None = None,
-        optimizer: optax.GradientTransformation | None = None,
-        learning_rate: float | agent.Schedule | None = None,
-        precision: PrecisionPolicy | str = FLOAT32,
-        mesh: Mesh | str | None = None,
+        optimization: training.Optimization | None = None,
+        **arguments: Unpack[training.OptimizationArguments],
     ) -> None:
         """Composes the algorithm from modules.
 
@@ -174,20 +161,20 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
             halt_exploration: share of rows that then go on to a random number of steps, in [0, 1].
             output_loss: `stablemax` or `softmax`.
             curriculum: the cycles over the updates; `None`: always those of the network.
-            grad_accum: see `PPO`.
-            remat: see `PPO`; `none` or `blocks`.
-            offload_optimizer: see `PPO`.
-            ema: see `PPO`.
-            optimizer: see `PPO`; by default `adam_atan2()`.
-            learning_rate: see `PPO`; by default 0.001. A schedule goes
-                by updates.
-            precision: the dtype in which the network computes: a policy, or its name (`bf16`).
-            mesh: see `PPO`.
+            optimization: optimizer, learning rate, precision, memory and devices; by default
+                `adam_atan2()` with a rate of 0.001. A schedule goes by updates, and `remat` is
+                `none` or `blocks`.
+            arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
         Raises:
             TypeError: an argument has the wrong type.
             ValueError: an argument is out of range, or the parts do not fit together.
         """
+        if optimization is None and arguments.get("optimizer") is None:
+            arguments["optimizer"] = adam_atan2()
+            if arguments.get("learning_rate") is None:
+                arguments["learning_rate"] = LEARNING_RATE
+        self.optimization = training.optimization_of(self, optimization, arguments)
         instance("examples", examples, ExampleStream, "puzzles.sudokus(4, 500, seed=0)")
         instance("policy", policy, AnswerNetwork, "AnswerNetwork(spec, key=key)")
         self.game = Puzzle(examples)
@@ -198,16 +185,16 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
                 f"{{global_batch_size:={len(examples)}}}, or more puzzles",
                 global_batch_size=self.rows,
             )
-        if remat == "full":
+        if self.optimization.remat == "full":
             raise ArgumentError(
                 "{remat} keeps what a step of an episode begins with, and an update has one step; "
                 "use {remat:=blocks}",
-                remat=remat,
+                remat="full",
             )
         blocks = Blocks("global_batch_size", self.rows, "global_batch_size", self.rows)
-        self.mesh = blocks.mesh_for(mesh, grad_accum=grad_accum, samples="rows")
-        precision = agent.precision_of(precision)
-        agent.check_policy_shapes(policy, self.environment.spec, precision=precision)
+        parts = self.optimization.grad_accum
+        blocks.check_mesh(self.mesh, grad_accum=parts, samples="rows")
+        self.optimization.check_policy(policy, self.environment.spec)
         ends = (
             agent.ends_of(halt_exploration)
             if isinstance(halt_exploration, agent.Schedule)
@@ -227,12 +214,6 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
                     f"curriculum ends with {curriculum.low} cycles of z_L, more than the "
                     f"{policy.gradient_cycles} that the network was built with"
                 )
-        if optimizer is None:
-            optimizer = adam_atan2()
-            learning_rate = LEARNING_RATE if learning_rate is None else learning_rate
-        optimizer, self.learning_rate = training.optimizer_of(optimizer, learning_rate)
-        options = grad_accum, remat, offload_optimizer, ema
-        self.step = training.GradientStep(optimizer, precision, self.mesh, *options)
         self.loss = AnswerLoss(output_loss)
         self.halting = Halting(supervision_steps, halting)
         self.curriculum = curriculum
@@ -266,15 +247,11 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
         """The state before the first update."""
         assert isinstance(policy, AnswerNetwork)
-        learner = self.step.init(policy, agent.IDENTITY_SCALE)
+        learner = self.optimization.init(policy, agent.IDENTITY_SCALE)
         return training.TrainState.first(key, learner, Rows.empty(policy, self.rows))
 
     def value_scale_of(self, state: training.TrainState) -> None:
         """`None`: the value is the logit of halting."""
-
-    def shardings(self, state: training.TrainState) -> PyTree[NamedSharding]:
-        """The learner is cut along `fsdp`, the rows along `data`."""
-        return training.state_shardings(self.mesh, state, offload=self.step.offload)
 
     def __call__(
         self, state: training.TrainState
@@ -282,25 +259,25 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         """The state after one update, and what happened in it."""
         draw_key, halt_key = jax.random.split(jax.random.fold_in(state.key, state.update))
         now = state.update.astype(jnp.float32)
-        learner, rate = state.learner, self.learning_rate(now)
+        learner, rate = state.learner, self.optimization.learning_rate(now)
         if self.curriculum is not None:
             cycles = self.curriculum(state.update)
             learner = eqx.tree_at(lambda x: x.policy.cycles, learner, cycles)
         policy: Any = learner.policy
         rows = state.actors.renewed(policy, self.game.stream.draw(draw_key, self.rows))
         batch = AnswerBatch(rows.example.inputs, rows.example.labels, rows.thought)
-        gradient, losses, samples = self.step.gradient(learner, self.loss, batch)
-        learner, learned = self.step.apply(learner, gradient, losses, rate, active=jnp.array(True))
+        gradient, losses, samples = self.optimization.gradient(learner, self.loss, batch)
+        always = jnp.array(True)
+        learner, learned = self.optimization.apply(learner, gradient, losses, rate, active=always)
         outcome: Outcome = samples[0]
         steps, exploration = rows.steps + 1, self.exploration(now)
         halted = self.halting(steps, outcome.halt, exploration, key=halt_key)
         rows = Rows(rows.example, outcome.thought, steps, halted)
         means = {
-            **self.step.reported_rate(learner, rate),
+            **self.optimization.metrics(learner, rate),
             "halt_exploration": exploration,
             "high_cycles": policy.cycles.high.astype(jnp.float32),
             "low_cycles": policy.cycles.low.astype(jnp.float32),
-            **self.step.precision.report(learner.scaling),
         }
         report = training.UpdateReport(Finished.of(rows, outcome), learned, means)
         return self.advance(state, learner, rows), report

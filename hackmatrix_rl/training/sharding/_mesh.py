@@ -319,16 +319,13 @@ class Blocks:
         """Samples of a batch from each block."""
         return self.batch // self.number
 
-    def mesh_for(self, given: Mesh | str | None, *, grad_accum: int, samples: str) -> Mesh:
-        """The mesh that an argument is, or that its text describes; one device for `None`.
+    def check_mesh(self, mesh: Mesh, *, grad_accum: int, samples: str) -> None:
+        """Raises unless the blocks divide over a mesh, and each device's samples into parts.
 
         Raises:
-            TypeError: it is neither a mesh nor a text.
-            ValueError: the devices here cannot form the mesh, the blocks do not divide over it, or
-                the samples of a device not into `grad_accum` parts.
+            ArgumentError: they do not divide; the message says what would work.
         """
-        made = mesh_of(given)
-        devices = devices_of_one(made)
+        devices = devices_of_one(mesh)
         if self.number % devices:
             name = self.owners if self.number == self.envs else self.batch_name
             sizes = {name: self.number, self.owners: self.envs, self.batch_name: self.batch}
@@ -345,7 +342,6 @@ class Blocks:
                 f"{{{self.batch_name}}}; use {{grad_accum:={fit}}}",
                 **{"grad_accum": grad_accum, self.batch_name: self.batch},
             )
-        return made
 
     def _near(self, devices: int) -> str:
         """Numbers near these that fit each other and the devices, for an `ArgumentError`."""

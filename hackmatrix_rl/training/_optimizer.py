@@ -1,0 +1,112 @@
+"""Optimizers and learning rates."""
+
+import inspect
+import numbers
+from functools import cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from hackmatrix_rl.agent import Constant, Schedule, ends_of
+from hackmatrix_rl.errors import check_array, described, finite, place
+
+
+class UnitRate(optax.GradientTransformation):  # type: ignore[misc]  # optax has no types
+    """An optimizer with learning rate 1, whose changes an algorithm multiplies by its own rate."""
+
+    __slots__ = ()
+
+
+def unit_rate(optimizer: optax.GradientTransformation) -> UnitRate:
+    """Marks an optimizer with learning rate 1, so that it goes with a `learning_rate`.
+
+        hm.PPO(..., optimizer=unit_rate(optax.lion(1.0)), learning_rate=Linear(1e-4, 0.0, 10**6))
+
+    Raises:
+        TypeError: it is no optimizer.
+    """
+    check_optimizer(optimizer)
+    return UnitRate(optimizer.init, optimizer.update)
+
+
+def adam(max_grad_norm: float = 0.5) -> UnitRate:
+    """Adam with learning rate 1 on gradients clipped to a Euclidean norm over all parameters.
+
+    An algorithm multiplies the step by its learning rate, a `Schedule`.
+
+    Source: Kingma and Ba 2015; the epsilon is that of OpenAI's PPO.
+
+    Raises:
+        ValueError: `max_grad_norm` is not positive.
+    """
+    if not max_grad_norm > 0:  # also refuses NaN
+        raise ValueError(f"max_grad_norm must be positive, not {max_grad_norm}")
+    return _adam(float(max_grad_norm))
+
+
+@cache
+def _adam(max_grad_norm: float) -> UnitRate:
+    """`adam`; the same functions in each call, so that algorithms with it can be compared."""
+    clip = optax.clip_by_global_norm(max_grad_norm)
+    return unit_rate(optax.chain(clip, optax.scale_by_adam(eps=1e-5), optax.scale(-1.0)))
+
+
+def optimizer_of(
+    optimizer: Any, learning_rate: Any
+) -> tuple[optax.GradientTransformation, Schedule]:
+    """Optimizer and learning rate; the defaults are those of `PPO`.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: a learning rate is negative or not finite, or the optimizer has one, too.
+    """
+    optimizer = adam() if optimizer is None else optimizer
+    check_optimizer(optimizer)
+    if isinstance(optimizer, UnitRate):
+        return optimizer, _schedule(3e-4 if learning_rate is None else learning_rate)
+    if learning_rate is None:
+        return optimizer, Constant(1.0)
+    raise ValueError(
+        "optimizer and learning_rate are both given, and the step would be multiplied by both "
+        "rates; leave learning_rate out, or mark an optimizer whose own rate is 1: "
+        "optimizer=hackmatrix_rl.training.unit_rate(optax.adam(1.0))"
+    )
+
+
+def _schedule(given: Any) -> Schedule:
+    """The argument if it is a schedule; a constant schedule if it is a number."""
+    if not isinstance(given, Schedule):
+        if callable(given):
+            raise TypeError(
+                f"learning_rate is {described(given)}; expected a number, or an instance of "
+                "hackmatrix_rl.training.Schedule: learning_rate=Linear(3e-4, 0.0, "
+                "over=total_timesteps). Schedules of optax go into the optimizer: "
+                "optimizer=optax.adam(schedule)"
+            )
+        given = Constant(finite("learning_rate", given))
+    for end in ends_of(given):
+        if finite("learning_rate", end) < 0:
+            raise ValueError(f"learning_rate is {end:g}; expected 0 or more: use {-end:g}")
+    said = f"{place(given, '__call__')}, a schedule, returns"
+    rate = eqx.filter_eval_shape(given, jax.ShapeDtypeStruct((), jnp.float32))
+    check_array(said, rate, "float32", ())
+    return given
+
+
+def check_optimizer(given: Any) -> None:
+    """Raises a TypeError unless the argument has `init` and `update`, as optax's optimizers."""
+    if not isinstance(given, type) and all(
+        callable(getattr(given, name, None)) for name in ("init", "update")
+    ):
+        return
+    said = f"optimizer is {described(given)}; expected an optax.GradientTransformation"
+    if isinstance(given, numbers.Real):
+        raise TypeError(
+            f"{said}: learning_rate={given} for the default one, or optimizer=optax.adam({given})"
+        )
+    if inspect.isroutine(given):
+        raise TypeError(f"{said}: call the function, optimizer=optax.{given.__name__}(3e-4), say")
+    raise TypeError(f"{said}: optimizer=optax.adam(3e-4)")
