@@ -90,7 +90,7 @@ CLASSIC_CHANNELS = (
 """The channels of the classic encoding, in order."""
 
 SCREEN_CHANNELS = (Channel("last_known"), *_one_hot("transmission_type", *_TYPES))
-"""What the screen shows besides the classic channels."""
+"""What the screen shows in addition to the classic channels."""
 
 
 def encode_cells(

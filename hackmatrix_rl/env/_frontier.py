@@ -211,7 +211,7 @@ def _first(flags: Bool[Array, "blocks some"]) -> Int32[Array, " blocks"]:
 
 
 def _is_at(index: Int32[Array, " blocks"], length: int) -> Bool[Array, "blocks length"]:
-    """Whether each place is that of the index."""
+    """A one-hot row for each index."""
     return jnp.arange(length, dtype=jnp.int32)[None] == index[:, None]
 
 

@@ -182,7 +182,7 @@ class TrunkActorCritic(ActorCritic):
 
     @abstractmethod
     def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
-        """The input of the heads, and the next carry. The arguments are those of `__call__`."""
+        """The input of the heads, and the next carry; arguments as in `__call__`."""
 
     @final
     def __call__(
