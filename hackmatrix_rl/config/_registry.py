@@ -64,9 +64,7 @@ def config_class(name: object, *, command: str | None = None) -> type[RunConfig]
         return known[name]
     if isinstance(name, str) and name in algorithms():
         other = algorithms()[name].command
-        raise ConfigError(
-            f"--algorithm {name}: has a command of its own. Use hackmatrix-rl {other}."
-        )
+        raise ConfigError(f"--algorithm {name}: has its own command. Use hackmatrix-rl {other}.")
     *most, last = known
     near = closest(name, known) if isinstance(name, str) else ""
     use = f"Use {', '.join(most)} or {last}." if most else f"Use {last}."

@@ -210,7 +210,7 @@ def _arc(x: float, y: float, radius: float, start: int, end: int) -> list[tuple[
 
 
 def _dashes(points: _Points, dash: float, gap: float) -> list[list[tuple[float, float]]]:
-    """The dashes of a line, each as a line of its own."""
+    """The dashes of a line, each as a line."""
     parts: list[list[tuple[float, float]]] = []
     left, drawn = dash, True
     part = [points[0]]
@@ -276,7 +276,7 @@ def save_mp4(
     seconds_per_frame: float = 0.5,
     scale: float = 1.0,
 ) -> None:
-    """Writes drawings as an MP4 film; the arguments are those of `save_gif`.
+    """Writes drawings as an MP4 film; arguments as in `save_gif`.
 
     Raises:
         ConfigError: there is no ffmpeg, or it fails; there is no such theme, or no drawing.

@@ -17,7 +17,7 @@ SEATS = ("first", "second", "both")
 COLOURS = ("Blue", "Orange")
 """The players by number, as the page calls them."""
 BUDGETS = (0, 16, 64, 256)
-"""Simulations to choose from, besides the opponent's own; each is a program of its own."""
+"""Simulations to choose from, in addition to the opponent's own number; each compiles a program."""
 
 
 _played = jax.jit(clique.play, static_argnums=0)
