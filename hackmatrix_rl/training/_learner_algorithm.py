@@ -152,7 +152,7 @@ class TrainState(AlgorithmState):
 
 
 class LearnerAlgorithm(Algorithm[S]):
-    """An algorithm whose policy and value scale are those of its learner."""
+    """An algorithm that takes its policy and value scale from its learner."""
 
     @property
     def resettable(self) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ def adam(max_grad_norm: float = 0.5) -> UnitRate:
 
     An algorithm multiplies the step by its learning rate, a `Schedule`.
 
-    Source: Kingma and Ba 2015; the epsilon is that of OpenAI's PPO.
+    Source: Kingma and Ba 2015; the epsilon is from OpenAI's PPO.
 
     Raises:
         ValueError: `max_grad_norm` is not positive.
@@ -226,7 +226,7 @@ def _adam(max_grad_norm: float) -> UnitRate:
 def optimizer_of(
     optimizer: Any, learning_rate: Any
 ) -> tuple[optax.GradientTransformation, Schedule]:
-    """Optimizer and learning rate; the defaults are those of `PPO`.
+    """Optimizer and learning rate; the defaults are `PPO`'s.
 
     Raises:
         TypeError: an argument has the wrong type.

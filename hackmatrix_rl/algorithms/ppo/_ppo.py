@@ -137,7 +137,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             value_scale: units in which the network learns values; by default `RunningScale()`.
             num_envs: number of environments.
-            num_steps: steps of each environment in an update; by default 128, or those of the
+            num_steps: steps of each environment in an update; by default 128, or as in the
                 `collector`.
             num_minibatches: number of minibatches in one pass over a rollout; must divide
                 `num_envs`.
@@ -163,8 +163,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         Raises:
             TypeError: an argument has the wrong type.
             ValueError: an argument is out of range, or modules do not fit together. Shapes and
-                dtypes are checked; see `check_environment` and `check_policy`. Those of a loss of
-                one's own are checked by `check`, which `Trainer` calls.
+                dtypes are checked; see `check_environment` and `check_policy`. `check`, which
+                `Trainer` calls, checks the shapes and dtypes of a custom loss.
         """
         sizes = training.RolloutSizes(
             num_envs, num_steps_of(num_steps, collector), num_minibatches, update_epochs, grad_accum
@@ -315,8 +315,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
     ) -> tuple[training.Learner, training.StepReport]:
         """Descends the loss on one minibatch after another, on the environments in `order`.
 
-        The number of the batch, a whole rollout, is that of the first minibatch. `critic_only` is
-        whether only the value head learns; `None`: everything does.
+        The whole rollout has the number of its first minibatch. `critic_only` is whether only the
+        value head is updated; `None`: everything is.
         """
 
         def descend(

@@ -74,7 +74,7 @@ class Finished(eqx.Module):
 
     @classmethod
     def of(cls, rows: Rows, outcome: Outcome) -> "Finished":
-        """Those of an update, from the rows after it."""
+        """The sums of an update, from the rows after it."""
 
         def total(each: Any) -> Any:
             each = jnp.asarray(each)
@@ -120,7 +120,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         loss: what to descend.
         halting: when a row begins another example.
         exploration: share of rows that may not halt at once.
-        curriculum: the cycles over the updates; `None`: always those of the network.
+        curriculum: the cycles over the updates; `None`: always the network's.
         step: the gradient step.
         learning_rate: factor on the optimizer's changes.
         rows: examples in work at once.
@@ -171,9 +171,10 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
             global_batch_size: rows, on all devices together.
             supervision_steps: the most updates that a row works on an example.
             halting: whether the network may end this work earlier.
-            halt_exploration: share of rows that then go on to a random number of steps, in [0, 1].
+            halt_exploration: share of rows that then continue to a random number of steps, in
+                [0, 1].
             output_loss: `stablemax` or `softmax`.
-            curriculum: the cycles over the updates; `None`: always those of the network.
+            curriculum: the cycles over the updates; `None`: always the network's.
             grad_accum: see `PPO`.
             remat: see `PPO`; `none` or `blocks`.
             offload_optimizer: see `PPO`.
