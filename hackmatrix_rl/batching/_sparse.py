@@ -203,7 +203,7 @@ def settled(
     *,
     rounds: int,
 ) -> Value:
-    """`jax.lax.while_loop` of at most so many rounds, after whose end another changes nothing.
+    """`jax.lax.while_loop` of at most `rounds` rounds; `body` must not change a settled value.
 
     On a GPU all rounds are made, without a loop.
     """

@@ -15,13 +15,13 @@ from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.errors import ConfigError, refusing, shortened
 
 HACKMATRIX = "hackmatrix"
-"""The default environment, whose settings are flags of their own."""
+"""The default environment, whose settings are flags."""
 _MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
 class _Task:
-    """Makes an environment of a memory task. Its arguments are those of the task's config.
+    """Makes an environment of a memory task; takes the arguments of the task's config.
 
     Task and config are names in `hackmatrix_rl.memory_tasks`, which needs JAX.
     """
@@ -95,7 +95,7 @@ def check_env(env: str, arguments: str | None) -> None:
     if env == HACKMATRIX:
         if arguments is not None:
             raise ConfigError(
-                f"--env-args {shortened(arguments)}: HackMatrix has flags of its own, such as "
+                f"--env-args {shortened(arguments)}: HackMatrix has its own flags, such as "
                 "--league. Leave --env-args out."
             )
     elif env in _MADE:

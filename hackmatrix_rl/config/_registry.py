@@ -82,7 +82,7 @@ def check_settings(
 ) -> None:
     """Refuses settings that an algorithm or an environment does not have.
 
-    `kind` may be the config that they are to change; `why` tells why it is this algorithm.
+    `kind` may be the config that they are to change; `why` explains the choice of this algorithm.
 
     Raises:
         ConfigError: one of them belongs to another algorithm or environment, or to none. The

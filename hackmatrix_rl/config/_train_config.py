@@ -159,7 +159,7 @@ class TrainConfig(RunConfig, ABC):
         GameConfig.history,
         "Turns that UNDO can take back.",
         minimum=1,
-        **most(65_536, "no game has so many turns"),
+        **most(65_536, "no game has more turns"),
     )
     league: str = in_hackmatrix(
         "original",
@@ -300,7 +300,7 @@ class TrainConfig(RunConfig, ABC):
         return self.num_updates * self.batch
 
     def lasting(self, updates: int) -> "TrainConfig":
-        """These settings for a run of so many updates, without a summary; stages share them."""
+        """These settings, shortened to `updates` updates, without a summary; stages share them."""
         own = max(1, updates // len(self.stages))
         then = None if self.then is None else self.then.lasting(updates - own)
         return replace(self, total_timesteps=own * self.batch, eval_episodes=0, then=then)

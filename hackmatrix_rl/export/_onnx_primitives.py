@@ -58,7 +58,7 @@ class Converter:
 
     Args:
         graph: takes the operators.
-        inputs: its inputs. The first axis of the first one is that of the batch.
+        inputs: its inputs. The first axis of the first one is the batch axis.
     """
 
     def __init__(self, graph: Graph, inputs: Sequence[Name]) -> None:
