@@ -66,7 +66,7 @@ class ReasoningTrial(eqx.Module):
 
 @final
 class ProbabilisticReasoning(ChoiceTask):
-    """Shapes appear one after another; the sum of their weights is the log odds of choice 2.
+    """Shapes appear one after another; the sum of their weights is log10 of choice 2's odds.
 
     A shape stays until the delay. A choice costs 0.1 in every period but the decision, where the
     answer is drawn: the sum only gives its probability.
