@@ -189,7 +189,6 @@ class Host:
 
 
 def _close_all(batches: dict[int, Batch]) -> None:
-    """Closes the batches that are open."""
     while batches:
         batches.popitem()[1].close()
 
@@ -351,7 +350,6 @@ class GymnasiumGames(env.Environment):
         return None if self.host.resets else after
 
     def _shapes(self, num_envs: int) -> tuple[PyTree, jax.ShapeDtypeStruct]:
-        """The observations and the masks of a batch."""
         batch = jax.tree.map(
             lambda leaf: jax.ShapeDtypeStruct((num_envs, *leaf.shape), leaf.dtype), self.host.shape
         )
@@ -359,7 +357,6 @@ class GymnasiumGames(env.Environment):
 
 
 def _timestep(last: HostState, played: Any) -> env.Timestep:
-    """The timestep of what `Host.step` returns."""
     seen, last_seen, mask, last_mask, reward, terminated, truncated = played
     return env.Timestep(
         observation=seen,

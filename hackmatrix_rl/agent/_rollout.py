@@ -237,7 +237,6 @@ class RolloutCollector(Collector):
         memory: PyTree[Array],
         cache: PyTree[Array],
     ) -> tuple[tuple[Any, ...], tuple[Fields, EpisodeSums, PyTree[Array]]]:
-        """Takes one action in each environment."""
         action_keys, environment_keys = actors.draw_keys()
 
         logits, value, carry, cache = evaluator.act_step(observation, actors.carry, cache)

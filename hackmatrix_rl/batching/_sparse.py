@@ -185,7 +185,6 @@ def _one_round(
     least: int,
     gather: bool | None,
 ) -> Carry:
-    """`one_round_loop` of a batch."""
     width = max(1, size // share) if gather else buffer_width(size, share)
     width = min(size, max(least, width))
     if gather is False or width == size:

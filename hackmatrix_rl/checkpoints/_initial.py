@@ -126,13 +126,11 @@ def _settings_of(network: MLPActorCritic) -> TrainConfig:
 
 
 def _with_own_value(policy: ActorCritic, found: Any) -> Any:
-    """The found network with the value head of the policy."""
     own = _headless(policy).heads.value
     return eqx.tree_at(lambda there: _headless(there).heads.value, found, own)
 
 
 def _headless(policy: Any) -> Any:
-    """The network without an auxiliary head."""
     return policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
 
 

@@ -148,7 +148,6 @@ def affine(scale: ValueScale) -> tuple[np.float32, np.float32]:
 
 
 def _empty(width: int, depth: int) -> MLPActorCritic:
-    """The shapes of a network of these sizes."""
     spec = HackMatrix(observation="classic").spec
     return eqx.filter_eval_shape(
         lambda key: MLPActorCritic(spec, width=width, depth=depth, key=key), jax.random.key(0)
@@ -156,7 +155,6 @@ def _empty(width: int, depth: int) -> MLPActorCritic:
 
 
 def _dense_layers(network: Any) -> list[Dense]:
-    """The layers in the order of the file."""
     return [*network.layers, network.heads.policy, network.heads.value]
 
 

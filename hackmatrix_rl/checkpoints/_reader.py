@@ -606,7 +606,6 @@ def check_written(folder: epath.Path, written: Mapping[str, Mapping[str, Any]]) 
 
 
 def _layout(array: Any) -> str:
-    """The dtype and the shape of an array, in words."""
     return "missing" if array is None else f"{jnp.dtype(array.dtype)}{list(array.shape)}"
 
 

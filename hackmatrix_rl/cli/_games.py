@@ -214,7 +214,6 @@ class GameOutputs:
         page: Callable[[], str],
         work: Working,
     ) -> None:
-        """Writes the files of a game."""
         for kind, file in self.files.items():
             work.doing(f"writing {file}")
             with writing(f"--{kind} {file}"):

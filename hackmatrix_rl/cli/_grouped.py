@@ -84,7 +84,6 @@ class SettingOption(click.Option):
 
 
 def _shown(ctx: click.Context) -> str:
-    """The algorithm that a help is about."""
     env = ctx.meta.get(_ENV, config.HACKMATRIX)
     return str(ctx.meta.get(_ALGORITHM, config.default_algorithm("auto", env)[0]))
 

@@ -146,7 +146,6 @@ def completes_clique(
 def _has_clique(
     adjacency: UInt32[Array, " vertices"], among: UInt32[Array, "*shape"], size: int
 ) -> Bool[Array, "*shape"]:
-    """Whether a set of vertices holds a clique."""
     if size == 1:
         return has_any(among)
     vertices = jnp.arange(adjacency.shape[0], dtype=jnp.int32)

@@ -110,7 +110,6 @@ def _by_moves(num_edges: int, colour: np.ndarray) -> list[np.ndarray]:
 
 
 def _cliques(config: CliqueConfig) -> np.ndarray:
-    """Whether a set of edges holds a clique."""
     sets = np.arange(2**config.num_edges, dtype=np.uint16)
     found = np.zeros(sets.shape, bool)
     numbers = edge_numbers(config.vertices)
@@ -130,7 +129,6 @@ def _full_board(config: CliqueConfig, player: int) -> int:
 def _best_move(
     config: CliqueConfig, values: np.ndarray, codes: np.ndarray, colour: np.ndarray, player: int
 ) -> np.ndarray:
-    """The value of the best move of a player in each position."""
     best = np.full(codes.shape, _LOST, np.int8)
     taken = colour[FIRST] | colour[SECOND]
     for edge in range(config.num_edges):

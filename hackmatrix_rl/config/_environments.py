@@ -61,12 +61,10 @@ ENVIRONMENTS = (HACKMATRIX, *_MADE, *(f"{prefix}:NAME" for prefix in _ADAPTERS),
 
 
 def _maker(env: str) -> Callable[..., Any]:
-    """What makes an environment of this package."""
     return envs.CartPole if env == _CARTPOLE else _TASKS[env]
 
 
 def _adapter(prefix: str) -> Callable[..., Any]:
-    """What makes an environment of another package."""
     found: Mapping[str, Callable[..., Any]] = {
         "gymnax": adapters.from_gymnax,
         "pgx": adapters.from_pgx,

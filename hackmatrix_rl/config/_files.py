@@ -77,7 +77,6 @@ def read_space(
 
 
 def _content(path: Path, said: str) -> dict[str, Any]:
-    """What a TOML file holds."""
     check_path(str(path), said.removesuffix(f"{path}").strip() or "the file")
     path = Path(typed_path(path))
     try:

@@ -259,7 +259,6 @@ def _differs(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _pairs(one: Any, other: Any) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
-    """The leaves of two trees of one structure, each with its path."""
     for (path, leaf), counterpart in zip(
         jax.tree.leaves_with_path(one), jax.tree.leaves(other), strict=True
     ):

@@ -133,7 +133,6 @@ def encode_cells(
 
 
 def _player(observation: CompactObservation) -> Float32[Array, "10"]:
-    """The numbers of the player in the classic encoding."""
     number = dict(zip(Number, observation.numbers.astype(jnp.float32), strict=True))
     player = [
         number[Number.ROW] / 5,

@@ -180,13 +180,10 @@ def _save(bank: Bank, reached: Bool[Array, "num_envs kinds"], here: Saved) -> Ba
 
 
 def _blocks(tree: Tree) -> Tree:
-    """The arrays with their first axis cut into blocks."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, BLOCK, *leaf.shape[1:]), tree)
 
 
 def _take(tree: Tree, index: Int32[Array, " blocks"]) -> Tree:
-    """One entry of each block."""
-
     def one(leaf: Any) -> Any:
         return jax.vmap(lambda block, i: lax.dynamic_index_in_dim(block, i, 0, False))(leaf, index)
 

@@ -276,7 +276,6 @@ class Batched(Environment, Generic[GameState]):
         terminated: Bool[Array, ""],
         truncated: Bool[Array, ""],
     ) -> Timestep:
-        """The timestep of one game."""
         return Timestep(
             observation=self.game.observe(shown.games),
             mask=self.game.legal(shown.games),

@@ -187,7 +187,6 @@ def _play(
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    """The arrays of all parts, one after another."""
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 

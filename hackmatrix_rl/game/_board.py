@@ -193,7 +193,6 @@ _IN_LOW = np.arange(NUM_CELLS) < _WORD
 
 
 def _union_of(low: UInt32[Array, " n"], high: UInt32[Array, " n"]) -> CellSet:
-    """The union of sets, by one reduction."""
     none = np.uint32(0)
     return CellSet(
         *lax.reduce(

@@ -157,7 +157,6 @@ def _cells(given: Record) -> np.ndarray:
 
 
 def _block(record: Record) -> list[int]:
-    """Content, value and spawn count."""
     most = Board.FIELDS["spawn_count"].largest
     if record.choice("type", ("data", "program")) == 0:
         points = record.whole("points", 0, GIVEN_POINTS, default=1)

@@ -195,7 +195,6 @@ def _place(record: Record) -> int:
 
 
 def _word(record: Record) -> tuple[int, int]:
-    """The cell of a record, and its word."""
     place = _place(record)
     found: dict[str, int] = {"siphon_center": record.truth("siphonCenter", default=False)}
     for name in ("credits", "energy"):

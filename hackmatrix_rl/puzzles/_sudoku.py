@@ -143,7 +143,6 @@ def _check_board(board: Board) -> None:
 
 
 def _box(size: int, row: int, col: int) -> int:
-    """The number of the box of a cell."""
     rows, cols = BOXES[size]
     return row // rows * (size // cols) + col // cols
 

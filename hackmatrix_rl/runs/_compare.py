@@ -217,7 +217,6 @@ def compare(
 
 
 def _seen(each: Contender) -> tuple[Any, ...]:
-    """Number of actions, and shapes of the observation."""
     spec = each.environment.spec
     leaves, structure = jax.tree.flatten(spec.observation)
     return spec.num_actions, structure, [(leaf.shape, leaf.dtype) for leaf in leaves]

@@ -285,7 +285,6 @@ class Health:
         )
 
     def _count(self, kind: str, happened: bool, updates: int) -> int:
-        """Number of updates in a row with this sign."""
         self._in_a_row[kind] = self._in_a_row[kind] + updates if happened else 0
         return self._in_a_row[kind]
 

@@ -249,7 +249,6 @@ def _read(
 
 
 def _in_words(sent: Sequence[Collective]) -> str:
-    """What each device sends in an update, in words."""
     if not sent:
         return "none"
     total = sum(each.sent_bytes for each in sent)

@@ -278,7 +278,6 @@ def _policy_of(loaded: Loaded, report: Report) -> PolicyAgent:
 
 
 def _listed(ready: Sequence[str]) -> str:
-    """The players that there are, in words."""
     runs = [str(folder) for folder in run_folders()]
     more = "" if len(runs) <= _SHOWN else f" ({len(runs) - _SHOWN} more)"
     found = [*ready, *runs[-_SHOWN:]]

@@ -201,7 +201,6 @@ def _curves(record: RunRecord) -> str:
 
 
 def _lineage(record: RunRecord) -> str:
-    """The settings of a population-based training over its steps."""
     found = Lineage.of(record.rows)
     if found is None:
         return ""

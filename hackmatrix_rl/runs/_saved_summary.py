@@ -72,7 +72,6 @@ def source_in_words(summary: Mapping[str, Any]) -> str:
 
 
 def _evaluation(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of an evaluation in the metrics."""
     found = {name.removeprefix(_EVAL): x for name, x in row.items() if name.startswith(_EVAL)}
     ends = {f"{name}_{end}" for name in found for end in ("low", "high")}
     given = {name: number(found.get(name)) for name in _COUNTS}

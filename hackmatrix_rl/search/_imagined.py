@@ -115,7 +115,6 @@ games that run together."""
 
 
 def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) -> Imagined:
-    """The game after an action was tried."""
     better = worth > game.best
     values = game.values
     if values is not None:
@@ -131,7 +130,6 @@ def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) 
 
 
 def _played(game: Imagined, after: Position, event: Event, worth: Float32[Array, ""]) -> Imagined:
-    """The game after its move."""
     # UNDO is not imagined: the history stays behind.
     legal = bits_of_actions(allowed(after, can_undo=jnp.bool_(False)))
     over = event.completed | event.died

@@ -115,7 +115,6 @@ class RolloutSearch(GameAgent):
         return Arms(behind, sums, visits, kept).best(jnp.int32(ARMS))
 
     def _halve(self, position: Position, arms: Arms, *, chance: Chance) -> Arms:
-        """The arms after all rollouts."""
         seats = jnp.arange(self.rollouts // HALVINGS, dtype=jnp.int32)
 
         def one(each: tuple[Array, ...], shared: tuple[Guide, Position, Chance]) -> Array:

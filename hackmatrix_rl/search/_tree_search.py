@@ -361,7 +361,6 @@ class TreeSearch(eqx.Module):
         return self._combine(self.trees(roots), prior, noise)
 
     def _combine(self, grown: Grown, prior: Prior, noise: PerAction) -> SearchResult:
-        """One result of all trees."""
         tried = grown.visits > 0
         count = jnp.sum(tried, axis=0, dtype=jnp.int32)
         sums = jnp.sum(jnp.where(tried, grown.values, 0.0), axis=0)

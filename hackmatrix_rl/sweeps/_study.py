@@ -376,7 +376,6 @@ def _is_database(url: str) -> bool:
 
 
 def _storage(folder: Path, url: str | None, report: Callable[[str], object] = print) -> Any:
-    """What the study is stored in."""
     storages = require_optuna().storages
     with usable(_said(folder, url)):
         if url is not None:

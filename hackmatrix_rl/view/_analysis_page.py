@@ -201,8 +201,6 @@ def _calibrations(findings: Findings) -> str:
 
 
 def _bars(numbers: Mapping[str, float], written: _Written) -> _Draw:
-    """A bar for each number, which stands above it."""
-
     def draw(axes: "Axes") -> None:
         bars = axes.bar(range(len(numbers)), list(numbers.values()), 0.7, color=INKS.line)
         labels = [written(number) for number in numbers.values()]
@@ -213,8 +211,6 @@ def _bars(numbers: Mapping[str, float], written: _Written) -> _Draw:
 
 
 def _rates(rates: Mapping[str, Estimate]) -> _Draw:
-    """A point for each rate, in its interval."""
-
     def draw(axes: "Axes") -> None:
         columns = range(len(rates))
         for column, rate in zip(columns, rates.values(), strict=True):

@@ -159,7 +159,6 @@ def draw(
 
 
 def _corner(cell: int, top: float) -> Point:
-    """The upper left corner of a cell."""
     row, col = divmod(cell, SIZE)
     return _MARGIN + _EDGE + col * _PITCH, top + _EDGE + (SIZE - 1 - row) * _PITCH
 

@@ -112,7 +112,6 @@ class _Brush:
             self._image.paste(picture.convert("RGB").resize(side, Image.Resampling.BOX), place)
 
     def _box(self, shape: Vector) -> tuple[int, int, int, int]:
-        """The pixels that a shape may touch."""
         left, top, right, bottom = _bounds(shape)
         room = 0 if isinstance(shape, Text) else shape.stroke_width
         return (
@@ -210,7 +209,6 @@ def _arc(x: float, y: float, radius: float, start: int, end: int) -> list[tuple[
 
 
 def _dashes(points: _Points, dash: float, gap: float) -> list[list[tuple[float, float]]]:
-    """The dashes of a line, each as a line."""
     parts: list[list[tuple[float, float]]] = []
     left, drawn = dash, True
     part = [points[0]]

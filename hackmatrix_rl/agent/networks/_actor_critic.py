@@ -83,8 +83,6 @@ def in_compute_dtype(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _cast(tree: PyTree, old: Any, new: Any) -> PyTree:
-    """A tree with its arrays of one dtype in another."""
-
     def cast(leaf: Any) -> Any:
         return leaf.astype(new) if eqx.is_array(leaf) and leaf.dtype == old else leaf
 

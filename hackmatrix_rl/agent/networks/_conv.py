@@ -92,8 +92,6 @@ slower on a CPU (`benchmarks/convolution.py`).
 def _convolve_jvp(
     primals: tuple[Array, Array], tangents: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """The convolution and its derivative."""
-
     def derivative(of: Callable[[Array, Array], Array]) -> Callable[..., Array]:
         return lambda board, weight, d_board, d_weight: of(d_board, weight) + of(board, d_weight)
 

@@ -44,7 +44,6 @@ class AttentionBlock(eqx.Module):
         return tokens + self.narrow.full(jax.nn.relu(self.widen(normal)))
 
     def _look(self, tokens: Float[Array, "tokens width"]) -> Float[Array, "tokens width"]:
-        """The attention output of each token."""
         count, width = tokens.shape
         asked = self.ask(tokens).reshape(count, 3, self.heads, width // self.heads)
         query, key, value = asked[:, 0], asked[:, 1], asked[:, 2]

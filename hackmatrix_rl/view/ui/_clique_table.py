@@ -186,7 +186,6 @@ class CliqueTable(Served):
         }
 
     def _turn(self) -> str:
-        """Whose move it is, in words."""
         colour = COLOURS[self.moves % 2]
         if self._seat == "both":
             return f"{colour} to move."
@@ -194,7 +193,6 @@ class CliqueTable(Served):
         return f"{who}: {colour.lower()}."
 
     def _result(self, winner: int, found: Sequence[int]) -> str:
-        """The result of a game that is over, in words."""
         if winner == clique.NOBODY:
             who = "A draw"
         elif self._seat == "both":
