@@ -29,8 +29,8 @@ class Solution(eqx.Module):
 
     config: CliqueConfig = eqx.field(static=True)  #: Of the game.
     #: By the code of a position, its value for the player to move: 1 won, 0 drawn, -1 lost. The
-    #: code has one base-3 digit for each edge: 0 free, 1 the first player's, 2 the second's. Codes
-    #: of positions that no game reaches mean nothing.
+    #: code has one base-3 digit for each edge: 0 free, 1 the first player's, 2 the second's. Values
+    #: of positions that no game reaches are undefined.
     values: Int8[Array, " codes"]
 
     def value(self, state: State) -> Int32[Array, ""]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 1000
 MOST_EPISODES = 10_000_000
-GAMES = most(MOST_EPISODES, "more say nothing new")
+GAMES = most(MOST_EPISODES, "more games do not tighten the interval usefully")
 CAPACITY = most(GameConfig.MAX_CAPACITY, "WARP numbers enemies and transmissions in 7 bits")
 
 in_hackmatrix = partial(in_game, env=HACKMATRIX)

@@ -212,7 +212,7 @@ def _advance(
     table: _Table,
     first: Int32[Array, ""],
 ) -> tuple[_Table, dict[str, Array]]:
-    """Plays some moves in each game; what follows the end of a game means nothing."""
+    """Plays some moves in each game; moves after a game's end are undefined."""
 
     def move(table: _Table, step: Array) -> tuple[_Table, dict[str, Array]]:
         act_keys, play_keys = jax.vmap(step_keys, in_axes=(0, None))(keys, first + step)

@@ -151,7 +151,7 @@ def crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
 
 
 def program_bit(board: Board) -> UInt32[Array, "36"]:
-    """The bit of each cell's program; it means nothing if the cell has none."""
+    """The bit of each cell's program; undefined if the cell has none."""
     return jnp.uint32(1) << board.value.astype(jnp.uint32)
 
 

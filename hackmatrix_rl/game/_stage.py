@@ -110,7 +110,7 @@ def set_up_stage(
 ) -> Position:
     """Sets up stage number `position.stage` (section 3).
 
-    The result means nothing unless it is `needed`.
+    The result is undefined unless it is `needed`.
     """
     exit_chance = chance.fold_in(0)
     exit_cell = (corners() - CellSet.of(position.player.cell)).choose(exit_chance.bits())

@@ -29,7 +29,7 @@ def maze(
     Args:
         rows: rows of the board with its walls around; odd, at least 5.
         cols: columns of it; odd, at least 5.
-        openings: walls that fall, so that there are longer ways, too.
+        openings: walls removed to create loops.
         rng: where the random numbers come from.
 
     Raises:

@@ -27,7 +27,7 @@ GAMES = 1000
 LEFT = 0.25
 """The share of a habit's peak so far below which the habit is dying out."""
 MANY_UNDOS = 50.0
-"""UNDOs a game above which an agent plays turns for ever.
+"""UNDOs a game above which the agent loops, taking turns back.
 
 The default recipe ends with 5 to 18 UNDOs a game, and the agent of the package uses 31 in the
 league no-rewind, where it wins most games (benchmarks/learning.md).

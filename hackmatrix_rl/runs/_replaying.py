@@ -237,7 +237,7 @@ def evaluation_key(config: TrainConfig) -> Key[Array, ""]:
 
 
 def _evaluation_line(update: int, found: Mapping[str, float]) -> str:
-    """What an evaluation came to, for people to read."""
+    """The result of an evaluation, in words."""
     parts = [
         f"{name} {found[f'eval/{name}']:.3f} "
         f"[{found[f'eval/{name}_low']:.3f}, {found[f'eval/{name}_high']:.3f}]"

@@ -42,7 +42,7 @@ from hackmatrix_rl.training import (
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to: its player, what it was trained in, and how it ended.
+    """The result of a run: its player, the environment of its training, and how it ended.
 
     `config` has the settings of the stage in which it ended. `member` is the number of the training
     that the player is from, of several in one program.

@@ -130,7 +130,7 @@ def remote_path(path: epath.PathLike) -> epath.Path:
 def open_regular(path: epath.PathLike) -> IO[bytes]:
     """Opens a regular file of any size, also remote: the one way to open a file from outside.
 
-    A pipe, a device or a socket is not opened: one would wait for ever, another never end.
+    A pipe, a device or a socket is not opened: reading it may block or never end.
     Links are followed.
 
     Raises:

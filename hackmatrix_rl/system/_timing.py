@@ -13,7 +13,7 @@ def within(seconds: float, act: Callable[[], T]) -> T:
     """Returns or raises what a call does, if it ends in time.
 
     The timeout of a socket limits a single read: a server that sends a byte now and then can
-    delay such a call for ever. A late call continues in a thread that does not delay the exit.
+    delay such a call indefinitely. A late call continues in a thread that does not delay the exit.
 
     Raises:
         TimeoutError: the call is late.

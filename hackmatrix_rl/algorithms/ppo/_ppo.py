@@ -70,10 +70,10 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         mesh: the devices that share the work. Where the state's arrays lie decides which
             device does what.
         value_scale: the units of the network's value before the first update.
-        target_kl: the first minibatch whose `LossMetrics.divergence` exceeds it ends the update:
-            neither it nor a later one is learned from. `None`: no limit.
+        target_kl: stops the update early, before the first minibatch whose `LossMetrics.divergence`
+            exceeds this. `None`: no limit.
         teaches: whether the policy at the start stays as the teacher of the loss.
-        critic_warmup: environment steps from the start in which only the value head learns.
+        critic_warmup: environment steps from the start in which only the value head is updated.
         initial_policy: the policy to start from.
     """
 

@@ -40,8 +40,8 @@ class Sampling(eqx.Module):
         """A random sample of sequences: `count` draws from all that are `there`.
 
         Returns:
-            Numbers of the sequences, environment by environment, and the probability of each; they
-            mean nothing where there is no sequence.
+            Numbers of the sequences, environment by environment, and the probability of each; both
+            are undefined where there is no sequence.
         """
 
     def weight(
