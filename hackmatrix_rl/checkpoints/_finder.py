@@ -36,7 +36,7 @@ _NAME = re.compile(rf"({PRETRAINED}(?:@([0-9]+))?)(?:/(.*))?")
 
 
 def in_league(name: str, league: str | None) -> str:
-    """The full name of an agent: `pretrained` plays in `league`, by default in the first one."""
+    """The full name of an agent: `pretrained` is the agent of `league`, by default the first."""
     found = _NAME.fullmatch(name)
     return f"{found[1]}/{league or LEAGUES[0]}" if found and found[3] is None else name
 

@@ -53,7 +53,7 @@ def play_episodes(
 ) -> tuple[EpisodeStatistics, np.ndarray, np.ndarray | None]:
     """Plays each environment's first episode with each player.
 
-    The compiled loop returns to the host now and then, so that `on_progress` gets which episodes
+    The compiled loop returns to the host now and then and calls `on_progress` with which episodes
     have ended, first before anything is played. That changes no result. Returns the totals and
     whether the episode ended, both by player and environment, and the actions by step, player and
     environment.

@@ -40,7 +40,7 @@ NEAR_EXIT = 4
 """Steps from the exit within which points count as left behind."""
 
 STEPS_AT_ONCE = 64
-"""Moves of each game between two checks which games are still running."""
+"""Moves of each game between two checks of which games are still running."""
 
 
 @dataclass(frozen=True)

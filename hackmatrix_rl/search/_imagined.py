@@ -110,8 +110,8 @@ def imagine(
 
 
 _ROUNDS, _SHARE, _LEAST = 4, 8, 256
-"""Attempts between two checks which games are still running; the share and the least number of
-games that run together."""
+"""Attempts between two checks of which games are still running; the share and the least number
+of games that run together."""
 
 
 def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) -> Imagined:
