@@ -1,4 +1,4 @@
-"""Tells gymnasium of HackMatrix-v0.
+"""Registers HackMatrix-v0 with gymnasium.
 
     import gymnasium
     import hackmatrix_rl

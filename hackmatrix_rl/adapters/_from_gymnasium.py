@@ -53,7 +53,7 @@ class Host:
         title: the id of the games, or that they are of gymnasium.
         render_modes: how the games can draw themselves.
         drawn: makes the same games so that they draw themselves; `None` where that cannot be done.
-        masked: whether `info["action_mask"]` tells the legal actions.
+        masked: whether `info["action_mask"]` holds the legal actions.
         shape: an observation's leaves, as JAX holds them.
         first_action: the number of the first action.
     """
@@ -100,7 +100,7 @@ class Host:
         weakref.finalize(self, _close_all, self._batches)
 
     def make(self, count: int) -> Any:
-        """A vector environment of so many games."""
+        """A vector environment of `count` games."""
         with without_main():
             return self._make(count)
 
@@ -189,7 +189,6 @@ class Host:
 
 
 def _close_all(batches: dict[int, Batch]) -> None:
-    """Closes the batches that are open."""
     while batches:
         batches.popitem()[1].close()
 
@@ -260,8 +259,9 @@ class GymnasiumGames(env.Environment):
     The games live in this process: they are no part of a checkpoint, a state can be used once, and
     one device plays them all. `reset` begins a new batch with seeds from its keys; the keys of
     `step` are not used, since gymnasium's games draw from their seeds. Evaluations close their
-    batches, and those of a `Trainer` live as long as its state. After a `reset` of your own, call
-    `close()` of the state in the end; otherwise the batch is open until the process ends.
+    batches, and a `Trainer` keeps its batches open as long as its state. After you call `reset`
+    yourself, call `close()` of the state in the end; otherwise the batch stays open until the
+    process ends.
 
     Source: Towers et al. 2024, "Gymnasium: a standard interface for reinforcement learning
     environments".
@@ -350,7 +350,6 @@ class GymnasiumGames(env.Environment):
         return None if self.host.resets else after
 
     def _shapes(self, num_envs: int) -> tuple[PyTree, jax.ShapeDtypeStruct]:
-        """The observations and the masks of a batch."""
         batch = jax.tree.map(
             lambda leaf: jax.ShapeDtypeStruct((num_envs, *leaf.shape), leaf.dtype), self.host.shape
         )
@@ -358,7 +357,6 @@ class GymnasiumGames(env.Environment):
 
 
 def _timestep(last: HostState, played: Any) -> env.Timestep:
-    """The timestep of what `Host.step` returns."""
     seen, last_seen, mask, last_mask, reward, terminated, truncated = played
     return env.Timestep(
         observation=seen,
@@ -379,7 +377,7 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
     Args:
         make: an id for `gymnasium.make_vec`, such as `"CartPole-v1"`; or a function that makes a
             `VectorEnv` of a given number of games, which resets a game in the step that ends it
-            (`AutoresetMode.SAME_STEP`). `info["action_mask"]` may tell the legal actions.
+            (`AutoresetMode.SAME_STEP`). `info["action_mask"]` may hold the legal actions.
         settings: passed to `gymnasium.make_vec`, such as `vectorization_mode="async"`.
 
     Raises:

@@ -121,16 +121,16 @@ def from_gymnax(
         )
     if not hasattr(environment, "is_truncated"):
         raise ValueError(
-            f"{type(environment).__name__} does not tell truncation from termination; from_gymnax "
-            "needs an environment of gymnax 1.0 or newer"
+            f"{type(environment).__name__} does not separate truncation from termination; "
+            "from_gymnax needs an environment of gymnax 1.0 or newer"
         )
     params = params if params is not None else default
     params = params if params is not None else environment.default_params
     space = environment.action_space(params)
     if not hasattr(space, "n"):
         raise ValueError(
-            f"the actions of {environment.name} are {space!r}; this package needs discrete ones, "
-            "such as those of CartPole-v1"
+            f"the actions of {environment.name} are {space!r}; this package needs discrete "
+            "ones, as in CartPole-v1"
         )
     return Batched(GymnaxGame(environment, _strong(params)), max_steps=max_steps)
 
@@ -139,7 +139,7 @@ def to_gymnax(game: SingleGame[Any] | None = None) -> tuple[Any, Any]:
     """A game for code that is written for gymnax 1.0, and its default parameters.
 
     Observations are vectors of features; `info["action_mask"]` and the environment's
-    `action_mask(state)` tell which actions are legal.
+    `action_mask(state)` hold the legal actions.
 
     Args:
         game: the game; by default HackMatrix with the classic observation.

@@ -57,7 +57,7 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
     """One game of HackMatrix: `gymnasium.make("HackMatrix-v0")`.
 
     By the rules, an illegal action ends the episode; it does not raise. `info["action_mask"]` and
-    `action_masks()` tell which ones are legal. `info` also has `stage`, `score` and `won`.
+    `action_masks()` hold the legal actions. `info` also has `stage`, `score` and `won`.
 
     Args:
         render_mode: `"ansi"` (a text), `"rgb_array"` (a picture), or `None`.
@@ -165,7 +165,7 @@ def _step(
 class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     """Many games of HackMatrix in one compiled program: `gymnasium.make_vec("HackMatrix-v0", ...)`.
 
-    A game that ends begins anew in the same step (`AutoresetMode.SAME_STEP`): `info["final_obs"]`
+    A game that ends is reset in the same step (`AutoresetMode.SAME_STEP`): `info["final_obs"]`
     and `info["final_info"]` hold the end of the old one. By the rules, an illegal action ends the
     episode. `info["action_mask"]` has the legal actions.
 
@@ -263,10 +263,15 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             "won": episode.extra["won"].astype(bool),
             "action_mask": timestep.last_mask,
         }
-        told = {**numbers, **{f"_{name}": done for name in numbers}}
+        final_info = {**numbers, **{f"_{name}": done for name in numbers}}
         totals = {"r": episode.total_reward, "l": episode.length, "_r": done, "_l": done}
-        told |= {"episode": totals, "_episode": done}
-        return {"final_obs": final, "_final_obs": done, "final_info": told, "_final_info": done}
+        final_info |= {"episode": totals, "_episode": done}
+        return {
+            "final_obs": final,
+            "_final_obs": done,
+            "final_info": final_info,
+            "_final_info": done,
+        }
 
     def _look(self, observation: Any) -> Seen:
         return look(observation, self._observation)

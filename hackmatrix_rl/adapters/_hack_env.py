@@ -14,7 +14,7 @@ from hackmatrix_rl.adapters._gymnasium_envs import Seen, look, space_of
 from hackmatrix_rl.env import Number, classic_from_compact
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import NUM_ACTIONS, SIPHON
-from hackmatrix_rl.protocol import Engine, Result, Told, arrays_of, info_of, internal_state_of
+from hackmatrix_rl.protocol import Engine, Result, View, arrays_of, info_of, internal_state_of
 from hackmatrix_rl.system import check_not_forked
 
 _classic = jax.jit(classic_from_compact)
@@ -79,17 +79,17 @@ class HackEnv(gymnasium.Env[Any, np.int64]):
     def step(self, action: Any) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         """Plays one action. No episode is truncated."""
         number = int(action)
-        told, result = self._begun().play(number)
+        view, result = self._begun().play(number)
         info: dict[str, Any] = info_of(result)
         self._episode.count(number, result, info["reward_breakdown"])
         if self._debug:
             print(f"HackEnv: action {number}", file=sys.stderr)
         if self._info:
             print(f"HackEnv: {info}", file=sys.stderr)
-        info["action_mask"] = told.mask
+        info["action_mask"] = view.mask
         if result.over:
-            info["episode_stats"] = self._episode.statistics(told, result)
-        return _look(told), float(result.reward), result.over, False, info
+            info["episode_stats"] = self._episode.statistics(view, result)
+        return _look(view), float(result.reward), result.over, False, info
 
     def set_state(self, state: dict[str, Any]) -> tuple[Seen, dict[str, Any]]:
         """Begins a game from a position, which the protocol's `setState` describes.
@@ -103,16 +103,16 @@ class HackEnv(gymnasium.Env[Any, np.int64]):
         return self._begin(self._begun().put(arrays))
 
     def get_internal_state(self) -> dict[str, Any]:
-        """What the protocol's `getInternalState` tells."""
+        """The answer of the protocol's `getInternalState`."""
         return internal_state_of(self._begun().look())
 
     def action_masks(self) -> np.ndarray:
         """The legal actions, by the name that MaskablePPO of sb3-contrib looks for."""
         return np.asarray(self._begun().look().mask)
 
-    def _begin(self, told: Told) -> tuple[Seen, dict[str, Any]]:
+    def _begin(self, view: View) -> tuple[Seen, dict[str, Any]]:
         self._episode = _Episode()
-        return _look(told), {"action_mask": told.mask}
+        return _look(view), {"action_mask": view.mask}
 
     def _begun(self) -> Engine:
         if self._engine is None:
@@ -120,8 +120,8 @@ class HackEnv(gymnasium.Env[Any, np.int64]):
         return self._engine
 
 
-def _look(told: Told) -> Seen:
-    return look(jax.device_get(_classic(told.seen)), "original")
+def _look(view: View) -> Seen:
+    return look(jax.device_get(_classic(view.seen)), "original")
 
 
 @dataclass
@@ -143,14 +143,14 @@ class _Episode:
         self.total_reward += float(result.reward)
         self.terms = {name: self.terms.get(name, 0.0) + term for name, term in terms.items()}
 
-    def statistics(self, told: Told, result: Result) -> dict[str, Any]:
+    def statistics(self, view: View, result: Result) -> dict[str, Any]:
         """The `episode_stats` of an episode that ends with this position."""
         counted = ("length", "moves", "siphons", "programs", "stages_completed")
         return {
             **{name: self.counts[name] for name in counted},
             "total_reward": self.total_reward,
-            "score": int(told.seen.numbers[Number.SCORE]),
-            "stage": int(told.seen.numbers[Number.STAGE]),
+            "score": int(view.seen.numbers[Number.SCORE]),
+            "stage": int(view.seen.numbers[Number.STAGE]),
             "won": bool(result.won),
             "died": bool(result.died),
             "reward_breakdown": self.terms,

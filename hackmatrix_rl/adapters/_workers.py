@@ -1,4 +1,4 @@
-"""Games in processes of their own: how these start."""
+"""Games in separate processes: how these start."""
 
 import multiprocessing
 import multiprocessing.spawn

@@ -40,7 +40,7 @@ class MaskedCategorical(eqx.Module):
 
         Raises:
             TypeError: the mask is not an array.
-            ValueError: the mask is not boolean, or its shape differs from that of the logits.
+            ValueError: the mask is not boolean, or its shape is not the shape of the logits.
         """
         check_array("mask is", mask, "bool", logits.shape, hint="a True for each legal action")
         some = jnp.any(mask, axis=-1, keepdims=True)
@@ -123,7 +123,7 @@ Chosen = tuple[Int32[Array, " num_envs"], PyTree[Array], PyTree[Array]]
 
 
 class ActionChoice(eqx.Module):
-    """Chooses the actions of a batch of environments, perhaps with a memory of its own."""
+    """Chooses the actions of a batch of environments; a subclass may keep a memory."""
 
     @abstractmethod
     def choose(
@@ -140,7 +140,7 @@ class ActionChoice(eqx.Module):
     ) -> PyTree[Array]:
         """The memory after an action, where episodes may have begun; by default the same memory.
 
-        `keys` are those of the action.
+        `keys` are the keys that `choose` got for this action.
         """
         return memory
 

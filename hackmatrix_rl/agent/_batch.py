@@ -20,7 +20,7 @@ class Batch(OfEnvironments):
     """The argument of a loss: whole sequences of some environments.
 
     Values are in the units of the network (see `ValueScale`). `observation`, `mask`, `action`,
-    `log_prob`, `value` and `done` are those of a `Rollout`, each leaf `[num_steps, batch, ...]`.
+    `log_prob`, `value` and `done` are as in `Rollout`, each leaf `[num_steps, batch, ...]`.
 
     Attributes:
         initial_carry: memory of the policy before the first step; each leaf `[batch, ...]`.

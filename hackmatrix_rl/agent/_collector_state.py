@@ -50,7 +50,7 @@ class CollectorState(OfEnvironments):
     step: UInt32[Array, ""] = eqx.field(metadata=SHARED)
 
     def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
-        """The keys of this step: those that choose the actions, and those of the environment."""
+        """The keys of this step: for the actions, and for the environment."""
         # Number 0 of an environment's key was its first reset.
         here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(self.keys, self.step + 1)
         pair = jax.vmap(jax.random.split)(here)

@@ -292,7 +292,6 @@ def _made_up(spec: EnvSpec, seed: int, axes: tuple[int, ...]) -> Any:
 
 @eqx.filter_jit
 def _called(policy: ActorCritic, observation: Any, carry: Any) -> Any:
-    """Logits and value for one observation."""
     logits, value, _ = policy(observation, carry)
     return logits, value
 

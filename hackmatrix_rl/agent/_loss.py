@@ -60,17 +60,17 @@ class Unrolled(eqx.Module):
         return Unrolled(*policy.apply_heads(hidden), hidden, own)
 
     def value_loss(self, batch: Batch, clip: float | None = None) -> Float32[Array, ""]:
-        """The mean loss of the value: half the squared error, or that of the network's `ValueHead`.
+        """Mean value loss: half the squared error, or what the network's `ValueHead` returns.
 
         Raises:
-            ValueError: a clip is asked for (see `PPOLoss.value_clip`), and the network's head has a
-                loss of its own.
+            ValueError: `clip` is given (see `PPOLoss.value_clip`), but the network's `ValueHead`
+                defines the loss.
         """
         if self.own_value_loss is not None:
             if clip is not None:
                 raise ValueError(
-                    f"value_clip={clip} clips squared errors, but the network's value head has a "
-                    "loss of its own. Use value_clip=None"
+                    f"value_clip={clip} clips squared errors, but the network's value head defines "
+                    "another loss. Use value_clip=None"
                 )
             return jnp.mean(self.own_value_loss)
         error = (self.value - batch.value_target) ** 2
@@ -83,8 +83,8 @@ class Unrolled(eqx.Module):
 class PPOLoss(eqx.Module):
     """The loss of proximal policy optimization.
 
-    Source: Schulman et al. 2017, "Proximal policy optimization algorithms". The clipped value
-    loss is that of OpenAI's baselines (the larger of both errors). The estimate of the divergence
+    Source: Schulman et al. 2017, "Proximal policy optimization algorithms". The value loss is
+    clipped as in OpenAI's baselines (the larger of both errors). The estimate of the divergence
     is k3 of Schulman 2020, "Approximating KL divergence". The KL to a teacher: Schmitt et al.
     2018, "Kickstarting deep reinforcement learning"; Wolczyk et al. 2024, "Fine-tuning
     reinforcement learning models is secretly a forgetting mitigation problem".

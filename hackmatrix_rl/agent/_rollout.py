@@ -66,10 +66,10 @@ class EpisodeSums(eqx.Module):
         return {"return": self.total_reward, "length": self.length, **self.extra}
 
     def means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """The numbers of an episode and the parts of its reward, on the host, by name.
+        """Means over episodes: their numbers, and the terms of their reward, by name, on the host.
 
-        Both are empty without an episode. The parts are all of them divided by the number of
-        episodes, also those of unfinished ones.
+        Both are empty without a finished episode. The terms are summed over all steps, unfinished
+        episodes included, and divided by the number of finished episodes.
         """
         count = float(self.count)
         if not count:
@@ -237,7 +237,6 @@ class RolloutCollector(Collector):
         memory: PyTree[Array],
         cache: PyTree[Array],
     ) -> tuple[tuple[Any, ...], tuple[Fields, EpisodeSums, PyTree[Array]]]:
-        """Takes one action in each environment."""
         action_keys, environment_keys = actors.draw_keys()
 
         logits, value, carry, cache = evaluator.act_step(observation, actors.carry, cache)

@@ -75,7 +75,7 @@ class Linear(_Ramp):
 class Cosine(_Ramp):
     """Half a cosine wave from one number to another: flat at both ends, constant after its end.
 
-    The fields are those of `Linear`.
+    The fields are the same as in `Linear`.
 
     Source: Loshchilov and Hutter 2017, "SGDR: stochastic gradient descent with warm restarts".
     """

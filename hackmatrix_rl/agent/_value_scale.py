@@ -31,8 +31,8 @@ class ValueScale(eqx.Module):
     def update(self, targets: Float32[Array, "*shape"]) -> "ValueScale":
         """The scale updated with these value targets, in units of reward.
 
-        A target that is not finite must not stay in the scale: the gradient steps that learn from
-        it are skipped, and the training goes on.
+        A target that is not finite must not enter the scale: training skips the gradient steps
+        that contain it and continues.
         """
 
 

@@ -1,4 +1,4 @@
-"""The algorithms that train: each is a package of its own in here, and one line below.
+"""The algorithms that train: each is a subpackage, and one line below.
 
 A package holds a config, whose fields are flags (`hackmatrix_rl.config.RunConfig`), a subclass of
 `hackmatrix_rl.training.Algorithm`, and all that only they need. Nothing outside knows one of them:

@@ -5,8 +5,8 @@ games, and its vectors are 1,024 lanes: its loops compute all games, which are t
 memory. A GPU starts kernels, which take as long for few games as for thousands, so it gathers only
 where a buffer has thousands.
 
-What takes time on a GPU is a round of a loop: at least one more kernel, and where loops are no part
-of a graph of kernels, a wait until the host has read whether to go on. There, loops make as many
+On a GPU, a round of a loop is what takes time: at least one more kernel, and where loops are not
+part of a graph of kernels, a wait until the host has read the condition. There, loops make as many
 rounds as they can need, or several at once.
 """
 
@@ -25,8 +25,8 @@ _LEAST_GPU_BUFFER = 2048
 def platform() -> str:
     """The platform that the program is being traced for: `"cpu"`, `"gpu"` or `"tpu"`.
 
-    It is that of the mesh around the program, whose devices need not be here; without a mesh, JAX's
-    default.
+    With a mesh around the program, the mesh's platform, whose devices need not be here; without a
+    mesh, JAX's default.
     """
     return _platform()
 

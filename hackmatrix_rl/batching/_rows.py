@@ -22,7 +22,7 @@ def read_row(table: Table, number: Int32[Array, ""]) -> Row:
 
 @custom_vmap
 def write_row(table: Table, number: Int32[Array, ""], row: Row) -> Table:
-    """The table with another row; unchanged if `number` is that of no row, but 1 too many."""
+    """The table with another row; unchanged if `number` is one past the last row."""
     return table.at[number].set(row, mode="drop")
 
 

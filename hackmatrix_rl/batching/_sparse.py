@@ -185,7 +185,6 @@ def _one_round(
     least: int,
     gather: bool | None,
 ) -> Carry:
-    """`one_round_loop` of a batch."""
     width = max(1, size // share) if gather else buffer_width(size, share)
     width = min(size, max(least, width))
     if gather is False or width == size:
@@ -203,7 +202,7 @@ def settled(
     *,
     rounds: int,
 ) -> Value:
-    """`jax.lax.while_loop` of at most so many rounds, after whose end another changes nothing.
+    """`jax.lax.while_loop` of at most `rounds` rounds; `body` must not change a settled value.
 
     On a GPU all rounds are made, without a loop.
     """

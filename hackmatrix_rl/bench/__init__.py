@@ -1,4 +1,4 @@
-"""Speed measurements: environment, learning, training, and pgx beside them.
+"""Speed measurements: environment, learning, training, and pgx for comparison.
 
 The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
 that play nothing do without JAX.

@@ -1,4 +1,4 @@
-"""The speed of a machine: environment, learning, whole updates, and a game of pgx beside them."""
+"""The speed of a machine: environment, learning, whole updates, and a pgx game for comparison."""
 
 import math
 import statistics
@@ -33,7 +33,7 @@ STEPS = 128
 class Benchmark:
     """The results of a benchmark: `speeds` by name (`env`, `update`, `train`).
 
-    `checksum` is that of all observations, masks and rewards of the env runs, `dropped_spawns`
+    `checksum` covers all observations, masks and rewards of the env runs, `dropped_spawns`
     counts the spawns without room in the `env_episodes` games that ended in them. The peak memory
     is the device's; on a CPU, the process's. `sizes` are the settings that change the speed.
     """
@@ -141,7 +141,7 @@ class SpeedComparison:
 
     `ratios` are HackMatrix's speed divided by the other's, for each pair of neighbouring runs.
     Checksums (of all observations, masks and rewards) and numbers of games that ended are by name,
-    `dropped_spawns` those of HackMatrix, and `sizes` the settings that change the speed.
+    `dropped_spawns` is HackMatrix's, and `sizes` are the settings that change the speed.
     """
 
     speeds: dict[str, Speed]

@@ -18,7 +18,7 @@ class Complaints:
 
     The caller reports a failed save in one line, but the libraries print pages of tracebacks.
     This keeps one of each kind. Errors of other threads are printed as usual. The threads of a
-    failed save end when they like, and a failed task is told when it is collected: once something
+    failed save end at any time, and a failed task is reported when it is collected: once something
     was kept, what the libraries say stays off the terminal after the context, too.
     """
 

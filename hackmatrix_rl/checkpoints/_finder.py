@@ -29,14 +29,14 @@ CURRENT = 2
 """The version of the agent that `pretrained` alone names. Every version that was shipped stays."""
 
 CARD = "card.json"
-"""The file beside the checkpoint of such an agent that says how it was trained."""
+"""The file next to the checkpoint of such an agent that says how it was trained."""
 
 _FOLDER = Path(__file__).parent.parent / PRETRAINED
 _NAME = re.compile(rf"({PRETRAINED}(?:@([0-9]+))?)(?:/(.*))?")
 
 
 def in_league(name: str, league: str | None) -> str:
-    """The full name of an agent: `pretrained` is that of the league, the first one by default."""
+    """The full name of an agent: `pretrained` is the agent of `league`, by default the first."""
     found = _NAME.fullmatch(name)
     return f"{found[1]}/{league or LEAGUES[0]}" if found and found[3] is None else name
 
@@ -107,7 +107,7 @@ def _found_at(
             if of is not None and (others := {*map(_wandb_id, checkpoints_in(folder))} - {of, ""}):
                 raise ConfigError(
                     f"{run}: {folder} holds checkpoints of another run ({', '.join(others)}) and "
-                    f"none of its own ({of})."
+                    f"none of this run ({of})."
                 )
     return None
 

@@ -42,7 +42,7 @@ def initial_settings(
 ) -> dict[str, Any]:
     """The settings that a training must share with the one that it starts from, by name.
 
-    `league` is that of the new training. With `trust_code`, network and environment among the
+    `league` is the new training's. With `trust_code`, network and environment among the
     settings may be code, which the new training imports; code in place of which the user has
     `named` another one is not imported.
 
@@ -58,7 +58,7 @@ def initial_settings(
     with refusing(f"--init {init}: ", "", of=ConfigError):
         folder, other = _start(init, league, report)
         check_trusted(other, folder, trust_code=trust_code, named=("teacher", *named))
-    # They decide what the weights mean; rules and actions have an identity besides. The league is
+    # They decide what the weights mean; rules and actions also have an identity. The league is
     # not among them: what an agent learned in one is a start for the other.
     alike = [each.name for each in settings_of(other) if each.metadata["alike"]]
     every = {each.name for each in options_of(TrainConfig)}  # whatever the new training learns by
@@ -68,13 +68,13 @@ def initial_settings(
 def initial_weights(
     config: TrainConfig, policy: ActorCritic, *, report: Report = warnings.warn
 ) -> tuple[ActorCritic, ValueScale | None]:
-    """The weights of `config.init`, and the units of their value; `None` where these begin anew.
+    """The weights of `config.init`, and the units of their value; `None` where these are reset.
 
     Of several trainings in one program it is one, as for `load`: `run#3`, or the best. The value
     head comes along with its units, if both trainings have the same kind of units.
-    Optimizer and counters begin anew, and so does a head for the value or for the auxiliary loss
-    where the other training had none of its kind. The code that the other run names is not
-    imported. Of the new training's network, only the shapes matter.
+    Optimizer and counters are reset. So is a head for the value or for the auxiliary loss if the
+    other training has none of its kind. The code that the other run names is not imported. Of the
+    new training's network, only the shapes matter.
 
     Raises:
         ConfigError: there is no such checkpoint, or it is of another game, observation, action
@@ -88,7 +88,7 @@ def initial_weights(
         check_alike(config, other)
         same_value = other.heads.value == config.heads.value
         there = _with_heads_of(other, policy, same_value=same_value)
-        # Its environment is that of these settings, which are checked.
+        # Its environment is the one in these settings, which are checked.
         member = split_member(config.init)[1]
         loaded = load(str(folder), policy=there, trust_code=True, member=member, report=report)
         same_units = same_structure(other.initial_scale(), config.initial_scale())
@@ -126,13 +126,11 @@ def _settings_of(network: MLPActorCritic) -> TrainConfig:
 
 
 def _with_own_value(policy: ActorCritic, found: Any) -> Any:
-    """The found network with the value head of the policy."""
     own = _headless(policy).heads.value
     return eqx.tree_at(lambda there: _headless(there).heads.value, found, own)
 
 
 def _headless(policy: Any) -> Any:
-    """The network without an auxiliary head."""
     return policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
 
 

@@ -167,7 +167,7 @@ def identity_of(config: Mapping[str, Any]) -> GameIdentity:
 
 
 def player_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfig:
-    """The settings of a training of a single player, or a ConfigError for those of another game."""
+    """The settings of a training of a single player; a ConfigError for any other training."""
     with refusing(f"{folder}: ", "", of=ConfigError):
         config = config_from_dict(metadata["config"])
     if not isinstance(config, TrainConfig):
@@ -175,7 +175,7 @@ def player_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfi
         raise ConfigError(
             f"{folder}: trained by --algorithm {config.algorithm}, which has no policy for an "
             f"environment of one player. In Python, {config.loader} loads it; hackmatrix-rl "
-            f"{config.command} --resume-run goes on with its run.{page}"
+            f"{config.command} --resume-run resumes its run.{page}"
         )
     return config
 

@@ -1,7 +1,7 @@
 """The weights of the original project, in its files `params_N.npz`.
 
 Such a file has `params.Dense_i.kernel` `[inputs, outputs]` and `params.Dense_i.bias`: the hidden
-layers over the classic observation, then the layer of the actions, then that of the value. The
+layers over the classic observation, then the layer of the actions, then the layer of the value. The
 inputs are the player, the programs and the cells of the board; `Features.ravel` has the cells
 first.
 """
@@ -148,7 +148,6 @@ def affine(scale: ValueScale) -> tuple[np.float32, np.float32]:
 
 
 def _empty(width: int, depth: int) -> MLPActorCritic:
-    """The shapes of a network of these sizes."""
     spec = HackMatrix(observation="classic").spec
     return eqx.filter_eval_shape(
         lambda key: MLPActorCritic(spec, width=width, depth=depth, key=key), jax.random.key(0)
@@ -156,7 +155,6 @@ def _empty(width: int, depth: int) -> MLPActorCritic:
 
 
 def _dense_layers(network: Any) -> list[Dense]:
-    """The layers in the order of the file."""
     return [*network.layers, network.heads.policy, network.heads.value]
 
 
@@ -222,7 +220,7 @@ def _layers(arrays: Mapping[tuple[int, str], np.ndarray]) -> list[tuple[np.ndarr
         if kernel.shape != shape or bias.shape != shape[1:] or width < 1:
             raise DamagedFileError(
                 f"params.Dense_{number}: kernel {list(kernel.shape)} and bias {list(bias.shape)}, "
-                f"but {list(shape)} and {list(shape[1:])} are those of a network over the classic "
-                "observation"
+                f"but a network over the classic observation has {list(shape)} and "
+                f"{list(shape[1:])}"
             )
     return layers

@@ -439,11 +439,11 @@ def restore(
     """A part of a checkpoint, `policy` or `training`, as a tree with arrays in host memory.
 
     Structure and all leaves that are not arrays come from `like`. Of several trainings in one
-    program, it is that of a `member`, by default that of `playing_member`.
+    program, it is the part of a `member`, by default of `playing_member`.
 
     Raises:
-        ConfigError: the checkpoint's arrays do not fit the tree, or those of a policy are not
-            all finite, or there is no such member.
+        ConfigError: the checkpoint's arrays do not fit the tree, an array of a policy is not
+            finite, or there is no such member.
     """
     stored = _of_member(folder, read_arrays(folder, part), like, member, report)
     if (wrong := stored.mismatch(like)) is not None:
@@ -523,7 +523,7 @@ def _of_member(
     member: int | None,
     report: Report = warnings.warn,
 ) -> Stored:
-    """The arrays of one of several trainings in one program; those of a single one as they are."""
+    """The arrays of one of several trainings in one program; a single one's as they are."""
     size = stored.members(like)
     if size is None:
         if member is not None:
@@ -606,7 +606,6 @@ def check_written(folder: epath.Path, written: Mapping[str, Mapping[str, Any]]) 
 
 
 def _layout(array: Any) -> str:
-    """The dtype and the shape of an array, in words."""
     return "missing" if array is None else f"{jnp.dtype(array.dtype)}{list(array.shape)}"
 
 

@@ -27,7 +27,7 @@ from hackmatrix_rl.system import describe_device, set_aside, write_json
 from hackmatrix_rl.training import arrays_to_store, random_keys, write_tree
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
-_MOST_ERRORS = 100  # that Orbax keeps of one save, which writes few files of its own
+_MOST_ERRORS = 100  # that Orbax keeps of one save, which writes few files itself
 _TIMEOUT_SECONDS = 300  # how long processes wait for one another at the end of a save
 
 
@@ -54,7 +54,7 @@ class CheckpointWriter:
         keep_best: whether the checkpoint with the highest mean return stays as well.
         config: stored with each checkpoint, to build the same modules again.
         run: stored with each checkpoint: the run's id and aliases. The writer does not write
-            beside checkpoints of another run, and does not delete them.
+            into a folder with checkpoints of another run, and does not delete them.
     """
 
     def __init__(

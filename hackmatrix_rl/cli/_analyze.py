@@ -89,12 +89,12 @@ def analyze_command(
             gamma = 1.0 if trained is None else trained
         findings = evaluation.find(journal, gamma=gamma)
     if as_json:
-        told = findings.as_dict() | {
+        answer = findings.as_dict() | {
             "league": environment.config.league,
             "seed": seed,
             "greedy": player.greedy if isinstance(player, evaluation.PolicyAgent) else None,
         }
-        click.echo(json.dumps(told, allow_nan=False))
+        click.echo(json.dumps(answer, allow_nan=False))
         return
     play = "by its own rule"
     if isinstance(player, evaluation.PolicyAgent):

@@ -61,7 +61,7 @@ class Command(click.Command):
 
 
 def _others(ctx: click.Context) -> list[click.Command]:
-    """The commands beside this one, `train` first."""
+    """The other commands, `train` first."""
     group = None if ctx.parent is None else ctx.parent.command
     if ctx.parent is None or not isinstance(group, click.Group):
         return []

@@ -12,7 +12,7 @@ from hackmatrix_rl import config as settings
 from hackmatrix_rl import evaluation, runs, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import tell
+from hackmatrix_rl.cli._failures import notify
 from hackmatrix_rl.cli._options import json_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.config import MOST_EPISODES, preset_names
@@ -110,7 +110,7 @@ def chosen_configs(
     here = partial(
         runs.config_here, preset, algorithm=settings.baseline_algorithm(), trust_code=trust_code
     )
-    settled = [here(settings.read_settings(file, report=tell)) for file in paths]
+    settled = [here(settings.read_settings(file, report=notify)) for file in paths]
     if precision:
         base = settled[0] if settled else here({})
         found = [(name, replace(base, precision=name)) for name in ("f32", "bf16")]

@@ -25,14 +25,14 @@ def doctor_command(as_json: bool) -> int:
         for finding in runs.examine():
             found.append(finding)
             if not as_json:
-                work.say(_told(finding), click.echo)
+                work.say(_line_of(finding), click.echo)
                 work.doing("looking")
     if as_json:
         click.echo(json.dumps({"parts": [asdict(finding) for finding in found]}))
     return int(any(finding.judgement == "fails" for finding in found))
 
 
-def _told(finding: "runs.Finding") -> str:
+def _line_of(finding: "runs.Finding") -> str:
     judgement = click.style(f"{finding.judgement:5}", fg=_COLOURS[finding.judgement])
     line = f"{judgement} {finding.part:9} {finding.found}"
     return f"{line}\n{'':15} {finding.remedy}" if finding.remedy else line

@@ -15,7 +15,7 @@ from hackmatrix_rl import runs, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import tell, writing
+from hackmatrix_rl.cli._failures import notify, writing
 from hackmatrix_rl.cli._games import chosen_player, named
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working, evaluating
@@ -106,8 +106,8 @@ def evaluate_command(
     if found.unfinished:
         click.echo(f"{found.unfinished} games were cut off unfinished.", err=True)
     if as_json:
-        told = found.as_dict() | ({} if game is None else {"league": game.config.league})
-        click.echo(json.dumps(told, allow_nan=False))
+        answer = found.as_dict() | ({} if game is None else {"league": game.config.league})
+        click.echo(json.dumps(answer, allow_nan=False))
     else:
         league = "" if game is None else f"league {game.config.league}, "
         title = f"{episodes:,} games, {league}95% intervals"
@@ -154,7 +154,7 @@ def write_replays(
             with writing(f"--replay-dir {folder}"):
                 replay.save(folder / f"{name}.json")
             work.progress(number + 1, total)
-    tell(f"{total} replays in {folder}")
+    notify(f"{total} replays in {folder}")
 
 
 # Names in the evaluation and in the table.

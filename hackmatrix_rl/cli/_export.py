@@ -7,7 +7,7 @@ import click
 from hackmatrix_rl import evaluation, export, runs, system
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import say, tell, writing
+from hackmatrix_rl.cli._failures import notify, say, writing
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.export import FORMATS
@@ -63,7 +63,7 @@ def export_command(
             league=league,
             trust_code=trust_code,
             modules=modules,
-            report=lambda message: work.say(message, tell),
+            report=lambda message: work.say(message, notify),
         )
         if not isinstance(player, evaluation.PolicyAgent):
             raise ConfigError(

@@ -14,7 +14,7 @@ MOST_CHARACTERS = 600
 """Of a line: more is no message, but what a file put into it."""
 
 
-def tell(message: str, command: str = "") -> None:
+def notify(message: str, command: str = "") -> None:
     """Prints one line on standard error, which may repeat what a file holds.
 
     Control characters are escaped and line breaks become spaces. The middle of what is too long is
@@ -46,12 +46,12 @@ def refuse(error: ValueError | OSError, typed: Sequence[str]) -> NoReturn:
     if status is system.ExitCode.CRASHED:
         raise error
     if isinstance(error, OSError):
-        tell(f"Error: {error.filename or 'a file'}: cannot be written: {error.strerror}.")
+        notify(f"Error: {error.filename or 'a file'}: cannot be written: {error.strerror}.")
     elif (untrusted := _untrusted(error)) is not None:
         said = str(error).replace(untrusted.advice, "If you trust it:")
-        tell(f"Error: {said}", in_shell("hackmatrix-rl", *typed, "--trust-code"))
+        notify(f"Error: {said}", in_shell("hackmatrix-rl", *typed, "--trust-code"))
     else:
-        tell(f"Error: {error}")
+        notify(f"Error: {error}")
     if system.is_single_process() or isinstance(error, AgreedError):
         sys.exit(status)
     system.leave(status)

@@ -11,7 +11,7 @@ from hackmatrix_rl import env as envs
 from hackmatrix_rl import evaluation, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import NumberRange
-from hackmatrix_rl.cli._failures import tell, writing
+from hackmatrix_rl.cli._failures import notify, writing
 from hackmatrix_rl.cli._options import all_of, file_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, in_shell, refusing
@@ -37,7 +37,7 @@ def chosen_player(
 ) -> "tuple[evaluation.Agent, E]":
     """The player of `player_options`, and the environment that it plays in."""
     player, environment = find(
-        name, simulations=search, report=lambda message: work.say(message, tell), **chosen
+        name, simulations=search, report=lambda message: work.say(message, notify), **chosen
     )
     if greedy and isinstance(player, evaluation.PolicyAgent):
         player = replace(player, greedy=True)
@@ -68,7 +68,7 @@ def given_replay(
 
 
 def league_to_play(replay: "replays.Replay | None", chosen: str | None = None) -> str | None:
-    """The league in which an agent must play: that of the replay, or the chosen one."""
+    """The league in which an agent must play: the replay's, or else the chosen one."""
     if replay is None:
         return chosen
     league = replay.config.league
@@ -214,7 +214,6 @@ class GameOutputs:
         page: Callable[[], str],
         work: Working,
     ) -> None:
-        """Writes the files of a game."""
         for kind, file in self.files.items():
             work.doing(f"writing {file}")
             with writing(f"--{kind} {file}"):

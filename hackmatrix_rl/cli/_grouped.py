@@ -17,7 +17,7 @@ _OWN = dict.fromkeys(
     for each in config.options_of(kind)
 )
 GROUPS = (*_BEFORE, *(group for group in _OWN if group not in (*_BEFORE, *_AFTER)), *_AFTER)
-"""The headings of a help in their order; those of single algorithms in the middle."""
+"""The headings of a help in their order; the groups of single algorithms are in the middle."""
 
 FIRST = (
     *("recipe", "algorithm", "env", "env_args", "preset", "config", "resume_run"),
@@ -45,8 +45,8 @@ class GroupedOption(click.Option):
 class SettingOption(click.Option):
     """An option for a field that some algorithms have: headings and helps by algorithm.
 
-    The help shows those of the algorithm asked for, and leaves the field out where that, or the
-    environment, does not have it.
+    The help shows the ones of the algorithm asked for, and leaves the field out where the algorithm
+    or the environment does not have it.
     """
 
     def __init__(
@@ -84,7 +84,6 @@ class SettingOption(click.Option):
 
 
 def _shown(ctx: click.Context) -> str:
-    """The algorithm that a help is about."""
     env = ctx.meta.get(_ENV, config.HACKMATRIX)
     return str(ctx.meta.get(_ALGORITHM, config.default_algorithm("auto", env)[0]))
 
@@ -141,7 +140,7 @@ class TrainOptions(GroupedOptions):
         super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the first options, those of the algorithm, or all."""
+        """Writes the first options, the options of the algorithm, or all."""
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return

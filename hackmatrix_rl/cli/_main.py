@@ -155,9 +155,9 @@ def _run(command: Callable[[], Any], typed: Sequence[str]) -> NoReturn:
 
         refuse(error, typed)
     except click.ClickException as error:
-        from hackmatrix_rl.cli._failures import tell
+        from hackmatrix_rl.cli._failures import notify
 
-        tell(f"Error: {error.format_message()}")
+        notify(f"Error: {error.format_message()}")
         sys.exit(click.UsageError.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
@@ -205,7 +205,7 @@ def _leave_in_time(code: str | int | None) -> None:
     timer.start()
 
 
-def _tell_versions(context: click.Context) -> NoReturn:
+def _show_versions(context: click.Context) -> NoReturn:
     from hackmatrix_rl.game import RULES_VERSION
 
     click.echo(f"hackmatrix-rl {version('hackmatrix-rl')}")
@@ -223,7 +223,7 @@ def _tell_versions(context: click.Context) -> NoReturn:
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=lambda context, _, asked: _tell_versions(context) if asked else None,
+    callback=lambda context, _, asked: _show_versions(context) if asked else None,
     help="Show the versions of the package, JAX and the rules; doctor shows the devices.",
 )
 @click.pass_context

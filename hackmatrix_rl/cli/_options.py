@@ -1,4 +1,4 @@
-"""Options that several commands share, and those of a run that are no settings of it."""
+"""Options that several commands share, and options of a run that are no settings of it."""
 
 import os
 from collections.abc import Callable
@@ -140,7 +140,7 @@ PLAYER_OPTIONS = ("best", "network", "league", "trust_code", "search", "cycles")
 """The names of `player_options`."""
 
 takeover_options = all_of(
-    file_option("--from", "source", help="Take a replay over and go on, instead of a new game."),
+    file_option("--from", "source", help="Continue from a replay instead of starting a new game."),
     whole_number(
         "--move", 0, None, "Moves of the replay that are played first; the default is all."
     ),

@@ -79,12 +79,12 @@ class _Stream(_Waiting):
             if self.needed:
                 raise OutputLostError(why) from error
             if self.fileno() == STDOUT:
-                print(f"{why}. The run goes on, and its folder tells the rest.", file=sys.stderr)
+                print(f"{why}. The run continues; see its folder for the rest.", file=sys.stderr)
             return len(data)
 
 
 def spare_output() -> None:
-    """Makes failures of standard output stop nothing; standard error tells of the first one."""
+    """Lets a process outlive failures of standard output; the first goes to standard error."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _Stream):
         raw.needed = False

@@ -12,7 +12,7 @@ from hackmatrix_rl import runs, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import say, tell
+from hackmatrix_rl.cli._failures import notify, say
 from hackmatrix_rl.cli._games import given_replay, league_to_play, named, played_again
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.view import replays, terminal
@@ -59,7 +59,7 @@ def play_command(
             trust_code=trust_code,
             league=league_to_play(replay),
             simulations=search,
-            report=tell,
+            report=notify,
         )
     system.enable_compilation_cache()
     agent = named(agent, search)

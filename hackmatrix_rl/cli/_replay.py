@@ -9,7 +9,7 @@ import click
 
 from hackmatrix_rl import runs, system
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import say, tell
+from hackmatrix_rl.cli._failures import notify, say
 from hackmatrix_rl.cli._games import GameOutputs, league_to_play, output_options, played_again
 from hackmatrix_rl.cli._options import TypedPath, trust_option, whole_number
 from hackmatrix_rl.cli._settings import AGENT
@@ -23,7 +23,7 @@ _LONGEST_PLAYER = 200  # characters that are shown
 
 @click.command("replay", cls=Command)
 @click.argument("file", type=TypedPath())
-@whole_number("--move", 0, None, "Play only so many moves; the default is all.")
+@whole_number("--move", 0, None, "Play at most this many moves; the default is all.")
 @click.option("--agent", metavar=AGENT, help="Show what this agent thinks of each position.")
 @output_options
 @trust_option
@@ -40,7 +40,7 @@ def replay_command(
     hackmatrix-rl replay game.json
     hackmatrix-rl replay game.json --agent runs/... --html game.html
 
-    To go on from a move: hackmatrix-rl play --from FILE --move 57, or watch AGENT --from FILE.
+    To continue from a move: hackmatrix-rl play --from FILE --move 57, or watch AGENT --from FILE.
     """
     shown = GameOutputs.of(**outputs)
     content = _content(file)
@@ -59,7 +59,7 @@ def replay_command(
                 agent,
                 trust_code=trust_code,
                 league=league_to_play(replay),
-                report=lambda message: work.say(message, tell),
+                report=lambda message: work.say(message, notify),
             )
         system.enable_compilation_cache()
         with system.compiling(work.doing) as compiled:

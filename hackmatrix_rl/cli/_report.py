@@ -9,7 +9,7 @@ import click
 from hackmatrix_rl import runs as of_runs
 from hackmatrix_rl import sweeps, system
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import say, tell, writing
+from hackmatrix_rl.cli._failures import notify, say, writing
 from hackmatrix_rl.cli._options import file_option, json_option
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError
@@ -44,7 +44,7 @@ def report_command(
     if output is not None:
         system.check_output_file(output, "--output")
     if as_json and len(runs) == 1:
-        raise ConfigError("--json: tells the returns of several runs. Name more runs.")
+        raise ConfigError("--json: prints the returns of several runs. Name more runs.")
     # One game is no work for a GPU, which may be busy with this run.
     system.select_device("cpu")
     system.enable_compilation_cache()
@@ -54,9 +54,9 @@ def report_command(
             len(runs) == 1 and sweeps.is_sweep(Path(system.typed_path(runs[0])))
         ):
             if len(runs) > 1:
-                raise ConfigError("--storage: tells of one sweep. Name one folder.")
+                raise ConfigError("--storage: reports on one sweep. Name one folder.")
             folder = Path(system.typed_path(runs[0]))
-            page = sweeps.report_of_sweep(folder, storage, report=tell)
+            page = sweeps.report_of_sweep(folder, storage, report=notify)
         elif len(runs) == 1:
             page, folder = of_runs.report_of(runs[0])
         else:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from hackmatrix_rl import config, runs, system
-from hackmatrix_rl.cli._failures import tell
+from hackmatrix_rl.cli._failures import notify
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption, SettingOption
 from hackmatrix_rl.cli._options import TypedPath
 from hackmatrix_rl.errors import ConfigError, flag
@@ -88,11 +88,11 @@ def config_options(
 
     A command for several algorithms gets `--algorithm`, too, and one with a default `preset`
     (`None`: it has none) `--preset`. Without `in_help`, the help leaves the fields of the groups to
-    that of `train`, but lists those of `also`.
+    the help of `train`, but lists the fields in `also`.
     """
     names = config.preset_names()
     summaries = "; ".join(f"{name}: {kind.summary}" for name, kind in kinds.items())
-    usual = "that of the preset"
+    usual = "the one in the preset"
     if preset == config.AUTO:
         first = config.default_algorithm(config.AUTO)[0]
         usual = f"{first}; in another --env: {config.baseline_algorithm()}"
@@ -240,8 +240,8 @@ def given_settings(
     old = [name for name in given if name in config.RENAMED]
     config.check_one_name(old, given, is_flag=True)
     for name in old:
-        tell(config.renamed_line(name, is_flag=True))
-    settings = {} if file is None else config.read_settings(file, command=command, report=tell)
+        notify(config.renamed_line(name, is_flag=True))
+    settings = {} if file is None else config.read_settings(file, command=command, report=notify)
     return settings | typed_settings(context)
 
 
@@ -303,7 +303,7 @@ def chosen_config(
     settings = {**defaults, **given_settings(context, file)}
     given = typed_settings(context)
     if (recipe := _recipe(context, preset, settings)) is not None:
-        settings = config.read_settings(config.recipe_file(recipe), report=tell) | settings
+        settings = config.read_settings(config.recipe_file(recipe), report=notify) | settings
     trust_code = context.params.get("trust_code", False)
     made = runs.config_here(
         preset,

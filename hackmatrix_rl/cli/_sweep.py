@@ -9,7 +9,7 @@ import click
 from hackmatrix_rl import sweeps, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import say, tell
+from hackmatrix_rl.cli._failures import notify, say
 from hackmatrix_rl.cli._options import (
     TypedPath,
     file_option,
@@ -61,7 +61,7 @@ MOST_TRIALS = 100_000
 @click.option(
     "--prune/--no-prune",
     default=True,
-    help="End trials early by successive halving: about a third goes on after 12% and after 36%.  "
+    help="End trials early by successive halving: about a third continues after 12% and 36%.  "
     "[default: on]",
 )
 @seed_option("Seed of the sampler.", default=0)
@@ -89,7 +89,7 @@ def sweep_command(
 
     SPACE.toml is a settings file for `train`, with a table [space] of what to search. Optuna
     chooses, and each trial is a run in the folder. Start the same command on every machine
-    that sees the folder. A trial whose machine died goes on from its checkpoint, on any other.
+    that sees the folder. Any of them resumes a trial whose machine died, from its checkpoint.
     The best settings are in best.toml, for train --config; `hackmatrix-rl report DIR` draws the
     sweep. It needs pip install '.[sweep]'.
 
@@ -98,13 +98,13 @@ def sweep_command(
     num_steps = {choices = [32, 64]}
     width = {low = 16, high = 64, step = 16}
 
-    Ctrl-C saves and ends; the same command goes on. Exit status: as for train.
+    Ctrl-C saves and ends; the same command resumes. Exit status: as for train.
     """
     place = Path("sweeps", space.stem) if folder is None else folder
     with Working("preparing", lines=False):
         sweeps.require_optuna()
         sweeps.check_folder(place)
-        searched = sweeps.space_here(space, seeds=seeds, trust_code=trust_code, report=tell)
+        searched = sweeps.space_here(space, seeds=seeds, trust_code=trust_code, report=notify)
         system.select_device(searched.config.device)
         searched.check(metric, place)
         sweep = sweeps.open_sweep(
@@ -118,7 +118,7 @@ def sweep_command(
             seed=seed,
             prune=prune,
             look=dry_run,
-            report=tell,
+            report=notify,
         )
     if dry_run:
         say(*plan_of(sweep, prune=prune))
@@ -185,10 +185,10 @@ def conclusion(sweep: "sweeps.Sweep", status: "system.ExitCode") -> list[str]:
     counts, best = sweep.counts(), sweep.best
     lines = []
     if status is not system.ExitCode.DONE:
-        lines.append("Stopped. The same command goes on with the trial that was left.")
+        lines.append("Stopped. The same command resumes the trial that was left.")
     elif counts["RUNNING"]:
         others = f"{counts['RUNNING']} of the trials are trained by others"
-        lines.append(f"{others}; if one of them dies, the same command goes on with its trial.")
+        lines.append(f"{others}; if one of them dies, the same command resumes its trial.")
     if best is not None:
         lines.append(f"Best: {sweep.metric} {best[1]:.4g}, trial {best[0]}")
         train = in_shell("hackmatrix-rl", "train", "--config", sweep.folder / "best.toml")

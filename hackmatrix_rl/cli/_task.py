@@ -100,20 +100,20 @@ def run_task(
     with ExitStack() as stack:
         with Working("preparing", lines=False):
             ready = stack.enter_context(start)
-        settings = cast(C, ready.config)  # launch refuses those of another command
+        settings = cast(C, ready.config)  # launch refuses a run of another command
         task.check(settings)
-        told = (*ready.notes, *task.explain(settings))
+        notes = (*ready.notes, *task.explain(settings))
         if dry_run:
             with Working("compiling", lines=False):
                 plan = ready.plan()
             if system.is_process_zero():
-                say(*told, *ready.needs, *plan.lines())
+                say(*notes, *ready.needs, *plan.lines())
             system.disconnect()
             return int(system.ExitCode.DONE)
         folder = ready.open_folder()
         console = views.plain_console(quiet=not system.is_process_zero())
         display = sinks.terminal(console, length=sinks.Length.of(settings))
-        for line in (*told, *task.describe(settings, folder), *ready.needs):
+        for line in (*notes, *task.describe(settings, folder), *ready.needs):
             display.note(line)
         result = ready.run(folder, displays=[display])
         status, ended = result.exit_code, cast(C, result.config)

@@ -31,8 +31,8 @@ _BY = baseline_algorithm()
 EXAMPLES = f"""\b
 Examples:
   hackmatrix-rl train --total-timesteps 200_000            a look, in a minute or two
-  hackmatrix-rl train --algorithm {_BY} --init runs/MINE     go on from the weights of a run
-  hackmatrix-rl train --resume-run runs/MINE --num-envs 64 go on with a run, on a small machine
+  hackmatrix-rl train --algorithm {_BY} --init runs/MINE     start from the weights of a run
+  hackmatrix-rl train --resume-run runs/MINE --num-envs 64 resume a run, on a small machine
 """
 
 
@@ -141,14 +141,14 @@ def next_steps(config: "configs.RunConfig", run: Path, *, done: bool) -> list[st
     code = {name: each for name, each in configs.code_of(config).items() if each.look() != "known"}
     named = {name: [f"--{name}", each.text] for name, each in code.items()}
     resume = in_shell("hackmatrix-rl", "train", "--resume-run", run, *chain(*named.values()))
-    go_on = f"Go on:  {resume}"
+    again = f"Go on:  {resume}"
     if not isinstance(config, configs.TrainConfig):
-        return [go_on]
+        return [again]
     # `watch` plays in the environment of the run, and needs no teacher.
     plays = ["--trust-code"] if "env" in code else named.get("network", [])
     see = f"See it play:  {in_shell('hackmatrix-rl', 'watch', run, *plays)}"
     if not done:
-        return [go_on, see]
+        return [again, see]
     trains = [in_shell(word) for name in named if name != "teacher" for word in named[name]]
     return [see, *(" ".join([line, *trains]) for line in config.advice(in_shell(run)))]
 
@@ -179,8 +179,8 @@ def summarize(
 ) -> "system.ExitCode":
     """Prints and stores the results of the policy, random and, on HackMatrix, runner.
 
-    Of several trainings in one program, it first prints how each setting did; the policy is that of
-    the best training. The run ends as `UNSAVED` if the results could not be written.
+    Of several trainings in one program, it first prints how each setting did; the policy is the
+    best training's. The run ends as `UNSAVED` if the results could not be written.
     """
     import jax  # only those who play wait for it
 

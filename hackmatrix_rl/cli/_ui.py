@@ -11,7 +11,7 @@ import click
 from hackmatrix_rl import env as envs
 from hackmatrix_rl import evaluation, runs, system
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import tell
+from hackmatrix_rl.cli._failures import notify
 from hackmatrix_rl.cli._options import modules_option, seed_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, NoCheckpointError, as_given, in_shell
@@ -94,12 +94,12 @@ def _games(
     agent: str | None, modules: str | None, trust_code: bool, seed: int | None
 ) -> "Callable[..., ui.Served]":
     """Makes the table of HackMatrix, or shows the games of an agent of another environment."""
-    how: dict[str, Any] = {"trust_code": trust_code, "report": tell}
+    how: dict[str, Any] = {"trust_code": trust_code, "report": notify}
     if agent is not None:
         with Working(f"loading {agent}", lines=False):
             player, environment = runs.find_player(agent, modules=modules, **how)
         if not isinstance(environment, envs.HackMatrix):
-            return partial(ui.Games, player, environment, name=agent, seed=seed, report=tell)
+            return partial(ui.Games, player, environment, name=agent, seed=seed, report=notify)
 
     def find(name: str) -> tuple[evaluation.Agent, envs.HackMatrix]:
         if name == agent:
@@ -117,7 +117,7 @@ def _opponent(agent: str | None, clique: bool, trust_code: bool) -> "evaluation.
         return None
     try:
         with Working(f"loading {agent}", lines=False):
-            found = runs.find_opponent(agent, trust_code=trust_code, report=tell)
+            found = runs.find_opponent(agent, trust_code=trust_code, report=notify)
     except NoCheckpointError as error:
         if not clique:
             return None  # a script, or a search
@@ -139,7 +139,7 @@ def _clique_table(
     given: Mapping[str, Any],
     seed: int | None,
 ) -> "Callable[..., ui.CliqueTable]":
-    """Makes the board of the clique game: that of a run, or any for two people."""
+    """Makes the board of the clique game: the run's, or any for two people."""
     if seed is not None:
         raise ConfigError(f"--seed {seed}: the clique game draws nothing. Leave --seed out.")
     if opponent is None:
@@ -147,5 +147,5 @@ def _clique_table(
         return partial(ui.CliqueTable, untrained, name="an untrained network", seat="both")
     if given:
         said = as_given(*next(iter(given.items())))
-        raise ConfigError(f"{said}: the run {agent} has a board of its own. Leave it out.")
+        raise ConfigError(f"{said}: the run {agent} defines the board. Leave it out.")
     return partial(ui.CliqueTable, opponent, name=str(agent))

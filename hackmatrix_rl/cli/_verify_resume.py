@@ -10,7 +10,7 @@ import click
 
 from hackmatrix_rl import config as configs
 from hackmatrix_rl import runs
-from hackmatrix_rl.cli._failures import say, tell
+from hackmatrix_rl.cli._failures import notify, say
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOptions
 from hackmatrix_rl.cli._options import json_option, whole_number
 from hackmatrix_rl.cli._settings import (
@@ -70,7 +70,7 @@ def verify_resume_command(
                 report=work.doing if as_json else lambda message: work.say(message, say),
             )
     except runs.ProofError as error:
-        tell(f"Error: {error}")
+        notify(f"Error: {error}")
         return 1
     if verdict.same:
         shutil.rmtree(folder)
@@ -81,10 +81,10 @@ def verify_resume_command(
 def _chosen(
     context: click.Context, preset: str | None, file: Path | None, recipe: str | None
 ) -> "configs.RunConfig":
-    """The settings to prove it for: those of the preset `debug` where nobody says otherwise."""
+    """The settings of the proof: the preset `debug` where nothing else is given."""
     given = given_settings(context, file, command="")
     if recipe is not None:
-        given = configs.read_settings(configs.recipe_file(recipe), report=tell) | given
+        given = configs.read_settings(configs.recipe_file(recipe), report=notify) | given
     preset = preset or given.pop("preset", PRESET)
     if (stages := given.pop("stages", None)) is not None:
         config = configs.make_stages(preset, given, stages, typed_settings(context))

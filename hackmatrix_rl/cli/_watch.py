@@ -10,7 +10,7 @@ from hackmatrix_rl import env as envs
 from hackmatrix_rl import evaluation, runs, system
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
-from hackmatrix_rl.cli._failures import say, tell
+from hackmatrix_rl.cli._failures import notify, say
 from hackmatrix_rl.cli._games import (
     GameOutputs,
     chosen_player,
@@ -109,7 +109,7 @@ def _watch_other(
     import jax  # only those who play wait for it
 
     def report(line: str) -> None:
-        work.say(line, tell)
+        work.say(line, notify)
 
     work.doing(f"{name} plays")
     scenes = replays.record(player, environment, jax.random.key(seed), game=game, report=report)

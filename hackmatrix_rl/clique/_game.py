@@ -82,7 +82,7 @@ def from_edges(config: CliqueConfig, first: Iterable[int], second: Iterable[int]
 
 
 class Outcome(eqx.Module):
-    """The results of a move, besides the new state."""
+    """The results of a move, except the new state."""
 
     #: Of the player who moved: 1 if they have won with this move, -1 if they have lost, else 0.
     reward: Int32[Array, "*batch"]
@@ -146,7 +146,6 @@ def completes_clique(
 def _has_clique(
     adjacency: UInt32[Array, " vertices"], among: UInt32[Array, "*shape"], size: int
 ) -> Bool[Array, "*shape"]:
-    """Whether a set of vertices holds a clique."""
     if size == 1:
         return has_any(among)
     vertices = jnp.arange(adjacency.shape[0], dtype=jnp.int32)

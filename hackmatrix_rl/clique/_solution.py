@@ -29,8 +29,8 @@ class Solution(eqx.Module):
 
     config: CliqueConfig = eqx.field(static=True)  #: Of the game.
     #: By the code of a position, its value for the player to move: 1 won, 0 drawn, -1 lost. The
-    #: code has one base-3 digit for each edge: 0 free, 1 the first player's, 2 the second's. Codes
-    #: of positions that no game reaches mean nothing.
+    #: code has one base-3 digit for each edge: 0 free, 1 the first player's, 2 the second's. Values
+    #: of positions that no game reaches are undefined.
     values: Int8[Array, " codes"]
 
     def value(self, state: State) -> Int32[Array, ""]:
@@ -110,7 +110,6 @@ def _by_moves(num_edges: int, colour: np.ndarray) -> list[np.ndarray]:
 
 
 def _cliques(config: CliqueConfig) -> np.ndarray:
-    """Whether a set of edges holds a clique."""
     sets = np.arange(2**config.num_edges, dtype=np.uint16)
     found = np.zeros(sets.shape, bool)
     numbers = edge_numbers(config.vertices)
@@ -130,7 +129,6 @@ def _full_board(config: CliqueConfig, player: int) -> int:
 def _best_move(
     config: CliqueConfig, values: np.ndarray, codes: np.ndarray, colour: np.ndarray, player: int
 ) -> np.ndarray:
-    """The value of the best move of a player in each position."""
     best = np.full(codes.shape, _LOST, np.int8)
     taken = colour[FIRST] | colour[SECOND]
     for edge in range(config.num_edges):

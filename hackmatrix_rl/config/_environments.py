@@ -15,13 +15,13 @@ from hackmatrix_rl.config._renamed import closest
 from hackmatrix_rl.errors import ConfigError, refusing, shortened
 
 HACKMATRIX = "hackmatrix"
-"""The default environment, whose settings are flags of their own."""
+"""The default environment, whose settings are flags."""
 _MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
 class _Task:
-    """Makes an environment of a memory task. Its arguments are those of the task's config.
+    """Makes an environment of a memory task; takes the arguments of the task's config.
 
     Task and config are names in `hackmatrix_rl.memory_tasks`, which needs JAX.
     """
@@ -61,12 +61,10 @@ ENVIRONMENTS = (HACKMATRIX, *_MADE, *(f"{prefix}:NAME" for prefix in _ADAPTERS),
 
 
 def _maker(env: str) -> Callable[..., Any]:
-    """What makes an environment of this package."""
     return envs.CartPole if env == _CARTPOLE else _TASKS[env]
 
 
 def _adapter(prefix: str) -> Callable[..., Any]:
-    """What makes an environment of another package."""
     found: Mapping[str, Callable[..., Any]] = {
         "gymnax": adapters.from_gymnax,
         "pgx": adapters.from_pgx,
@@ -95,7 +93,7 @@ def check_env(env: str, arguments: str | None) -> None:
     if env == HACKMATRIX:
         if arguments is not None:
             raise ConfigError(
-                f"--env-args {shortened(arguments)}: HackMatrix has flags of its own, such as "
+                f"--env-args {shortened(arguments)}: HackMatrix has its own flags, such as "
                 "--league. Leave --env-args out."
             )
     elif env in _MADE:

@@ -71,18 +71,17 @@ def read_space(
             "name an algorithm."
         )
     settings = _settings_in(content, said, "train", report)
-    # The names are checked like those of settings; what is in the tables is not looked at.
+    # The names are checked like settings; the contents of the tables are not.
     names = _settings_in(dict.fromkeys(space, ""), f"{said}, [space]", "train", report)
     return settings, dict(zip(names, space.values(), strict=True))
 
 
 def _content(path: Path, said: str) -> dict[str, Any]:
-    """What a TOML file holds."""
     check_path(str(path), said.removesuffix(f"{path}").strip() or "the file")
     path = Path(typed_path(path))
     try:
         text = _read(path).decode("utf-8-sig")  # editors on Windows begin a file with a mark
-        # The parser takes minutes for a key of so many parts.
+        # The parser takes minutes for a key of that many parts.
         if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
             raise RecursionError
         return tomllib.loads(text)

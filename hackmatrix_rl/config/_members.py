@@ -158,7 +158,7 @@ class Members:
         ]
 
     def member_tags(self) -> list[list[str]]:
-        """What tells each training from the others, as tags: `seed=5`, `learning_rate=0.003`."""
+        """What distinguishes the trainings, as tags of each: `seed=5`, `learning_rate=0.003`."""
         names = ["seed", *self.varied]
         each = self.member_configs()
         return [[f"{name}={getattr(one, name)}" for name in names] for one in each]

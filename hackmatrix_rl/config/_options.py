@@ -77,7 +77,7 @@ def most(maximum: int | float, because: str) -> dict[str, Any]:
 
 
 def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
-    """The fields of a config in the order of a help: its own first, then those of every run."""
+    """The fields of a config in the order of a help: its own first, then every run's."""
     *own_classes, _every_run = [each for each in kind.__mro__ if dataclasses.is_dataclass(each)]
     own = {name for each in own_classes for name in vars(each).get("__annotations__", {})}
     return sorted(settings_of(kind), key=lambda each: each.name not in own)

@@ -32,7 +32,7 @@ AUXILIARY_KEY, VALUE_KEY = 2**31 + 1, 2**31 + 2
 def build_named(
     config: RunConfig, spec: EnvSpec, *, key: Key[Array, ""], copies: int = 1
 ) -> ActorCritic:
-    """The network that a config names; a device holds so many copies of its parameters.
+    """The network that a config names; `copies` is the number of parameter copies per device.
 
     Raises:
         ConfigError: there is no such network, or it does not fit into memory.

@@ -29,7 +29,7 @@ _OF_A_RUN = (
     *("run_dir", "checkpoint_dir", "device", "deterministic", "cpu_devices"),
     *("tensorboard", "profile", "metric_names", "stop_unhealthy_members"),
 )
-"""Settings that a run takes once, as those of Weights & Biases; a stage cannot have its own."""
+"""Settings that a run takes once, such as Weights & Biases; a stage cannot have its own."""
 BEFORE = "the stage before"
 """The value of `init` in a stage that starts from the one before it, until that is trained."""
 
@@ -130,9 +130,9 @@ def make_stages(
 ) -> RunConfig:
     """The config of the first stage, linked to those after it (`RunConfig.then`).
 
-    A stage has the settings of all, its own, and those on the command line (`given`), as far as
-    its algorithm has them. Network and observation are those of the stage before. A length on the
-    command line is that of all stages together.
+    A stage has the common settings, its own, and the command line's (`given`), as far as its
+    algorithm has them. Network and observation are taken from the previous stage. A length on the
+    command line covers all stages together.
 
     Raises:
         ConfigError: a stage cannot work, or cannot start from the one before it.

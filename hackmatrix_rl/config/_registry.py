@@ -64,9 +64,7 @@ def config_class(name: object, *, command: str | None = None) -> type[RunConfig]
         return known[name]
     if isinstance(name, str) and name in algorithms():
         other = algorithms()[name].command
-        raise ConfigError(
-            f"--algorithm {name}: has a command of its own. Use hackmatrix-rl {other}."
-        )
+        raise ConfigError(f"--algorithm {name}: has its own command. Use hackmatrix-rl {other}.")
     *most, last = known
     near = closest(name, known) if isinstance(name, str) else ""
     use = f"Use {', '.join(most)} or {last}." if most else f"Use {last}."
@@ -84,7 +82,7 @@ def check_settings(
 ) -> None:
     """Refuses settings that an algorithm or an environment does not have.
 
-    `kind` may be the config that they are to change; `why` tells why it is this algorithm.
+    `kind` may be the config that they are to change; `why` explains the choice of this algorithm.
 
     Raises:
         ConfigError: one of them belongs to another algorithm or environment, or to none. The

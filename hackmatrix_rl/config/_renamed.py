@@ -53,7 +53,7 @@ FOREIGN: Mapping[str, str] = {
     "policy": "Use {network}.",
     "project": "Use {wandb_project}.",
     "resume": "Use --resume-run RUN.",
-    "rewind": "Leave it out: a resumed run goes on at its checkpoint, also on Weights & Biases.",
+    "rewind": "Leave it out: a run resumes at its checkpoint, also on Weights & Biases.",
     "run_name": "Use {run_dir} for the folder, or {wandb_name} for the name on Weights & Biases.",
     "run_suffix": "Use {run_dir} for the folder, or {wandb_name} for the name on Weights & Biases.",
     "save_freq": "Use {save_interval}, in updates, or {save_interval_minutes}.",

@@ -55,7 +55,8 @@ WEIGHTS = {"alike": True, "arrays": True}
 class RunConfig(Members, ABC):
     """The settings that every run has. Each field is a flag and a key of a TOML file.
 
-    A subclass adds those of an algorithm and its game, builds the `Algorithm`, and describes it.
+    A subclass adds the settings of an algorithm and its game, builds the `Algorithm`, and describes
+    it.
 
     Attributes:
         begun_at: where the training stood when this stage began, in what its algorithm counts.
@@ -78,7 +79,7 @@ class RunConfig(Members, ABC):
         copies: arrays of the size of the parameters that a training holds on each device.
         panels: what the panels of a learning curve show: names of metrics, with labels. One that a
             run does not have is left out.
-        synonyms: flags of this algorithm's command, by those of other commands.
+        synonyms: flags of this algorithm's command, by the flags of other commands.
         memory: the settings that decide how much memory an update takes, the first one most.
     """
 
@@ -109,7 +110,7 @@ class RunConfig(Members, ABC):
         1,
         "Trainings at once in one program, with the seeds from --seed on; steps are of each.",
         minimum=1,
-        resume="all of its trainings go on",
+        resume="all of its trainings continue",
         **most(MOST_MEMBERS, "a program has room for few more"),
     )
     deterministic: bool = in_run(
@@ -227,11 +228,9 @@ class RunConfig(Members, ABC):
     wandb_group: str | None = in_watching(
         None, "Group of the run there, such as the seeds of one experiment."
     )
-    wandb_name: str | None = in_watching(None, "Name of the run there; none: that of its folder.")
+    wandb_name: str | None = in_watching(None, "Name of the run there; none: its folder's name.")
     wandb_tags: str | None = in_watching(None, "Tags of the run there, separated by commas.")
-    wandb_notes: str | None = in_watching(
-        None, "A note on the run, shown beside it there.", maximum=10_000
-    )
+    wandb_notes: str | None = in_watching(None, "A note on the run, shown there.", maximum=10_000)
     wandb_mode: str = in_watching(
         "online",
         "Send metrics at once, or store them in the run's folder for `wandb sync`.",
@@ -255,7 +254,7 @@ class RunConfig(Members, ABC):
         minimum=1,
     )
     stop_unhealthy_members: bool = in_watching(
-        False, "Of several trainings at once, leave one that must stop out, and go on."
+        False, "Of several trainings at once, leave out one that must stop, and continue."
     )
     profile: int | None = in_watching(
         None,
@@ -320,7 +319,7 @@ class RunConfig(Members, ABC):
 
     @property
     def has_value(self) -> bool:
-        """Whether the network has a value of a position besides those of its actions."""
+        """Whether the network has a value of a position, in addition to values of actions."""
         return True
 
     @property
@@ -335,7 +334,7 @@ class RunConfig(Members, ABC):
 
     @abstractmethod
     def lasting(self, updates: int) -> "RunConfig":
-        """These settings for a run of so many updates or few more, without an evaluation."""
+        """These settings, shortened to `updates` updates or few more, without an evaluation."""
 
     @classmethod
     @abstractmethod
@@ -348,7 +347,7 @@ class RunConfig(Members, ABC):
 
     @abstractmethod
     def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "networks.ActorCritic":
-        """The network before training; a device holds so many copies of its parameters.
+        """The network before training; `copies` is the number of parameter copies per device.
 
         Raises:
             ConfigError: there is no such network, it lacks what the settings ask for, or it does
@@ -451,12 +450,12 @@ class RunConfig(Members, ABC):
         }
 
     def hooks(self, folder: Any, sink: Any) -> "list[training.Hook]":
-        """The hooks of a run of this algorithm, besides those of every run."""
+        """The hooks of this algorithm, in addition to every run's."""
         return []
 
     @abstractmethod
     def plan(self, devices: int) -> dict[str, str]:
-        """The plan of a run on so many devices, in words, by topic."""
+        """The plan of a run on `devices` devices, in words, by topic."""
 
     @property
     def length(self) -> str:
@@ -496,11 +495,11 @@ class RunConfig(Members, ABC):
     def rate_in_words(self, length: str) -> str:
         """The learning rate over a length such as `62 updates`; with `--vary`, of each training."""
         rates = self.varied.get("learning_rate", (self.learning_rate,))
-        told = ", ".join(rate if isinstance(rate, str) else f"{rate:g}" for rate in rates)
+        named = ", ".join(rate if isinstance(rate, str) else f"{rate:g}" for rate in rates)
         if any(isinstance(rate, str) for rate in rates):
-            return f"{told} over {length}"
+            return f"{named} over {length}"
         falls = getattr(self, "learning_rate_schedule", "constant") != "constant"
-        return f"{told} falling to 0 over {length}" if falls else f"{told} throughout"
+        return f"{named} falling to 0 over {length}" if falls else f"{named} throughout"
 
     @property
     def precision_table(self) -> dict[str, str]:
@@ -522,7 +521,7 @@ class RunConfig(Members, ABC):
 
     @property
     def stages(self) -> "list[RunConfig]":
-        """These settings and those of the stages after them."""
+        """These settings, and the settings of each later stage."""
         return [self, *([] if self.then is None else self.then.stages)]
 
 

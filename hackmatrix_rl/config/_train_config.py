@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 1000
 MOST_EPISODES = 10_000_000
-GAMES = most(MOST_EPISODES, "more say nothing new")
+GAMES = most(MOST_EPISODES, "more games do not tighten the interval usefully")
 CAPACITY = most(GameConfig.MAX_CAPACITY, "WARP numbers enemies and transmissions in 7 bits")
 
 in_hackmatrix = partial(in_game, env=HACKMATRIX)
@@ -159,7 +159,7 @@ class TrainConfig(RunConfig, ABC):
         GameConfig.history,
         "Turns that UNDO can take back.",
         minimum=1,
-        **most(65_536, "no game has so many turns"),
+        **most(65_536, "no game has more turns"),
     )
     league: str = in_hackmatrix(
         "original",
@@ -300,7 +300,7 @@ class TrainConfig(RunConfig, ABC):
         return self.num_updates * self.batch
 
     def lasting(self, updates: int) -> "TrainConfig":
-        """These settings for a run of so many updates, without a summary; stages share them."""
+        """These settings, shortened to `updates` updates, without a summary; stages share them."""
         own = max(1, updates // len(self.stages))
         then = None if self.then is None else self.then.lasting(updates - own)
         return replace(self, total_timesteps=own * self.batch, eval_episodes=0, then=then)

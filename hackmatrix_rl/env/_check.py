@@ -33,8 +33,8 @@ def check_environment(
     - The last observation equals the observation where no episode ended.
     - The statistics of an ended episode match the steps and rewards that were played.
 
-    At the end it plays some steps again. The same keys and actions must give the same games,
-    also beside other games in the batch.
+    At the end it replays some steps. The same keys and actions must give the same games, also in a
+    batch with other games.
 
     Args:
         environment: an instance of `Environment`.
@@ -64,12 +64,12 @@ def check_environment(
     _compare(environment, "with the same keys and actions", played, again, num_envs)
     half = num_envs // 2
     mixed = jax.numpy.concatenate([own[:half], other[half:]])
-    beside = _play(program, mixed, steps=REPLAYED, actions=played, fixed=half)
-    _compare(environment, "beside other games", played, beside, half)
+    batched = _play(program, mixed, steps=REPLAYED, actions=played, fixed=half)
+    _compare(environment, "in a batch with other games", played, batched, half)
 
 
 class _Program:
-    """A compiled environment. Each instance traces the environment anew."""
+    """A compiled environment. Each instance traces the environment again."""
 
     def __init__(self, environment: Environment) -> None:
         spec = environment.spec
@@ -224,16 +224,16 @@ class _Inspector:
             episode.length,
             self._length,
         )
-        # The tolerance is that of a sum in float32.
+        # The tolerance of a sum in float32.
         learned = LEARNED_RETURN in episode.extra
         name = f"extra[{LEARNED_RETURN!r}]" if learned else "total_reward"
-        told = episode.extra[LEARNED_RETURN] if learned else episode.total_reward
-        apart = np.abs(told - self._total) > 1e-3 * self._moved + 1e-6
+        reported = episode.extra[LEARNED_RETURN] if learned else episode.total_reward
+        apart = np.abs(reported - self._total) > 1e-3 * self._moved + 1e-6
         self._refuse(
-            done & (apart | ~np.isfinite(told)),
+            done & (apart | ~np.isfinite(reported)),
             f"episode.{name} is {{}}, but the rewards of the episode that ended add up to {{}}; "
             "add each reward, and start at 0 after a reset",
-            told,
+            reported,
             self._total,
         )
         numbers = {f"extra[{name!r}]": values for name, values in episode.extra.items()}
@@ -259,11 +259,10 @@ def _differs(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _pairs(one: Any, other: Any) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
-    """The leaves of two trees of one structure, each with its path."""
-    for (path, leaf), beside in zip(
+    for (path, leaf), counterpart in zip(
         jax.tree.leaves_with_path(one), jax.tree.leaves(other), strict=True
     ):
-        yield path, leaf, beside
+        yield path, leaf, counterpart
 
 
 def _compare(

@@ -27,8 +27,8 @@ class CliqueObservation(eqx.Module):
 class CliqueGame(SingleGame[clique.State]):
     """The clique game between two players, who move in turn.
 
-    The reward of a move is that of the player who makes it: 1 if the move wins, -1 if it loses,
-    else 0. An illegal move ends the episode without a reward, as in `HackMatrixGame`.
+    A move rewards the player who makes it: 1 if the move wins, -1 if it loses, else 0. An illegal
+    move ends the episode without a reward, as in `HackMatrixGame`.
 
     Attributes:
         config: sizes and variant of the game.
@@ -73,7 +73,7 @@ class VertexPermutations(Symmetry):
         """The position on renumbered vertices: the edges change places, and the moves with them.
 
         Raises:
-            TypeError: the observation is not that of a clique game.
+            TypeError: the observation is no `CliqueObservation`.
         """
         if not isinstance(observation, CliqueObservation):
             raise TypeError(

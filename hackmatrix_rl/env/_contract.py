@@ -258,7 +258,7 @@ def _check_named(said: str, values: Any, spec: EnvSpec | None = None) -> None:
     if spec is not None and set(values) != set(spec.terms):
         names = ", ".join(f'"{name}"' for name in values)
         raise ValueError(
-            f"{said} has the names {sorted(values)}; expected those of spec.terms, "
+            f"{said} has the names {sorted(values)}; expected the names of spec.terms, "
             f"{sorted(spec.terms)}: EnvSpec(..., terms=({names}{',' if len(values) == 1 else ''}))"
         )
     for name, value in values.items():

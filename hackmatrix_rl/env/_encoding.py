@@ -90,7 +90,7 @@ CLASSIC_CHANNELS = (
 """The channels of the classic encoding, in order."""
 
 SCREEN_CHANNELS = (Channel("last_known"), *_one_hot("transmission_type", *_TYPES))
-"""What the screen shows besides the classic channels."""
+"""What the screen shows in addition to the classic channels."""
 
 
 def encode_cells(
@@ -133,7 +133,6 @@ def encode_cells(
 
 
 def _player(observation: CompactObservation) -> Float32[Array, "10"]:
-    """The numbers of the player in the classic encoding."""
     number = dict(zip(Number, observation.numbers.astype(jnp.float32), strict=True))
     player = [
         number[Number.ROW] / 5,

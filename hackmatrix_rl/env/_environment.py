@@ -232,13 +232,13 @@ class Environment(eqx.Module):
     def pure(self) -> bool:
         """Whether the state holds the whole games; false where Python plays them.
 
-        Only such games can be stored, go on after a resume, and be split over devices.
+        Only a pure environment can be checkpointed, resumed, and sharded over devices.
         """
         return True
 
     @property
     def title(self) -> str:
-        """The name of the game, for people; by default that of the class."""
+        """The name of the game, for people; by default the name of the class."""
         return type(self).__name__
 
     @property
@@ -261,7 +261,7 @@ class Environment(eqx.Module):
     def draw(self, state: PyTree[Array], game: int = 0) -> Any:
         """One game as a picture: uint8 `[height, width, 3]`; `None` if the environment has none.
 
-        The arguments are those of `render`. A picture is shown in place of the text.
+        The arguments are as in `render`. A picture replaces the text.
         """
         return None
 
@@ -324,7 +324,7 @@ def start_games(
 def step_keys(
     key: Key[Array, ""], step: Int[Array, ""] | int
 ) -> tuple[Key[Array, ""], Key[Array, ""]]:
-    """The key of the player's choice, and the key of the environment, after so many steps."""
+    """The key of the player's choice, and the key of the environment, after `step` steps."""
     act, play = jax.random.split(jax.random.fold_in(key, step + 1))
     return act, play
 

@@ -1,4 +1,4 @@
-"""What an environment can tell of its features: those of single actions, and a split of them."""
+"""Optional facts about an environment's features: per action, and how they split."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class FeatureSplit:
     static: Callable[[PyTree[Array]], Float32[Array, " static"]]
     #: A word for each cell, which determines its sparse features; for a batch, too.
     sparse: Callable[[PyTree[Array]], UInt32[Array, "*batch cells"]]
-    #: From the words of some cells to their sparse features; those of a word 0 are 0.
+    #: From the words of some cells to their sparse features; a word 0 has features 0.
     show: Callable[[UInt32[Array, " some"]], Float32[Array, "some channels"]]
     #: From one observation to its other features.
     others: Callable[[PyTree[Array]], Float32[Array, " others"]]

@@ -180,13 +180,10 @@ def _save(bank: Bank, reached: Bool[Array, "num_envs kinds"], here: Saved) -> Ba
 
 
 def _blocks(tree: Tree) -> Tree:
-    """The arrays with their first axis cut into blocks."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, BLOCK, *leaf.shape[1:]), tree)
 
 
 def _take(tree: Tree, index: Int32[Array, " blocks"]) -> Tree:
-    """One entry of each block."""
-
     def one(leaf: Any) -> Any:
         return jax.vmap(lambda block, i: lax.dynamic_index_in_dim(block, i, 0, False))(leaf, index)
 
@@ -211,7 +208,7 @@ def _first(flags: Bool[Array, "blocks some"]) -> Int32[Array, " blocks"]:
 
 
 def _is_at(index: Int32[Array, " blocks"], length: int) -> Bool[Array, "blocks length"]:
-    """Whether each place is that of the index."""
+    """A one-hot row for each index."""
     return jnp.arange(length, dtype=jnp.int32)[None] == index[:, None]
 
 

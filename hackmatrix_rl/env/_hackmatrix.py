@@ -191,7 +191,6 @@ class HackMatrix(Environment):
     def _step(
         self, state: HackMatrixState, action: Int32[Array, ""], key: Key[Array, ""]
     ) -> tuple[HackMatrixState, Timestep]:
-        """Plays one action in one game, and resets it if the episode ended."""
         chance = Chance.of(key)
         after, outcome = act(self.config, state.games, action, state.mask, chance=chance.fold_in(0))
         if state.without_undo is not None:

@@ -10,9 +10,9 @@ from jaxtyping import PyTree
 
 
 class HeldGames(eqx.Module):
-    """The part of a state that names games outside of it, which Python holds.
+    """The part of a state that refers to games that Python holds outside of it.
 
-    `evaluate` closes those that it has begun; those of a `Trainer` live as long as its state.
+    `evaluate` closes the games that it began; a `Trainer`'s games live as long as its state.
     """
 
     @abstractmethod

@@ -50,16 +50,16 @@ class GameIdentity:
         return asdict(self)
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "GameIdentity":
+    def of(cls, texts: Mapping[str, Any]) -> "GameIdentity":
         """The identity from a mapping that `as_dict` made.
 
         Raises:
             ValueError: the mapping has other names, or a value is not a string.
         """
         names = [each.name for each in fields(cls)]
-        if sorted(told) != sorted(names) or not all(type(each) is str for each in told.values()):
+        if sorted(texts) != sorted(names) or not all(type(each) is str for each in texts.values()):
             raise ValueError(f"must be {', '.join(names)}, a text each")
-        return cls(**told)
+        return cls(**texts)
 
     def differences(self, other: "GameIdentity") -> dict[str, tuple[str, str]]:
         """The texts that differ, by name: this identity's, then the other's."""

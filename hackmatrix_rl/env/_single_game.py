@@ -81,7 +81,7 @@ class SingleGame(eqx.Module, Generic[GameState]):
 
     @property
     def title(self) -> str:
-        """The name of the game, for people; by default that of the class."""
+        """The name of the game, for people; by default the name of the class."""
         return type(self).__name__
 
     @property
@@ -207,12 +207,12 @@ class Batched(Environment, Generic[GameState]):
 
     @property
     def title(self) -> str:
-        """That of the game."""
+        """The game's title."""
         return self.game.title
 
     @property
     def longest_dependence(self) -> int | None:
-        """That of the game."""
+        """The game's longest dependence."""
         return self.game.longest_dependence
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
@@ -276,7 +276,6 @@ class Batched(Environment, Generic[GameState]):
         terminated: Bool[Array, ""],
         truncated: Bool[Array, ""],
     ) -> Timestep:
-        """The timestep of one game."""
         return Timestep(
             observation=self.game.observe(shown.games),
             mask=self.game.legal(shown.games),

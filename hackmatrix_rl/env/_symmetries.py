@@ -2,7 +2,7 @@
 
 The rules know no directions but for three things. The order of the directions breaks ties. Draws
 of cells depend on the numbers of the cells. The programs ROW and COL exchange their parts where
-rows become columns. So a turned game goes on as the original one, turned, but for ties and draws.
+rows become columns. So a turned game evolves like the original, turned, except for ties and draws.
 """
 
 from abc import abstractmethod
@@ -62,7 +62,7 @@ right if `s` is 4 or more. Symmetry 0 changes nothing."""
 class SeenBoard(Protocol):
     """An observation, or a part of one, with the arrays of a `CompactObservation`.
 
-    Other arrays beside them stay as they are.
+    Further arrays remain unchanged.
     """
 
     numbers: Any

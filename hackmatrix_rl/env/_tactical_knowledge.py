@@ -57,8 +57,8 @@ count is a byte of one word, so that one sum over the cells makes all four."""
 BY_CONTACT = 8 * np.arange(len(_CONTACTS) + 1, dtype=np.uint32)
 
 TARGET = fields(kind=3, hp=2, stunned=1, distance=4)
-"""What an attack hits, in one word. The kind is 0 without a target, 1 + type of a visible enemy, or
-that of a transmission."""
+"""What an attack hits, in one word. The kind is 0 without a target, 1 + type for a visible enemy,
+and `TRANSMISSION` for a transmission."""
 
 TRANSMISSION = NUM_ENEMY_TYPES + 1
 

@@ -1,4 +1,4 @@
-"""The knowledge of a player who remembers the game, besides the screen.
+"""The screen, and what a player remembers of the game.
 
 `TacticalObservation` adds a few integers to the compact observation: what UNDO would bring back,
 and the clock of the enemies to come. `env/_tactical_encoding.py` computes a network's input.

@@ -71,7 +71,7 @@ def refusing(
 ) -> Iterator[None]:
     """Makes an error of the block a ConfigError: what was `said`, the error's message, and `then`.
 
-    `of` are the kinds of errors. Of an OSError, only what the system says is told.
+    `of` are the kinds of errors. An OSError contributes only the system's message.
     """
     try:
         yield

@@ -53,9 +53,10 @@ def play_episodes(
 ) -> tuple[EpisodeStatistics, np.ndarray, np.ndarray | None]:
     """Plays each environment's first episode with each player.
 
-    The compiled loop is left every now and then, to tell `on_progress` which episodes have ended,
-    first when nothing is played yet. That changes no result. Returns the totals and whether the
-    episode ended, both by player and environment, and the actions by step, player and environment.
+    The compiled loop returns to the host now and then and calls `on_progress` with which episodes
+    have ended, first before anything is played. That changes no result. Returns the totals and
+    whether the episode ended, both by player and environment, and the actions by step, player and
+    environment.
     """
     shape = (len(players), keys.shape[0])
     play = _begin(players, environment, keys)
@@ -183,7 +184,7 @@ class Step:
     terms: dict[str, float]  #: The parts of the reward by name.
     end: str  #: `terminated` or `truncated` if it ended the episode; else empty.
     seen: Any = None  #: The result of `look`.
-    #: That of the last position, after the end; `None` before it.
+    #: `look` at the last position, after the end; `None` before it.
     last_seen: Any = None
 
 
@@ -216,8 +217,8 @@ def play_steps(
                 player, environment, state, timestep, carry, keys, _count(number)
             )
             ends = {"terminated": timestep.terminated, "truncated": timestep.truncated}
-            told = jax.device_get((timestep.reward, timestep.terms, ends, action, thought))
-            reward, terms, ends, action, thought = jax.tree.map(lambda leaf: leaf[0], told)
+            fetched = jax.device_get((timestep.reward, timestep.terms, ends, action, thought))
+            reward, terms, ends, action, thought = jax.tree.map(lambda leaf: leaf[0], fetched)
             end = next((name for name, flag in ends.items() if flag), "")
             yield Step(
                 state=before,

@@ -65,7 +65,7 @@ def share_of(shares: ArrayLike) -> Estimate:
 
 
 def _wilson(rate: float, count: float) -> Estimate:
-    """A rate of so many independent events, and its interval."""
+    """The rate of `count` independent events, and its interval."""
     spread = 1 + Z**2 / count
     centre = (rate + Z**2 / (2 * count)) / spread
     half = Z / spread * math.sqrt(rate * (1 - rate) / count + Z**2 / (4 * count**2))

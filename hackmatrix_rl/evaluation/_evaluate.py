@@ -20,7 +20,7 @@ from hackmatrix_rl.evaluation._estimate import Estimate, mean_of, rate_of
 from hackmatrix_rl.evaluation._player import Agent, PolicyAgent
 
 OnProgress = Callable[[int, int], None]
-"""A function that is told the number of finished episodes, and of all episodes."""
+"""Callback `(finished, total)`: the numbers of episodes."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ def evaluate(
         max_steps: step limit of an episode; see `Evaluation.unfinished`.
         record: whether to keep the actions; see `Evaluation.actions`. A game then needs some
             bytes of memory for each action.
-        on_progress: told the number of finished episodes and of all episodes, those of all
-            policies together: first with 0 when everything is compiled, then every second or
-            so. An exception in it ends the evaluation.
+        on_progress: callback `(finished, total)`, with the episodes of all policies together: first
+            with 0 when everything is compiled, then every second or so. An exception in it ends the
+            evaluation.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -125,8 +125,7 @@ def evaluate_all(
     """Evaluates several policies at once, on games with the same starts.
 
     The environment is compiled once for all of them. Policies and results have names; `episodes`
-    and `num_envs` count for each policy. The other arguments and the errors are those of
-    `evaluate`.
+    and `num_envs` count for each policy. The other arguments and the errors are as in `evaluate`.
     """
     for name, value in {"episodes": episodes, "num_envs": num_envs, "max_steps": max_steps}.items():
         whole(name, value)
@@ -141,7 +140,7 @@ def evaluate_all(
         # The last batch may play too many episodes. The last environments are dropped.
         needed = min(num_envs, episodes - first)
 
-        def tell(done: np.ndarray, first: int = first, needed: int = needed) -> None:
+        def report(done: np.ndarray, first: int = first, needed: int = needed) -> None:
             if on_progress is not None:
                 finished = len(players) * first + int(done[:, :needed].sum())
                 on_progress(finished, len(players) * episodes)
@@ -152,7 +151,7 @@ def evaluate_all(
             env_keys(key, num_envs, first=first),
             max_steps=max_steps,
             record=record,
-            on_progress=tell,
+            on_progress=report,
         )
         parts.append(jax.tree.map(lambda leaf, needed=needed: leaf[:, :needed], (totals, done)))
         if actions is not None:

@@ -32,7 +32,7 @@ class Stage:
 class Cause:
     """A cause of death."""
 
-    attackers: str  #: The types of the enemies beside the player at the end, in words.
+    attackers: str  #: The types of the enemies next to the player at the end, in words.
     deaths: int  #: Number of games.
     share: float  #: Of all deaths.
     stage: float  #: Mean stage of these deaths.
@@ -127,7 +127,7 @@ class Findings:
 def find(journal: Journal, *, gamma: float = 1.0) -> Findings:
     """Computes the findings from the moves of a journal.
 
-    Values are compared with the return that `gamma` discounts: it should be that of the training.
+    Values are compared with the return that `gamma` discounts: use the gamma of the training.
     """
     moves = journal.moves
     by_game = _by_game(journal, moves.reward)
@@ -193,7 +193,7 @@ def _in_words(attackers: np.ndarray) -> str:
     """Such as "2 virus, daemon"."""
     counts = zip(EnemyType, attackers.tolist(), strict=True)
     parts = [f"{n} {kind.name.lower()}".removeprefix("1 ") for kind, n in counts if n]
-    return ", ".join(parts) or "nobody beside"
+    return ", ".join(parts) or "nobody near"
 
 
 def _tools(journal: Journal) -> Iterator[Tool]:
@@ -276,14 +276,14 @@ def _undo(journal: Journal) -> Undo:
     )
 
 
-def _calibration(told: np.ndarray, happened: np.ndarray) -> Calibration | None:
-    known = ~np.isnan(told)
+def _calibration(predicted: np.ndarray, happened: np.ndarray) -> Calibration | None:
+    known = ~np.isnan(predicted)
     if not known.any():
         return None
-    order = np.argsort(told[known], kind="stable")
+    order = np.argsort(predicted[known], kind="stable")
     groups = [group for group in np.array_split(order, BINS) if len(group)]
     return Calibration(
-        told=tuple(float(told[known][group].mean()) for group in groups),
+        told=tuple(float(predicted[known][group].mean()) for group in groups),
         happened=tuple(float(happened[known][group].mean()) for group in groups),
         moves=tuple(len(group) for group in groups),
     )

@@ -40,7 +40,7 @@ NEAR_EXIT = 4
 """Steps from the exit within which points count as left behind."""
 
 STEPS_AT_ONCE = 64
-"""Moves of each game between two looks at which games go on."""
+"""Moves of each game between two checks of which games are still running."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ class Moves:
     points_left: np.ndarray
     won: np.ndarray  #: Whether it won the game.
     died: np.ndarray  #: Whether it was the last one.
-    #: Enemies of each type beside the player after it; a column for each type.
+    #: Enemies of each type next to the player after it; a column for each type.
     attackers: np.ndarray
     from_siphon: np.ndarray  #: How many of the attackers a siphon had brought.
-    value: np.ndarray  #: The value that the player told before it; NaN if it has none.
+    value: np.ndarray  #: The value that the player reported before it; NaN if it has none.
     win_probability: np.ndarray  #: Likewise.
 
 
@@ -113,8 +113,8 @@ def keep_journal(
     """Plays the games of `evaluate` with the same key, and keeps every move.
 
     A network that draws its actions draws the same ones as there. Each of `num_envs` games at the
-    same time needs some 100 bytes a move. `on_progress` is told the numbers of finished games and
-    of all games.
+    same time needs some 100 bytes a move. `on_progress` is called with the number of finished
+    games, and the total.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -130,10 +130,10 @@ def keep_journal(
         needed = min(num_envs, games - first)
         keys = env_keys(key, num_envs, first=first)
 
-        def tell(done: np.ndarray, first: int = first, needed: int = needed) -> None:
+        def report(done: np.ndarray, first: int = first, needed: int = needed) -> None:
             on_progress(first + int(done[:needed].sum()), games)
 
-        moves, lengths = _play(player, environment, keys, tell)
+        moves, lengths = _play(player, environment, keys, report)
         # The last batch may play too many games.
         parts.append(_in_a_row(moves, lengths[:needed]))
     on_progress(games, games)
@@ -170,7 +170,7 @@ def _play(
     player: Agent,
     environment: HackMatrix,
     keys: Key[Array, " num_envs"],
-    tell: Callable[[np.ndarray], None],
+    report: Callable[[np.ndarray], None],
 ) -> tuple[_Columns, np.ndarray]:
     """The moves of a batch of games by step and game, and the number of moves of each game."""
     table = _begin(player, environment, keys)
@@ -178,7 +178,7 @@ def _play(
     step = 0
     done = np.zeros(keys.shape[0], bool)
     while not done.all():
-        tell(done)
+        report(done)
         table, moves = _advance(player, environment, keys, table, jnp.int32(step))
         chunks.append(jax.device_get(moves))
         done = np.asarray(table.done)
@@ -187,7 +187,6 @@ def _play(
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    """The arrays of all parts, one after another."""
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
@@ -213,7 +212,7 @@ def _advance(
     table: _Table,
     first: Int32[Array, ""],
 ) -> tuple[_Table, dict[str, Array]]:
-    """Plays some moves in each game; what follows the end of a game means nothing."""
+    """Plays some moves in each game; moves after a game's end are undefined."""
 
     def move(table: _Table, step: Array) -> tuple[_Table, dict[str, Array]]:
         act_keys, play_keys = jax.vmap(step_keys, in_axes=(0, None))(keys, first + step)
@@ -225,8 +224,8 @@ def _advance(
         games, outcome = jax.vmap(
             lambda game, action, key: play(environment.config, game, action, key=key)
         )(table.games, actions, play_keys)
-        tell = partial(_told, environment.reward)
-        moves = jax.vmap(tell)(table.games, games, actions, outcome, thought, table.new_stage)
+        columns = partial(_columns_of, environment.reward)
+        moves = jax.vmap(columns)(table.games, games, actions, outcome, thought, table.new_stage)
         lengths = table.lengths + (~table.done).astype(jnp.int32)
         limit = environment.max_steps
         over = ~outcome.legal | outcome.died | outcome.won
@@ -243,7 +242,7 @@ def _advance(
     return jax.lax.scan(move, table, jnp.arange(STEPS_AT_ONCE, dtype=jnp.int32))
 
 
-def _told(
+def _columns_of(
     weights: RewardConfig,
     before: State,
     after: State,
@@ -255,9 +254,9 @@ def _told(
     """The columns of `Moves` for one move of one game."""
     was, now = before.position, after.position
     enemies = now.enemies
-    beside = enemies.present & CellSet.of(now.player.cell).neighbours().has(enemies.cell)
+    adjacent = enemies.present & CellSet.of(now.player.cell).neighbours().has(enemies.cell)
     types = np.arange(NUM_ENEMY_TYPES, dtype=np.int32)
-    of_type = (enemies.type[None, :] == types[:, None]) & beside[None, :]
+    of_type = (enemies.type[None, :] == types[:, None]) & adjacent[None, :]
     spawns = jnp.sum(was.board.spawn_count) - jnp.sum(now.board.spawn_count)
     nothing = jnp.float32(jnp.nan)
     before_it = ("hp", "credits", "energy", "data_siphons", "score", "attack_damage")
@@ -283,7 +282,7 @@ def _told(
         won=outcome.won,
         died=outcome.died,
         attackers=jnp.sum(of_type, axis=1, dtype=jnp.int32),
-        from_siphon=jnp.sum(beside & enemies.spawned_from_siphon, dtype=jnp.int32),
+        from_siphon=jnp.sum(adjacent & enemies.spawned_from_siphon, dtype=jnp.int32),
         value=nothing if thought.value is None else thought.value,
         win_probability=nothing if thought.win_probability is None else thought.win_probability,
     )

@@ -13,10 +13,10 @@ class Opponent:
     """A network that plays a game of two players who move in turn, with a search of any size.
 
     Attributes:
-        game: the game; the reward of a move is that of the player who makes it.
+        game: the game; a move rewards the player who makes it.
         player: the player with a number of simulations before each move. With 0, the network
             plays its likeliest move.
-        num_simulations: that number by default: for a trained network, that of its training.
+        num_simulations: that number by default; a trained network has the number of its training.
     """
 
     game: SingleGame[Any]

@@ -82,8 +82,8 @@ class ThinkingAgent(Agent):
 class StateAgent(ThinkingAgent):
     """A player that simulates actions, so it reads the state of the game.
 
-    `act` and `think` get the state of one game in place of the observation. A fair player draws
-    anew what a person at the screen does not see, and never learns the key of the real game.
+    `act` and `think` get the state of one game in place of the observation. A fair player samples
+    what a person at the screen does not see, and never learns the key of the real game.
     """
 
     @abstractmethod
@@ -125,7 +125,7 @@ def acting(player: Agent) -> Callable[..., Chosen]:
 
 
 def thinking(player: Agent) -> Callable[..., Considered]:
-    """`player.think` with its key by position; the thought of a player that tells none is empty."""
+    """`player.think` with a positional key; the thought is empty if the player reports none."""
     if isinstance(player, ThinkingAgent):
         return lambda observation, mask, carry, key: player.think(observation, mask, carry, key=key)
     act = acting(player)
@@ -232,7 +232,7 @@ class Runner(Agent):
         cells = row * SIZE + col + np.array(STEPS, np.int32)
         directions = mask[:NUM_DIRECTIONS]
 
-        # A cryptog beside the player is visible, so the observation shows all enemies there.
+        # A cryptog next to the player is visible, so the observation shows all enemies there.
         enemies = CellSet.from_array(observation.plane("enemy") != 0)
         fights = directions & enemies.has(cells)
         content = observation.plane("content")

@@ -125,7 +125,6 @@ class Graph:
         return bytes(model.SerializeToString())
 
     def _needed(self) -> list[Any]:
-        """The nodes that an output depends on."""
         names = {each.name for each in self._outputs}
         found = []
         for node in reversed(self._nodes):

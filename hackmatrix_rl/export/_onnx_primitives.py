@@ -58,7 +58,7 @@ class Converter:
 
     Args:
         graph: takes the operators.
-        inputs: its inputs. The first axis of the first one is that of the batch.
+        inputs: its inputs. The first axis of the first one is the batch axis.
     """
 
     def __init__(self, graph: Graph, inputs: Sequence[Name]) -> None:
@@ -98,7 +98,6 @@ class Converter:
         return [name_of(each) for each in jaxpr.outvars]
 
     def _through(self, function: Callable[..., Any], shapes: Any, *arguments: Name) -> list[Name]:
-        """The results of a function of simpler primitives."""
         return self.called(jax.make_jaxpr(function)(*shapes), arguments)
 
     def _results(self, equation: Equation, *given: Name) -> list[Name]:
@@ -143,7 +142,6 @@ class Converter:
         return self.graph.constant([*values], np.int64)
 
     def _stored(self, value: Name, dtype: Any) -> Name:
-        """An input in the dtype that it has in the graph."""
         return value if _dtype(dtype) == dtype else self.graph.cast(value, _dtype(dtype))
 
     def _wrapped(self, value: Name, dtype: Any) -> Name:
@@ -681,7 +679,6 @@ def _shapes(equation: Equation) -> list[jax.ShapeDtypeStruct]:
 
 
 def _dtype(dtype: Any) -> Any:
-    """The dtype in the graph."""
     if _is_flag(dtype):
         return np.dtype(bool)
     for kind, stored in ((jnp.integer, np.int64), (jnp.floating, np.float32)):

@@ -19,7 +19,7 @@ from hackmatrix_rl.system import typed_path, write_json, write_whole
 def export_agent(
     agent: PolicyAgent, environment: Environment, path: str | Path, *, format: str
 ) -> list[Path]:
-    """Writes an agent into a file, and its contract beside it as `FILE.contract.json`.
+    """Writes an agent into a file, and its contract next to it as `FILE.contract.json`.
 
     JSON holds the contract itself. Nothing is written if something is refused.
 
@@ -50,6 +50,6 @@ def export_agent(
     else:
         scale = IDENTITY_SCALE if agent.value_scale is None else agent.value_scale
         save_npz(agent.policy, file, value_scale=scale)
-    beside = file.with_name(f"{file.name}.contract.json")
-    write_json(beside, about)
-    return [file, beside]
+    contract_file = file.with_name(f"{file.name}.contract.json")
+    write_json(contract_file, about)
+    return [file, contract_file]

@@ -124,7 +124,7 @@ def apply_action(
     """The effect of the action itself, before enemy turn and stage set-up (sections 4 and 6).
 
     In most play siphons and programs are rare: a batch carries them out in buffers of its size
-    divided by `share`. The result of an illegal action means nothing.
+    divided by `share`. The result of an illegal action is undefined.
     """
     position = state.position
     moves = legal & (action < SIPHON)

@@ -102,7 +102,6 @@ def to_arrays(state: State) -> dict[str, np.ndarray]:
 @jax.jit
 @jax.vmap
 def _columns(state: State) -> dict[str, Array]:
-    """The arrays of a game, with its empty slots."""
     position = state.position
     enemies, transmissions = position.enemies, position.transmissions
     return {
@@ -180,8 +179,6 @@ def _build(config: GameConfig, now: dict[str, Array], top: dict[str, Array]) -> 
 
 
 def _position(arrays: dict[str, Array], game: dict[str, Array]) -> Position:
-    """The position of one record."""
-
     def present(name: str) -> Bool[Array, " n"]:
         return jnp.arange(arrays[name].shape[0]) < arrays[f"num_{name}"]
 

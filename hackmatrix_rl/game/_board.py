@@ -169,7 +169,7 @@ class CellSet(eqx.Module):
         return row | column.shifted(Direction.UP) | column.shifted(Direction.DOWN)
 
     def pick(self, index: Int32[Array, ""]) -> Int32[Array, ""]:
-        """The member with this index, counted from cell 0; the set must have so many members."""
+        """The member with this index, counted from cell 0; needs more than `index` members."""
         in_low = size_of(self.low)
         later = index >= in_low
         bit = nth_bit(
@@ -193,7 +193,6 @@ _IN_LOW = np.arange(NUM_CELLS) < _WORD
 
 
 def _union_of(low: UInt32[Array, " n"], high: UInt32[Array, " n"]) -> CellSet:
-    """The union of sets, by one reduction."""
     none = np.uint32(0)
     return CellSet(
         *lax.reduce(
@@ -320,8 +319,8 @@ def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSe
     """
     # The search grows from the goal and stops at the wave that first touches a neighbour of
     # `start`. All neighbours that it has reached then are equally near.
-    beside = CellSet.of(start).neighbours()
-    return flood(goal, free, until=beside) & beside
+    adjacent = CellSet.of(start).neighbours()
+    return flood(goal, free, until=adjacent) & adjacent
 
 
 def flood(

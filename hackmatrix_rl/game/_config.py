@@ -70,7 +70,7 @@ class GameConfig:
 
     @property
     def league(self) -> League:
-        """The league by name: players of one league do not compare with those of the other."""
+        """The league by name; only players of the same league are compared."""
         return "original" if self.rewind_across_stages else "no-rewind"
 
 

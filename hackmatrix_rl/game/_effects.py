@@ -70,7 +70,7 @@ class View(eqx.Module):
 
 
 class Given(eqx.Module):
-    """The inputs of an effect besides the position."""
+    """The inputs of an effect, in addition to the position."""
 
     chance: Chance
     snapshot: UInt32[Array, " snapshot_words"]  #: The newest one of the history.
@@ -174,10 +174,10 @@ def pull(view: View) -> Int32[Array, " n"]:
     cell, player = view.position.enemies.cell, view.position.player.cell
     row, col = row_of(cell), col_of(cell)
     row_gap, col_gap = row_of(player) - row, col_of(player) - col
-    beside = jnp.abs(row_gap) + jnp.abs(col_gap) <= 1
+    adjacent = jnp.abs(row_gap) + jnp.abs(col_gap) <= 1
     diagonal = (jnp.abs(row_gap) == 1) & (jnp.abs(col_gap) == 1)
-    wanted_row = row + jnp.where(beside, 0, jnp.sign(row_gap))
-    wanted_col = col + jnp.where(beside | diagonal, 0, jnp.sign(col_gap))
+    wanted_row = row + jnp.where(adjacent, 0, jnp.sign(row_gap))
+    wanted_col = col + jnp.where(adjacent | diagonal, 0, jnp.sign(col_gap))
     return wanted_row * SIZE + wanted_col
 
 

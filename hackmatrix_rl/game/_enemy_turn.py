@@ -92,7 +92,7 @@ def move_enemies(position: Position, takes_place: Bool[Array, ""], *, chance: Ch
     able = enemies.present & (enemies.disabled_turns == 0) & ~enemies.stunned & takes_place
     blocks = position.board.blocks
     transmissions = position.transmissions.cells
-    beside = CellSet.of(player.cell).neighbours()
+    adjacent = CellSet.of(player.cell).neighbours()
 
     Carry = tuple[Bool[Array, " n"], Int32[Array, ""], Enemies]
 
@@ -101,7 +101,7 @@ def move_enemies(position: Position, takes_place: Bool[Array, ""], *, chance: Ch
         able = able & (by_type(ENEMY_SPEED, enemies.type) > step)
         # An enemy's cell changes only by its own move. So whether it attacks is known before the
         # order is drawn, and the order of attacks does not matter.
-        attacking = able & beside.has(enemies.cell)
+        attacking = able & adjacent.has(enemies.cell)
         able = able & ~attacking
         turns = walking_order(enemies, able, chance=chance.fold_in(step))
         enemies = walk(enemies, turns, player.cell, blocks, transmissions)
@@ -120,7 +120,7 @@ def walking_order(
 ) -> UInt32[Array, " max_enemies"]:
     """A word for each walker, 0 for the other enemies. The walker with the largest word is first.
 
-    The lower bits hold cell and type, so the largest word tells all about the next walker.
+    The lower bits hold cell and type, so the largest word describes the next walker completely.
     """
     seat = (enemies.cell << 2 | enemies.type).astype(jnp.uint32)
     return jnp.where(walkers, random_lots(enemies.size, chance=chance) | seat, jnp.uint32(0))
@@ -184,7 +184,7 @@ def next_cell(
     # The goal is never occupied, but a block on it counts. A path needs at least one step.
     open_target = target - walls - here
     free = ~walls - (occupied - target)
-    beside = here.neighbours()
+    adjacent = here.neighbours()
 
     clear = first_steps(cell, open_target, free)
     through = first_steps(cell, open_target, ~walls)
@@ -192,7 +192,7 @@ def next_cell(
     second = first_neighbour(cell, through)
     chosen = jnp.where(free.has(second) & (second != cell), second, chosen)
     chosen = jnp.where(clear.any(), first_neighbour(cell, clear), chosen)
-    return jnp.where((beside & free).any(), chosen, cell)
+    return jnp.where((adjacent & free).any(), chosen, cell)
 
 
 def nearest_neighbour(
@@ -202,10 +202,10 @@ def nearest_neighbour(
     here = CellSet.of(cell)
     chosen, least = cell, jnp.int32(127)
     for direction in Direction:
-        beside = cell + STEPS[direction]
-        away = distance(beside, goal)
+        adjacent = cell + STEPS[direction]
+        away = distance(adjacent, goal)
         better = (here.shifted(direction) & free).any() & (away < least)
-        chosen, least = jnp.where(better, beside, chosen), jnp.where(better, away, least)
+        chosen, least = jnp.where(better, adjacent, chosen), jnp.where(better, away, least)
     return chosen
 
 

@@ -26,7 +26,7 @@ from hackmatrix_rl.game._state import (
 
 _FLAGS = ("show_activated", "scheduled_tasks_disabled")
 _NUMBERS = ("turn", "atk_plus_uses_this_stage")
-"""The fields of a position in a snapshot, besides player, board, slots and programs."""
+"""The fields of a snapshot's position other than player, board, slots and programs."""
 
 _FLAG_WORD = fields(programs=NUM_PROGRAMS, **dict.fromkeys(_FLAGS, 1))
 
@@ -85,7 +85,7 @@ def empty_history(config: GameConfig, position: Position) -> History:
 def newest(
     history: History, *, back: int | Int32[Array, ""] = 0
 ) -> UInt32[Array, " snapshot_words"]:
-    """The newest snapshot, or that so many before it; its words mean nothing if there is none."""
+    """The snapshot `back` places before the newest; undefined if there is none."""
     size = history.ring.shape[0]
     slot = history.next_slot - 1 - back
     return read_row(history.ring, jnp.where(slot < 0, slot + size, slot))

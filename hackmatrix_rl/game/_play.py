@@ -19,7 +19,7 @@ from hackmatrix_rl.game._state import MAX_HP, Position, State
 
 
 class Outcome(eqx.Module):
-    """The results of an action, besides the new state."""
+    """The results of an action, except the new state."""
 
     terms: RewardTerms  #: The terms of the reward; `terms.total()` is the reward.
     #: Whether the action was legal. If not, nothing changed and the episode is over.
@@ -58,9 +58,9 @@ def play(
 
 
 def stage_chance(chance: Chance) -> Chance:
-    """The randomness of a next stage within that of an action.
+    """The randomness of the next stage, derived from the randomness of the action.
 
-    It is that of `HackMatrix.step`: a key gives the same game in both.
+    `HackMatrix.step` derives it in the same way: a key gives the same game in both.
     """
     return chance.fold_in(1).fold_in(0).fold_in(1)
 

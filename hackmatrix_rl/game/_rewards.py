@@ -51,7 +51,7 @@ class RewardTerms(eqx.Module):
 
 
 class Event(eqx.Module):
-    """The results of an action, besides the new position."""
+    """The results of an action, except the new position."""
 
     kills: Int32[Array, ""]  #: Number of kills that count.
     collected: Bool[Array, ""]  #: Whether the player walked onto a data-siphon pickup.
@@ -80,7 +80,7 @@ def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms
     stage = before.stage - 1
     nearer = distance_to_exit(before) - jnp.where(event.completed, 0, distance_to_exit(after))
     hunters = after.enemies.present & after.enemies.spawned_from_siphon
-    beside = CellSet.of(new.cell).neighbours().has(after.enemies.cell)
+    adjacent = CellSet.of(new.cell).neighbours().has(after.enemies.cell)
     return RewardTerms(
         step_penalty=jnp.float32(-0.01),
         stage_completion=if_(event.completed, jnp.asarray(STAGE_COMPLETION)[stage]),
@@ -96,7 +96,7 @@ def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms
         hp_recovery=real(jnp.maximum(new.hp - old.hp, 0)),
         siphon_quality=event.quality,
         program_waste=event.waste,
-        siphon_death_penalty=if_(event.died & (hunters & beside).any(), -10.0),
+        siphon_death_penalty=if_(event.died & (hunters & adjacent).any(), -10.0),
     )
 
 

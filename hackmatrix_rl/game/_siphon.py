@@ -136,22 +136,22 @@ def crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
     padded = jnp.pad(values, SIZE)
     column = np.arange(NUM_CELLS) % SIZE
 
-    def beside(step: int) -> Shaped[Array, "36"]:
+    def adjacent(step: int) -> Shaped[Array, "36"]:
         return padded[SIZE + step : SIZE + step + NUM_CELLS]
 
     nothing = jnp.zeros_like(values)
     cross = [
         values,
-        beside(SIZE),
-        beside(-SIZE),
-        jnp.where(column > 0, beside(-1), nothing),
-        jnp.where(column < SIZE - 1, beside(1), nothing),
+        adjacent(SIZE),
+        adjacent(-SIZE),
+        jnp.where(column > 0, adjacent(-1), nothing),
+        jnp.where(column < SIZE - 1, adjacent(1), nothing),
     ]
     return jnp.stack(cross)
 
 
 def program_bit(board: Board) -> UInt32[Array, "36"]:
-    """The bit of each cell's program; it means nothing if the cell has none."""
+    """The bit of each cell's program; undefined if the cell has none."""
     return jnp.uint32(1) << board.value.astype(jnp.uint32)
 
 

@@ -53,8 +53,8 @@ MAX_LAYOUTS = 104
 AT_ONCE = {"cpu": 8, "tpu": 1, "gpu": 13}
 """Number of layouts drawn side by side, a divisor of the most; the first acceptable one counts.
 
-Nearly half of all are acceptable. Where all games of a batch draw, one attempt is a round; a GPU
-makes so many that another round is rare.
+Nearly half of all layouts are acceptable. Where all games of a batch draw, one attempt is a round;
+on a GPU, a second round is rare.
 """
 
 
@@ -110,7 +110,7 @@ def set_up_stage(
 ) -> Position:
     """Sets up stage number `position.stage` (section 3).
 
-    The result means nothing unless it is `needed`.
+    The result is undefined unless it is `needed`.
     """
     exit_chance = chance.fold_in(0)
     exit_cell = (corners() - CellSet.of(position.player.cell)).choose(exit_chance.bits())
@@ -204,7 +204,7 @@ def draw_cells(
 
     Cells are drawn one by one. A cell that is not allowed or was drawn before is ignored. This
     treats all cells alike, so every complete layout is equally likely. Also returns whether 24
-    draws found so many; for 11 of all 32 cells they nearly always do.
+    draws sufficed; for 11 of all 32 cells they nearly always do.
     """
     open_ = inner_bits(allowed)
 

@@ -168,7 +168,7 @@ def checked(
 
 
 def _used_rows(name: str, table: np.ndarray, number: np.ndarray, capacity: int) -> np.ndarray:
-    """The rows of a table that are in use; the others mean nothing."""
+    """The rows of a table that are in use; the others are undefined."""
     count, rows = f"num_{name}", table.shape[1]
     if name.startswith("top_"):
         count = f"top_num_{name.removeprefix('top_')}"

@@ -111,7 +111,7 @@ def two_stimuli(
 class ContextConfig(PerceptualConfig):
     """The periods of context-dependent decision making, in steps, and how hard it is.
 
-    The fields are those of `PerceptualConfig`. The cue is always shown; each pair of a trial draws
+    The fields are as in `PerceptualConfig`. The cue is always shown; each pair of a trial draws
     one of the coherences. The defaults are NeuroGym's at 100 ms a step, without its noise of 0.1.
     Its delay is random: 600 ms are the mean before bounds.
     """

@@ -66,10 +66,10 @@ class ReasoningTrial(eqx.Module):
 
 @final
 class ProbabilisticReasoning(ChoiceTask):
-    """Shapes appear one after another; the sum of their weights tells the odds of choice 2.
+    """Shapes appear one after another; the sum of their weights is log10 of choice 2's odds.
 
     A shape stays until the delay. A choice costs 0.1 in every period but the decision, where the
-    answer is drawn: the sum only tells its probability.
+    answer is drawn: the sum only gives its probability.
 
     Seen are whether to fixate, which ends with the decision, and for each place which kind of shape
     is there.

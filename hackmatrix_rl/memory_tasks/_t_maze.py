@@ -47,7 +47,7 @@ class TMaze(MemoryTask[TMazeState]):
     0; both end the episode. Every action against a wall costs 0.1 and does nothing else.
 
     Seen are: the sign says left, the sign says right, the corridor, the junction. The cells of the
-    corridor look alike, so a place tells nothing of the sign.
+    corridor look alike, so a place says nothing about the sign.
 
     Source: Bakker 2002, "Reinforcement learning with long short-term memory", here with a goal of 1
     instead of 4.

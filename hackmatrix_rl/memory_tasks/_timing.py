@@ -273,10 +273,10 @@ class ReadySetGoConfig:
 
     fixation: int = 1  #: Nothing is shown, 1 or more.
     ready: int = 1  #: The first signal is shown, 1 or more.
-    shortest: int = 10  #: Steps from the begin of ready to that of set, `ready` or more.
+    shortest: int = 10  #: Steps from the begin of ready to the begin of set, `ready` or more.
     longest: int = 18  #: The measure is drawn up to this.
     set: int = 1  #: The second signal is shown, 1 or more.
-    gain: int = 1  #: The interval to produce is so many times the measure, 1 or more.
+    gain: int = 1  #: Ratio of the interval to produce to the measure, 1 or more.
     margin: float = 0.2  #: The error that is allowed, a part of the interval, 0 or more.
 
     def __post_init__(self) -> None:
@@ -290,7 +290,7 @@ class ReadySetGoConfig:
 class ReadySetGoTrial(eqx.Module):
     """The random variable of a trial."""
 
-    measure: Int32[Array, "*batch"]  #: Steps from the begin of ready to that of set.
+    measure: Int32[Array, "*batch"]  #: Steps from the begin of ready to the begin of set.
 
 
 @final

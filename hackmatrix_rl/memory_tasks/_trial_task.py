@@ -98,7 +98,7 @@ class TrialTask(MemoryTask[TrialState]):
 
     Seen are whether to fixate, which ends with the last period, and the stimuli.
 
-    The trials are those of NeuroGym's tasks of the same names with two choices: with given trials
+    The trials reproduce NeuroGym's tasks of the same names with two choices: with given trials
     and no noise, each step shows the same and pays the same for the same action. There a step is
     100 ms, or 80 ms where intervals are measured, and the noise of a step is NeuroGym's `sigma`
     divided by 10. Two things differ: an episode is one trial, while NeuroGym's follow one another
@@ -248,7 +248,7 @@ class ChoiceTask(TrialTask):
 
 
 def chance_to_see(difference: float, steps: int, noise: float) -> float:
-    """The probability of telling which of two numbers is the larger one.
+    """The probability of recognising which of two numbers is the larger one.
 
     The best guess adds up what is seen. Both numbers have noise, so a step's difference has the
     variance of both.

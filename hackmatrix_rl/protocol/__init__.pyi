@@ -1,6 +1,6 @@
 from ._engine import Engine as Engine
 from ._engine import Result as Result
-from ._engine import Told as Told
+from ._engine import View as View
 from ._given_state import arrays_of as arrays_of
 from ._screen import observation_of as observation_of
 from ._screen import seen_of as seen_of

@@ -17,14 +17,14 @@ from hackmatrix_rl.protocol._given_state import Arrays
 from hackmatrix_rl.system import ticking
 
 CLOCK = ("scheduled_task_interval", "next_scheduled_task_turn", "pending_siphon_transmissions")
-"""What `getInternalState` tells of a position, besides its turn and its enemies."""
+"""What `getInternalState` adds to the turn and the enemies of a position."""
 
 PATIENCE = 2.0
 """Seconds of compiling without a word."""
 
 
-class Told(eqx.Module):
-    """A position as the screen shows it, and the parts of it that answers need besides."""
+class View(eqx.Module):
+    """A position as the screen shows it, and the hidden parts of it that answers need."""
 
     seen: CompactObservation
     mask: Bool[Array, " num_actions"]  #: The legal actions.
@@ -66,17 +66,17 @@ class Engine:
         self.config = GameConfig() if config is None else config
         self.state: State | None = None
         self._seed = np.uint32(seed)
-        self._told: Told | None = None
+        self._view: View | None = None
         self._game = -1
         self._steps = 0
         self._ready: Future[None] | None = None
 
-    def begin(self) -> Told:
+    def begin(self) -> View:
         """Begins the next game."""
-        self.state, told = _begin(self.config, self._seed, np.uint32(self._game + 1))
-        return self._begun(told)
+        self.state, view = _begin(self.config, self._seed, np.uint32(self._game + 1))
+        return self._begun(view)
 
-    def put(self, arrays: Arrays) -> Told:
+    def put(self, arrays: Arrays) -> View:
         """Begins the next game from a position.
 
         Raises:
@@ -85,26 +85,26 @@ class Engine:
         self.state = from_arrays(self.config, arrays)
         return self._begun(_look(self.config, self.state))
 
-    def look(self) -> Told:
+    def look(self) -> View:
         """The present position; the first game begins if there is none."""
-        return self.begin() if self._told is None else self._told
+        return self.begin() if self._view is None else self._view
 
-    def play(self, action: int) -> tuple[Told, Result]:
+    def play(self, action: int) -> tuple[View, Result]:
         """Plays one action; a number that is no action ends the episode like an illegal one."""
         if self.state is None:
             self.begin()
         if self._ready is not None:
             self._ready.result()
         assert self.state is not None  # `begin` made it
-        self.state, told, result = self._step(self.state, action)
+        self.state, view, result = self._step(self.state, action)
         self._steps += 1
-        self._told, found = jax.device_get((told, result))
-        return self._told, found
+        self._view, found = jax.device_get((view, result))
+        return self._view, found
 
     def warm_up(self, say: Callable[[str], None]) -> None:
         """Compiles in a thread what the next actions need; `play` waits for it.
 
-        `say` is told if that takes long, as it does where the programs were never compiled.
+        `say` reports if that takes long, as it does where the programs were never compiled.
         """
         if self._ready is None and self.state is not None:
             pool = ThreadPoolExecutor(1)
@@ -112,42 +112,42 @@ class Engine:
             pool.shutdown(wait=False)
 
     def _rehearse(self, state: State, say: Callable[[str], None]) -> None:
-        began, told = time.monotonic(), list[float]()
+        began, waited = time.monotonic(), list[float]()
 
         def tick(seconds: float) -> None:
-            if seconds >= PATIENCE and not told:
-                told.append(seconds)
+            if seconds >= PATIENCE and not waited:
+                waited.append(seconds)
                 say("compiling the game's step, which later starts find in the cache ...")
 
         with ticking(tick):
             jax.block_until_ready(self._step(state, 0))
-        if told:
+        if waited:
             say(f"compiled in {time.monotonic() - began:.1f} s")
 
-    def _step(self, state: State, action: int) -> tuple[State, Told, Result]:
+    def _step(self, state: State, action: int) -> tuple[State, View, Result]:
         place = np.uint32(self._game), np.int32(self._steps)
         return _play(self.config, state, np.int32(action), self._seed, *place)
 
-    def _begun(self, told: Told) -> Told:
+    def _begun(self, view: View) -> View:
         """Counts a new game, of which this is the first position."""
         self._game += 1
         self._steps = 0
-        found: Told = jax.device_get(told)
-        self._told = found
+        found: View = jax.device_get(view)
+        self._view = found
         return found
 
 
 @partial(jax.jit, static_argnums=0)
 def _begin(
     config: GameConfig, seed: UInt32[Array, ""], game: UInt32[Array, ""]
-) -> tuple[State, Told]:
+) -> tuple[State, View]:
     state = new_game(config, key=start_key(_key(seed, game)))
-    return state, _told(config, state)
+    return state, _view_of(config, state)
 
 
 @partial(jax.jit, static_argnums=0)
-def _look(config: GameConfig, state: State) -> Told:
-    return _told(config, state)
+def _look(config: GameConfig, state: State) -> View:
+    return _view_of(config, state)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -158,7 +158,7 @@ def _play(
     seed: UInt32[Array, ""],
     game: UInt32[Array, ""],
     steps: Int32[Array, ""],
-) -> tuple[State, Told, Result]:
+) -> tuple[State, View, Result]:
     after, outcome = play(config, state, action, key=step_keys(_key(seed, game), steps)[1])
     result = Result(
         terms=outcome.terms.as_array(),
@@ -168,7 +168,7 @@ def _play(
         won=outcome.won,
         completed=outcome.completed,
     )
-    return after, _told(config, after), result
+    return after, _view_of(config, after), result
 
 
 def _key(seed: UInt32[Array, ""], game: UInt32[Array, ""]) -> Key[Array, ""]:
@@ -177,9 +177,9 @@ def _key(seed: UInt32[Array, ""], game: UInt32[Array, ""]) -> Key[Array, ""]:
     return jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), game)
 
 
-def _told(config: GameConfig, state: State) -> Told:
+def _view_of(config: GameConfig, state: State) -> View:
     position = state.position
-    return Told(
+    return View(
         seen=compact_observation(position, is_rare=True),
         mask=legal_actions(config, state),
         enemies=position.enemies.words,

@@ -53,10 +53,10 @@ _EXITS = (35, 30, 5, 0)
 def arrays_of(state: Any) -> Arrays:
     """The position that a request describes.
 
-    The request says nothing of some things. The exit is on the first corner, from (5, 5) over
-    (5, 0) and (0, 5) to (0, 0), on which nothing stands. The history is empty, and nothing is
-    pending. The interval of scheduled tasks is that of the stage. The next task comes when the
-    first one of the stage does, or an interval from now if that is over.
+    The request leaves some parts open. The exit is on the first empty corner of (5, 5), (5, 0),
+    (0, 5) and (0, 0). The history is empty, and nothing is pending. The interval of scheduled tasks
+    follows from the stage. The next task comes when the first one of the stage does, or an interval
+    from now if that is over.
 
     Raises:
         ConfigError: a field is missing, unknown or of another kind.
@@ -157,7 +157,6 @@ def _cells(given: Record) -> np.ndarray:
 
 
 def _block(record: Record) -> list[int]:
-    """Content, value and spawn count."""
     most = Board.FIELDS["spawn_count"].largest
     if record.choice("type", ("data", "program")) == 0:
         points = record.whole("points", 0, GIVEN_POINTS, default=1)

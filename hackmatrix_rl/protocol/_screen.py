@@ -1,6 +1,6 @@
 """The screen as the protocol's `observation`: written for a client, and read from an app.
 
-`seen_of(observation_of(told))` is what `compact_observation` gives.
+`seen_of(observation_of(view))` is what `compact_observation` gives.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from hackmatrix_rl.game import (
     SIZE,
     Transmissions,
 )
-from hackmatrix_rl.protocol._engine import Told
+from hackmatrix_rl.protocol._engine import View
 from hackmatrix_rl.protocol._given_state import PROGRAMS, TYPES
 from hackmatrix_rl.protocol._records import Record
 
@@ -66,11 +66,11 @@ _TRANSMISSION = ("turnsUntilSpawn", "enemyType")
 _BLOCKS = tuple(each.name.lower() for each in (Sight.DATA, Sight.PROGRAM, Sight.QUESTION))
 
 
-def observation_of(told: Told) -> Json:
+def observation_of(view: View) -> Json:
     """The `observation` of a position."""
-    numbers, seen = told.seen.numbers.tolist(), told.seen
+    numbers, seen = view.seen.numbers.tolist(), view.seen
     planes = {name: field_of(seen.grid, name) for name in CELL}
-    planes["transmission"] = _turns(told)
+    planes["transmission"] = _turns(view)
     owned = int(seen.programs)
     cells = [
         _cell_in_words(cell, {name: plane[cell] for name, plane in planes.items()})
@@ -98,9 +98,9 @@ def field_of(grid: ArrayLike, name: str) -> list[int]:
     return found
 
 
-def _turns(told: Told) -> list[int]:
+def _turns(view: View) -> list[int]:
     """Turns until the first transmission of each cell spawns, 0 without one: `CELL` caps them."""
-    turns, words = [0] * NUM_CELLS, np.asarray(told.transmissions)
+    turns, words = [0] * NUM_CELLS, np.asarray(view.transmissions)
     read = {
         name: (words >> field.shift & field.largest).tolist()
         for name, field in Transmissions.FIELDS.items()
@@ -114,7 +114,7 @@ def _turns(told: Told) -> list[int]:
 
 def _cell_in_words(cell: int, seen: dict[str, int]) -> Json:
     content = seen["content"]
-    told: Json = {
+    words: Json = {
         "row": cell // SIZE,
         "col": cell % SIZE,
         "isDataSiphon": content == Sight.PICKUP,
@@ -124,19 +124,19 @@ def _cell_in_words(cell: int, seen: dict[str, int]) -> Json:
         "energy": seen["energy"],
     }
     if seen["enemy"]:
-        told["enemy"] = {
+        words["enemy"] = {
             "type": TYPES[seen["enemy"] - 1],
             "hp": seen["enemy_hp"],
             "isStunned": bool(seen["enemy_stunned"]),
             "spawnedFromSiphon": bool(seen["enemy_from_siphon"]),
         }
     if Sight.DATA <= content <= Sight.QUESTION:
-        told["block"] = _block_in_words(Sight(content), seen)
+        words["block"] = _block_in_words(Sight(content), seen)
     if seen["transmission"]:
-        told["transmission"] = {"turnsUntilSpawn": seen["transmission"]}
+        words["transmission"] = {"turnsUntilSpawn": seen["transmission"]}
         if seen["transmission_type"]:
-            told["transmission"]["enemyType"] = TYPES[seen["transmission_type"] - 1]
-    return told
+            words["transmission"]["enemyType"] = TYPES[seen["transmission_type"] - 1]
+    return words
 
 
 def _block_in_words(sight: Sight, seen: dict[str, int]) -> Json:
@@ -195,7 +195,6 @@ def _place(record: Record) -> int:
 
 
 def _word(record: Record) -> tuple[int, int]:
-    """The cell of a record, and its word."""
     place = _place(record)
     found: dict[str, int] = {"siphon_center": record.truth("siphonCenter", default=False)}
     for name in ("credits", "energy"):

@@ -22,8 +22,8 @@ def serve(
 ) -> None:
     """Answers each line with a line until the requests end, or an answer cannot be written.
 
-    `say` is told whatever is no answer: that something compiles, each request if `debug`, and what
-    each step led to if `info`.
+    `say` takes all other messages: that something compiles, each request if `debug`, and the result
+    of each step if `info`.
     """
     for line in _lines(requests):
         if debug:

@@ -8,7 +8,7 @@ import numpy as np
 from hackmatrix_rl.env import Number
 from hackmatrix_rl.errors import printable
 from hackmatrix_rl.game import NUM_ACTIONS, SIZE, TERM_NAMES, Enemies, GameConfig
-from hackmatrix_rl.protocol._engine import CLOCK, Engine, Result, Told
+from hackmatrix_rl.protocol._engine import CLOCK, Engine, Result, View
 from hackmatrix_rl.protocol._given_state import TYPES, arrays_of
 from hackmatrix_rl.protocol._screen import Json, observation_of
 from hackmatrix_rl.system import parse_json
@@ -82,9 +82,9 @@ class Server:
         index = request.get("actionIndex")
         if type(index) is not int:
             return _error("Missing actionIndex")
-        told, result = self.engine.play(index if abs(index) <= _MOST_NUMBER else -1)
+        view, result = self.engine.play(index if abs(index) <= _MOST_NUMBER else -1)
         return {
-            "observation": observation_of(told),
+            "observation": observation_of(view),
             "reward": float(result.reward),
             "done": result.over,
             "info": info_of(result),
@@ -113,11 +113,11 @@ def info_of(result: Result) -> Json:
     }
 
 
-def internal_state_of(told: Told) -> Json:
+def internal_state_of(view: View) -> Json:
     """The answer to `getInternalState`."""
-    interval, task, pending = (int(told.clock[CLOCK.index(name)]) for name in CLOCK)
-    turn = int(told.seen.numbers[Number.TURN])
-    words = np.asarray(told.enemies)
+    interval, task, pending = (int(view.clock[CLOCK.index(name)]) for name in CLOCK)
+    turn = int(view.seen.numbers[Number.TURN])
+    words = np.asarray(view.enemies)
     read = {
         name: (words >> field.shift & field.largest).tolist()
         for name, field in Enemies.FIELDS.items()

@@ -56,8 +56,8 @@ class Step:
             ConfigError: a field is missing, unknown, or of a value that the game does not have.
         """
         given = Record(answer, "answer", ("observation", "reward", "done", "info"))
-        told = ("invalid_action", "stage_complete", "death", "reward_breakdown")
-        info, reward = given.record("info", told), given.real("reward")
+        names = ("invalid_action", "stage_complete", "death", "reward_breakdown")
+        info, reward = given.record("info", names), given.real("reward")
         return Step(
             seen=seen_of(answer.get("observation")),
             reward=reward,

@@ -97,7 +97,7 @@ class ExampleStream(eqx.Module):
         return self.inputs.shape[0]
 
     def draw(self, key: Key[Array, ""], count: int) -> Examples:
-        """So many examples: puzzles with replacement, each changed by `augment`."""
+        """`count` examples: puzzles with replacement, each changed by `augment`."""
         which_key, change_key = jax.random.split(key)
         which = jax.random.randint(which_key, (count,), 0, len(self), jnp.int32)
         drawn = Examples(self.inputs[which].astype(jnp.int32), self.labels[which].astype(jnp.int32))
@@ -126,10 +126,10 @@ ATTEMPTS = 200
 def different(
     drawn: Iterator[tuple[np.ndarray, np.ndarray]], count: int, *, advice: str = ""
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first so many different puzzles of those that are drawn, and their answers.
+    """The first `count` different puzzles of a stream, and their answers.
 
     Raises:
-        ValueError: there are hardly so many.
+        ValueError: the stream has too few different puzzles.
     """
     found: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
     misses = 0

@@ -29,7 +29,7 @@ def maze(
     Args:
         rows: rows of the board with its walls around; odd, at least 5.
         cols: columns of it; odd, at least 5.
-        openings: walls that fall, so that there are longer ways, too.
+        openings: walls removed to create loops.
         rng: where the random numbers come from.
 
     Raises:
@@ -71,7 +71,7 @@ def maze(
 
 
 def mazes(rows: int, cols: int, count: int, *, openings: int = 0, seed: int) -> ExampleStream:
-    """A stream of so many different mazes, turned and mirrored as augmentation.
+    """A stream of `count` different mazes, turned and mirrored as augmentation.
 
     Args:
         rows: see `maze`.
@@ -82,7 +82,7 @@ def mazes(rows: int, cols: int, count: int, *, openings: int = 0, seed: int) -> 
 
     Raises:
         TypeError: see `maze`.
-        ValueError: see `maze`; or there are not so many different mazes.
+        ValueError: see `maze`; or fewer different mazes exist.
     """
     rng = np.random.default_rng(seed)
     drawn = (maze(rows, cols, openings=openings, rng=rng) for _ in itertools.count())

@@ -53,7 +53,7 @@ def sudoku(
 def sudokus(
     size: int, count: int, *, level: str = "easy", blanks: int | None = None, seed: int
 ) -> ExampleStream:
-    """A stream of so many different puzzles, with their symmetries as augmentation.
+    """A stream of `count` different puzzles, with their symmetries as augmentation.
 
     An empty cell is token 0 and a digit its own token. All cells are labelled.
 
@@ -66,7 +66,7 @@ def sudokus(
 
     Raises:
         TypeError: see `sudoku`.
-        ValueError: see `sudoku`; or there are not so many different puzzles.
+        ValueError: see `sudoku`; or fewer different puzzles exist.
     """
     count = whole("count", count)
     drawn = _drawn(
@@ -81,7 +81,7 @@ def sudokus(
 def _drawn(
     size: int, level: str, blanks: int | None, rng: np.random.Generator, *, at_once: int
 ) -> Iterator[tuple[Cells, Cells]]:
-    """Puzzles and their answers without end, for which so many boards are emptied at once."""
+    """An endless stream of puzzles and answers, generated `at_once` boards at a time."""
     check_size(size)
     if level not in LEVELS:
         raise ValueError(f"unknown level {level!r}; choose one of {', '.join(LEVELS)}")
@@ -143,7 +143,6 @@ def _check_board(board: Board) -> None:
 
 
 def _box(size: int, row: int, col: int) -> int:
-    """The number of the box of a cell."""
     rows, cols = BOXES[size]
     return row // rows * (size // cols) + col // cols
 
@@ -261,7 +260,7 @@ def _emptied(answers: Cells, most: int, rng: np.random.Generator, *, singles_onl
     left = np.full(len(puzzles), most)
     for cell in rng.permuted(np.broadcast_to(np.arange(size * size), puzzles.shape), axis=1).T:
         puzzles[boards, cell] = 0
-        # Singles that give the digit again go on from there as they did before it was gone.
+        # If singles restore the digit, they then continue as they did before it was removed.
         ok = _by_singles(puzzles, until=cell)[boards, cell] > 0
         if not singles_only:
             for board in np.flatnonzero(~ok):
@@ -311,7 +310,7 @@ class SudokuSymmetries:
 
 
 def _within_bands(size: int, band: int, key: Key[Array, ""]) -> Int32[Array, " size"]:
-    """A permutation of rows that keeps those of a band together."""
+    """A permutation of rows that keeps each band's rows together."""
     band_key, row_key = jax.random.split(key)
     bands = jax.random.permutation(band_key, size // band)
     rows = jax.vmap(lambda key: jax.random.permutation(key, band))(

@@ -171,8 +171,7 @@ def compare(
     baseline's environment and draw their actions in float32.
 
     `tolerance` is the share of the baseline's return that the candidate may lose. `on_progress` is
-    told, between two messages, how much is done and how much there is: steps of a training, or
-    games.
+    called between two messages with the amount done and the total: steps of a training, or games.
 
     Raises:
         ConfigError: the two environments have different observations or actions.
@@ -218,7 +217,6 @@ def compare(
 
 
 def _seen(each: Contender) -> tuple[Any, ...]:
-    """Number of actions, and shapes of the observation."""
     spec = each.environment.spec
     leaves, structure = jax.tree.flatten(spec.observation)
     return spec.num_actions, structure, [(leaf.shape, leaf.dtype) for leaf in leaves]

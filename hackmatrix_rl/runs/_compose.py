@@ -155,7 +155,7 @@ def precision_here(
 
 
 def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
-    """The mesh of a config, on the devices here or on those of a target.
+    """The mesh of a config, on the devices of this machine or of a target.
 
     Raises:
         ConfigError: the devices do not exist, or the games do not divide over them.
@@ -210,7 +210,7 @@ def check_alone(config: RunConfig, command: str) -> None:
 
 
 def training_keys(config: RunConfig) -> Key[Array, "*members"]:
-    """The key of a run's training, or those of all its trainings."""
+    """The key of a run's training, or one key for each of its trainings."""
     if config.members > 1:
         return jnp.stack([run_keys(each.seed)[1] for each in config.member_configs()])
     return run_keys(config.seed)[1]

@@ -111,10 +111,10 @@ def draw_panel(
     levels: Mapping[str, float],
     settings: Sequence[str] = (),
 ) -> None:
-    """Draws one number over the environment steps: as it is, smoothed, and as it was evaluated.
+    """Draws one number over the environment steps: raw, smoothed, and evaluated.
 
-    `levels` are what players without training reach. `settings` are, in words, those of each of
-    several trainings in one program: each of a few settings has a colour.
+    `levels` are what players without training reach. `settings` describes each of several trainings
+    in one program by its settings: each of a few distinct settings has a colour.
     """
     steps, values = _known(rows, name)
     tested = _known(rows, f"eval/{name}", f"eval/{name}_low", f"eval/{name}_high")

@@ -28,7 +28,7 @@ from hackmatrix_rl.system import (
 Judgement = Literal["ok", "note", "fails"]
 _Look = tuple[Judgement, str, str]  # the rest of a `Finding`
 LITTLE_MEMORY = 2 << 30
-"""Bytes below which the default training of a CPU does not fit beside other programs."""
+"""Bytes below which the default training of a CPU does not fit next to other programs."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,8 @@ def examine() -> Iterator[Finding]:
         part = look.__name__.removeprefix("_")
         try:
             yield Finding(part, *look())
-        except Exception as error:  # whatever it is: it is told, and the next part is looked at
-            yield Finding(
-                part, "fails", first_line(error), "Install the package anew: pip install ."
-            )
+        except Exception as error:  # any error is a finding, and the next part is checked
+            yield Finding(part, "fails", first_line(error), "Reinstall the package: pip install .")
 
 
 def _versions() -> _Look:
@@ -97,7 +95,7 @@ def _cache() -> _Look:
     folder = enable_compilation_cache()
     if folder is None:
         remedy = "Set JAX_COMPILATION_CACHE_DIR to a folder that you can write to."
-        return "note", "none: every start compiles anew", remedy
+        return "note", "none: every start compiles again", remedy
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -61,7 +61,7 @@ class _Named:
 
     @property
     def place(self) -> dict[str, str]:
-        """What `run.json` keeps of it, besides its id."""
+        """The entity and the project, as `run.json` stores them with the id."""
         pairs = zip(FETCHED_FROM, (self.entity, self.project), strict=True)
         return {name: value for name, value in pairs if value is not None}
 
@@ -158,7 +158,7 @@ def _versions(named: _Named, *, whose: bool) -> tuple[str | None, list[Any]]:
         # The library tries again for a minute where its service does not answer.
         default, found = within(_SECONDS, ask)
         numbers = {id(each): int(str(each.version).removeprefix("v")) for each in found}
-    except Exception as error:  # any error of the library or the service: told
+    except Exception as error:  # any error of the library or the service is reported
         why = " ".join(f"{error}".split())[:200].rstrip(".")
         raise ConfigError(
             f"{named.said}: Weights & Biases says: {why}. Log in with `wandb login`, and name the "
@@ -188,7 +188,7 @@ def _fetch(
             version.download(root=str(waiting / "checkpoint"))
         except ConfigError:
             raise
-        except Exception as error:  # any error of the library or the service: told
+        except Exception as error:  # any error of the library or the service is reported
             said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise ConfigError(f"cannot be downloaded: {said}") from error
         found = find_checkpoint(waiting / "checkpoint", report=lambda line: None)

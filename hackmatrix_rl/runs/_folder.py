@@ -27,7 +27,7 @@ from hackmatrix_rl.system import (
 )
 
 _MARKS = ("config.json", "run.json", "checkpoints", "metrics.jsonl")
-"""What makes a folder that of a run; one by `SaveRun` has only the last."""
+"""What identifies the folder of a run; a run of `SaveRun` has only the last one."""
 FETCHED_FROM = ("wandb_entity", "wandb_project")
 """What `run.json` also has of a run that was fetched from Weights & Biases."""
 RUNS = Path("runs")
@@ -221,7 +221,7 @@ def stored_identity(path: Path) -> dict[str, str]:
 
 
 def new_wandb_id(path: Path) -> str:
-    """A new id, unique over all machines; that of a sweep's agent, if one starts this process.
+    """A new id, unique over all machines; in a process of a sweep's agent, the agent's id.
 
     Raises:
         ConfigError: no folder can have the name that the agent gave.
@@ -238,10 +238,10 @@ def new_wandb_id(path: Path) -> str:
 def check_names(config: RunConfig, path: Path | None = None, *, option: str = "--run-dir") -> None:
     """Refuses names under which a checkpoint could be written, but not be read.
 
-    `path` is the run's folder, by default that of the settings; `option` has named it.
+    `path` is the run's folder, by default the one in the settings; `option` has named it.
 
     Raises:
-        ConfigError: the folder of the run, or that of its checkpoints, has such a name.
+        ConfigError: the folder of the run, or of its checkpoints, has such a name.
     """
     path = path or Path(config.run_dir or RUNS)
     if (wrong := name_trouble(_name(path))) is not None:

@@ -27,7 +27,7 @@ GAMES = 1000
 LEFT = 0.25
 """The share of a habit's peak so far below which the habit is dying out."""
 MANY_UNDOS = 50.0
-"""UNDOs a game above which an agent plays turns for ever.
+"""UNDOs a game above which the agent loops, taking turns back.
 
 The default recipe ends with 5 to 18 UNDOs a game, and the agent of the package uses 31 in the
 league no-rewind, where it wins most games (benchmarks/learning.md).
@@ -58,7 +58,7 @@ HABITS: Mapping[str, Habit] = {
     "programs": Habit(
         lambda means: means["programs"] - means["undos"],
         0.2,
-        "{now:.2g} programs a game beside UNDO, after {peak:.2g}: the use of programs dies out",
+        "{now:.2g} programs a game (without UNDO), after {peak:.2g}: the use of programs dies out",
     ),
     "owns_undo": Habit(
         lambda means: means["owns_undo"],
@@ -71,14 +71,14 @@ HABITS: Mapping[str, Habit] = {
 
 
 class Habits:
-    """Looks at means over whole windows of games; each sign is told once."""
+    """Compares means over whole windows of games; each sign is reported once."""
 
     def __init__(self, max_steps: int | None = None) -> None:
         self._max_steps = max_steps
         self._games = 0.0
         self._sums = dict.fromkeys(NAMES, 0.0)
         self._peaks = dict.fromkeys(HABITS, 0.0)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
         """Takes in the rows that were logged before a resume, the oldest first."""
@@ -106,8 +106,8 @@ class Habits:
         means = {name: total / self._games for name, total in self._sums.items()}
         self._games, self._sums = 0.0, dict.fromkeys(NAMES, 0.0)
         signs = {kind: self._fading(kind, means) for kind in HABITS} | {"undo": self._undo(means)}
-        new = {kind: text for kind, text in signs.items() if text and kind not in self._told}
-        self._told |= new.keys()
+        new = {kind: text for kind, text in signs.items() if text and kind not in self._reported}
+        self._reported |= new.keys()
         return tuple(new.items())
 
     def _fading(self, kind: str, means: Mapping[str, float]) -> str | None:
@@ -180,7 +180,7 @@ class Health:
 
     @classmethod
     def of_all(cls, config: RunConfig) -> "Health":
-        """Those of a run: it does not stop where `MemberHealth` stops its trainings one by one."""
+        """The limits for a whole run: `MemberHealth` stops unhealthy members one by one instead."""
         limits = config.health()
         if config.stop_unhealthy_members:
             limits |= {name: None for name in limits if name.startswith("stop_after")}
@@ -285,7 +285,6 @@ class Health:
         )
 
     def _count(self, kind: str, happened: bool, updates: int) -> int:
-        """Number of updates in a row with this sign."""
         self._in_a_row[kind] = self._in_a_row[kind] + updates if happened else 0
         return self._in_a_row[kind]
 

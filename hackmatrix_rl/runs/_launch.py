@@ -114,7 +114,7 @@ def launch(
     A new run has a `config`. In its place, `resume_run` is the id of a run to resume by the command
     that began it, with some changed settings. With `trust_code`, the code that it names may be
     imported. Only process 0 reads folders, and fetches a run from Weights & Biases
-    (`wandb:ENTITY/PROJECT/RUN_ID`); it tells the other processes what it found. The folders
+    (`wandb:ENTITY/PROJECT/RUN_ID`); it broadcasts what it found. The folders
     stay locked until the context ends. The caller may give a `lock`, and then frees them.
 
     Raises:
@@ -157,7 +157,7 @@ def launch(
                 config,
                 trainer.algorithm.initial_policy,
             )
-        for later in config.stages[1:]:  # what cannot work is told before the first stage
+        for later in config.stages[1:]:  # a stage that cannot work is refused before the first
             compose(later, key=run_keys(later.seed)[0], trust_code=trust_code)
         system.check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)

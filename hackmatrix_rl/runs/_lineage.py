@@ -1,4 +1,4 @@
-"""The lineage of population-based training: who went on from whom, with which settings."""
+"""The lineage of population-based training: who copied whom, with which settings."""
 
 import json
 import math
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CAPTION = "Bright: the best of an interval. Thick: the winner and its ancestors. Dot: a copy."
 _SETTING = re.compile(rf"^{MEMBER}(\d{{1,4}})/setting/([\w.]{{1,100}})$")
 _DIGITS = 4
-_LOG_FROM = 10.0  # a setting whose largest value is so many times its least one
+_LOG_FROM = 10.0  # ratio of a setting's largest to its least value from which its axis is log
 _OWN = (*PBT_ARGUMENTS.values(), "seeds", "vary", "run_dir", "checkpoint_dir", "init")
 
 
@@ -35,10 +35,10 @@ class Lineage:
     Attributes:
         names: of the settings.
         steps: environment steps at the beginning of each interval, and at the end of the last.
-        settings: by name, those that the members had, `[intervals, members]`.
+        settings: by name, the values of the members, `[intervals, members]`.
         used: the same, as they were used on average where a schedule changes them further.
         fitness: `[intervals, members]`; NaN where a member had none.
-        parents: from whom each member went on after the interval, `[intervals, members]`.
+        parents: the member that each member continued from, `[intervals, members]`.
     """
 
     names: tuple[str, ...]
@@ -162,7 +162,7 @@ def schedule_file(config: TrainConfig, found: Lineage) -> str:
     fields = {each.name: each for each in settings_of(config)}
     settings = {**config.as_dict()}
     notes = ["# The settings that population-based training found, for one training:"]
-    notes.append("# those of the best member and of the members from which it has come.")
+    notes.append("# the values of the best member and of the members that it descends from.")
     for name in found.names:
         pieces = found.schedule(name)
         if name not in fields:

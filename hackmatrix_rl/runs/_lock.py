@@ -17,7 +17,7 @@ LOCK = "lock"
 """Name of the lock file in a folder."""
 
 CHECKPOINTS = "checkpoints"
-"""Name of the folder of checkpoints in that of a run."""
+"""Name of the folder of checkpoints within the folder of a run."""
 
 # Errors of `flock` on file systems without locks.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
@@ -136,7 +136,7 @@ class RunLock:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process writes a folder now, as far as this machine can tell."""
+    """Whether a process writes a folder now, as far as this machine knows."""
     try:
         file = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # no lock of a run: nobody writes
@@ -166,8 +166,8 @@ def check_links(folder: Path, said: str, *, checkpoints: bool = True, deep: bool
     of the folder itself are checked.
 
     Raises:
-        ConfigError: there is such a link, or something else than a file or a folder beside it. The
-            message begins with what was `said`.
+        ConfigError: there is such a link, or anything else than files and folders. The message
+            begins with what was `said`.
     """
     inside = Path(os.path.realpath(folder))
     with refusing(f"{said}: cannot be read: ", of=OSError):
@@ -200,7 +200,7 @@ def _fail(error: OSError) -> None:
 
 
 def _is_open(path: Path, file: int) -> bool:
-    """Whether a path, which may be a link, is that of an open file."""
+    """Whether a path, which may be a link, names an open file."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(file))
     except OSError:  # the path is gone

@@ -9,10 +9,10 @@ from hackmatrix_rl.training import LEFT_OUT, Metrics, of_member, without_members
 
 
 class MemberHealth:
-    """Leaves a training out that would stop a run of its own, while the others go on.
+    """Leaves out a training that would stop a run by itself, while the others continue.
 
-    The program computes it further, but its numbers no longer count in the means. The run stops
-    when none is left.
+    The program still computes it, but its numbers no longer count in the means. The run stops when
+    none is left.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -47,7 +47,7 @@ class MemberHealth:
                     played = self.plays
                     self._left_out.add(number)
                     none_left = len(self._left_out) == len(self._each)
-                    then = "It was the last one. Stopping" if none_left else "The others go on"
+                    then = "It was the last one. Stopping" if none_left else "The others continue"
                     if not none_left and played == number:
                         then += f", and training {self.plays} plays"
                     said = f"training {number} is left out: {finding.sign}. {then}."

@@ -50,9 +50,9 @@ def open_sinks(
 def open_wandb(
     config: RunConfig, folder: RunFolder, *, member: int | None = None
 ) -> sinks.WeightsAndBiases:
-    """Opens the run on Weights & Biases; one that is there goes on.
+    """Opens the run on Weights & Biases, and resumes one that exists.
 
-    `member` is one of several trainings: as a run of its own, in one group with the others.
+    `member` logs one of several trainings as a separate run, in one group with the others.
     """
     name, group = config.wandb_name or folder.run_id, config.wandb_group
     tags = [tag.strip() for tag in (config.wandb_tags or "").split(",") if tag.strip()]
@@ -93,7 +93,7 @@ def send_summary(
 ) -> None:
     """Sends the evaluations at the end as a table, and the newest replay as a GIF.
 
-    The run has ended well without it, so what fails is told in one line. Offline, nothing is sent:
+    The run has already ended well, so a failure is reported in one line. Offline, nothing is sent:
     the library would begin a second folder, without curves.
     """
     if config.wandb_mode == "offline":
@@ -109,7 +109,7 @@ def send_summary(
             if film is not None:
                 service.film(film)
             service.table("final evaluations", rows_of(evaluations))
-    except Exception as error:  # any error of a library or a service: told
+    except Exception as error:  # any error of a library or a service is reported
         said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         note(f"could not send the final evaluations to Weights & Biases: {said}")
 

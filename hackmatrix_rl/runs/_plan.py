@@ -85,7 +85,7 @@ class Plan:
             "network": self.network,
             "observation": ", ".join(self.observation),
             "memory": self._memory(),
-            "communication": _told([each for each in self.sent if not each.across]),
+            "communication": _in_words([each for each in self.sent if not each.across]),
             **({} if self.slices == 1 else {"across slices": self._across_slices()}),
             **({} if self.cycles is None else {"estimate": self._estimate()}),
             **({} if self.launches is None else {"launches": _launched(self.launches)}),
@@ -115,7 +115,7 @@ class Plan:
         )
 
     def _across_slices(self) -> str:
-        return f"{_told([each for each in self.sent if each.across])}, between the slices"
+        return f"{_in_words([each for each in self.sent if each.across])}, between the slices"
 
 
 class _TooLargeError(Exception):
@@ -129,7 +129,7 @@ def plan(trainer: Trainer[Any]) -> Plan:
         print(hm.plan(hm.Trainer(algorithm_on(there))))
 
     Args:
-        trainer: a trainer on devices that are here, or on those of `hm.target`.
+        trainer: a trainer on devices of this machine, or of `hm.target`.
 
     Raises:
         TypeError: it is no trainer.
@@ -162,7 +162,7 @@ def make_plan(
     training = config.plan(devices_of_one(trainer.mesh))
     if config.members > 1:
         training = {"trainings": config.members_in_words, **training}
-    if target is not None and (found := doubts(config, trainer)):  # no `preflight` tells them
+    if target is not None and (found := doubts(config, trainer)):  # no `preflight` reports them
         training = {**training, "doubtful": " ".join(found)}
     limit = None if target is None else target.memory
     try:
@@ -210,15 +210,15 @@ def _read(
     try:
         compiled = lowered.compile(compiler_options(mesh))
     except jax.errors.JaxRuntimeError as error:
-        # A TPU's compiler counts what the program needs beside its arguments, and refuses too much.
-        told = re.search(r"\(([\d.]+[KMGT])\) exceeds[^(]*\(([\d.]+[KMGT])\)", str(error))
-        if told is None:
+        # A TPU's compiler adds up what the program needs and its arguments, and refuses too much.
+        sizes = re.search(r"\(([\d.]+[KMGT])\) exceeds[^(]*\(([\d.]+[KMGT])\)", str(error))
+        if sizes is None:
             said = " ".join(str(error).split())[:300]
             raise ConfigError(
                 f"the compiler for {device.device_kind} fails by itself: {said}. Another "
                 "--precision, --network or --remat may avoid it."
             ) from error
-        raise _TooLargeError(f"{told[1]}B beside its state, of {told[2]}B") from error
+        raise _TooLargeError(f"{sizes[1]}B in addition to its state, of {sizes[2]}B") from error
     seconds = clock() - began
     needed = program_bytes(compiled)
     if limit is not None and needed is not None and needed > limit:
@@ -248,8 +248,7 @@ def _read(
     )
 
 
-def _told(sent: Sequence[Collective]) -> str:
-    """What each device sends in an update, in words."""
+def _in_words(sent: Sequence[Collective]) -> str:
     if not sent:
         return "none"
     total = sum(each.sent_bytes for each in sent)

@@ -61,14 +61,14 @@ MOST_SIMULATIONS = 10_000
 READY = (*SCRIPTS, *EXPERTS, PRETRAINED, f"{SEARCH}({EXPERT}, {ROLLOUTS})")
 """Names of players that need no training."""
 IMAGINES = (EXPERT, PRETRAINED)
-"""Those of them that can play the imagined games of a search."""
+"""The players that can play the imagined games of a search."""
 
 _SHOWN = 5
 """Runs that a message lists at most."""
 
 
 def find_hackmatrix_player(name: str, **how: Any) -> tuple[Agent, HackMatrix]:
-    """A player of HackMatrix, and its environment; the arguments are those of `find_player`.
+    """A player of HackMatrix, and its environment; the arguments are as in `find_player`.
 
     Raises:
         ConfigError: there is no such player, or it was trained in another environment.
@@ -100,22 +100,22 @@ def find_player(
 ) -> tuple[Agent, Environment]:
     """A player, and the environment that it plays in.
 
-    A trained policy plays under the limits of its training, a script under those of the default
-    config. A policy's thoughts have a value if its run stored the units of the value.
+    A trained policy plays under the limits of its training, a script under the limits of the
+    default config. A policy's thoughts have a value if its run stored the units of the value.
 
     `name` is a script (`random`, `runner`), `expert`, which plays to win, `expert@return`, which
     plays for the return, `pretrained`, a run, a checkpoint, a search with a number of imagined
     games for a move (`search(expert, 30)`, `search(pretrained, 30)`), or any of them with a script
     that collects points (`harvest(pretrained)`). Of a run of several trainings in one program,
-    `run#3` is the fourth, and `run#return` that of the highest return, which also plays without a
-    `#`; a message says so.
+    `run#3` is the fourth, and `run#return` the one with the highest return, which is also the
+    default without `#`; a message says so.
     `network`, `trust_code` and `best` are as for `load`, and `modules` as its `agent`.
-    `league` is that to play in; `None`: the
-    one that a policy was trained in, and the original one for a player without training, whose
-    sizes are those of `game`. `simulations` are the actions that a trained policy tries out for
-    each move, in a tree search (`Searcher`); a message calls them `simulations_flag`. `cycles` are
-    the updates of `z_H`, and of `z_L` before each of them, of a recursive network; `None`: those of
-    its training. `report` takes messages about what is skipped or damaged.
+    `league` is the league to play in; `None`: the one that a policy was trained in, and the
+    original one for a player without training, which takes its sizes from `game`. `simulations` is
+    the number of actions that a trained policy tries out for each move, in a tree search
+    (`Searcher`); a message calls it `simulations_flag`. `cycles` are the updates of `z_H`, and of
+    `z_L` before each of them, of a recursive network; `None`: as in its training. `report` takes
+    messages about what is skipped or damaged.
 
     Raises:
         ConfigError: there is no such player, its code is not trusted, it was trained in the
@@ -278,7 +278,6 @@ def _policy_of(loaded: Loaded, report: Report) -> PolicyAgent:
 
 
 def _listed(ready: Sequence[str]) -> str:
-    """The players that there are, in words."""
     runs = [str(folder) for folder in run_folders()]
     more = "" if len(runs) <= _SHOWN else f" ({len(runs) - _SHOWN} more)"
     found = [*ready, *runs[-_SHOWN:]]

@@ -29,8 +29,8 @@ LEAST_GAMES = 8
 class MemoryEstimate:
     """Bytes on the fullest device. The compiler's figure is more exact: see `--dry-run`.
 
-    `state` is the training state, `working` what an update surely needs beside it, and `checkpoint`
-    one checkpoint on disk before compression, over all devices.
+    `state` is the training state, `working` a lower bound on what an update needs in addition, and
+    `checkpoint` one checkpoint on disk before compression, over all devices.
     """
 
     state: int
@@ -72,9 +72,9 @@ _UNSENT = "--wandb-artifacts: nothing is uploaded without --wandb"
 def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -> list[str]:
     """Looks whether a run can work here: its services, its memory, its disk.
 
-    Other code checks the settings, and that the folders can be written. `folder` is that of the
-    checkpoints, which may not exist yet; `None` is the current one. Returns lines to show: what the
-    run will need, and what looks tight.
+    Other code checks the settings, and that the folders can be written. `folder` is the folder of
+    the checkpoints, which may not exist yet; `None` is the current one. Returns lines to show: what
+    the run will need, and what looks tight.
 
     Raises:
         ConfigError: the run cannot work.

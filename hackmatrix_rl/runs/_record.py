@@ -1,4 +1,4 @@
-"""What a run's folder tells of the run, however much of it is there."""
+"""A run as its folder records it, however much of it is there."""
 
 import dataclasses
 import re
@@ -78,7 +78,7 @@ class RunRecord:
             return f"Training stopped because it went wrong: {_said(stops[-1])}"
         if not self.log:
             return "Nothing says how it ended."
-        return f"It was ended from outside, or is going on elsewhere; last sign: {last[:19]}."
+        return f"It was ended from outside, or still runs elsewhere; last sign: {last[:19]}."
 
     @property
     def kind(self) -> type[RunConfig]:
@@ -155,7 +155,7 @@ def settings_of_members(config: Mapping[str, Any]) -> list[str]:
 
 
 def seeds_in_words(config: Mapping[str, Any]) -> str:
-    """The seed of a run, or those of its trainings: `0 to 3`."""
+    """The seed of a run, or the range of its trainings' seeds: `0 to 3`."""
     seed, seeds = config.get("seed", ""), config.get("seeds")
     if not isinstance(seed, int) or not isinstance(seeds, int) or seeds < 2:
         return str(seed)
@@ -163,7 +163,7 @@ def seeds_in_words(config: Mapping[str, Any]) -> str:
 
 
 def read_run(run: str) -> RunRecord:
-    """What the folder of a run tells. Nothing in it is needed, and nothing is trusted."""
+    """Reads a run from its folder. No file in it is required, and none is trusted."""
     path = find_run_folder(run)
     if path is None or not path.is_dir():
         raise ConfigError(

@@ -40,10 +40,10 @@ _CHOICE = "median:1"  # how the agent usually plays; the best game is mostly luc
 
 @dataclass
 class ReplayWriter:
-    """Writes games of a run down: each as a small file, the newest also as a page.
+    """Writes down games of a run: each as a small file, the newest also as a page.
 
-    Nothing here stops a training: what fails is told once, until something succeeds again. The
-    `most` newest replays stay, beside the one with the highest return.
+    A failure never stops a training: it is reported once, until a write succeeds again. The `most`
+    newest replays are kept, and the one with the highest return.
     """
 
     folder: RunFolder
@@ -55,12 +55,12 @@ class ReplayWriter:
 
     @classmethod
     def of(
-        cls, folder: RunFolder, environment: Environment, *, most: int, **told: Any
+        cls, folder: RunFolder, environment: Environment, *, most: int, **options: Any
     ) -> "ReplayWriter | None":
         """A writer, or `None` where nothing is written: in another process."""
         if folder.process or not most:
             return None
-        return cls(folder, environment, most, **told)
+        return cls(folder, environment, most, **options)
 
     def keep(
         self,
@@ -109,11 +109,11 @@ class ReplayWriter:
     ) -> None:
         try:
             self._write(game(), update, agent)
-        except Exception as error:  # any error: told, and training goes on
+        except Exception as error:  # any error is reported, and training continues
             if not self._failed:
                 self._failed = True
                 said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-                self.note(f"could not write a replay: {said}. Training goes on.")
+                self.note(f"could not write a replay: {said}. Training continues.")
         else:
             self._failed = False
 
@@ -190,7 +190,7 @@ class EvaluateAndReplay(Hook):
         return None if self._evaluate is None else self._evaluate.updates_until_due(trainer)
 
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> Mapping[str, float] | None:
-        """Evaluates where it is due, and tells the result."""
+        """Evaluates where it is due, and logs the result."""
         if self._evaluate is None:
             return None
         with ticking(partial(self._sink.working, "evaluating")):
@@ -224,7 +224,7 @@ class EvaluateAndReplay(Hook):
 
 
 def hooks_of(config: RunConfig, folder: RunFolder, trainer: Trainer[Any], sink: Sink) -> list[Hook]:
-    """The hooks of a run: those of every training of one player, and those of its algorithm."""
+    """The hooks of a run: of every training of one player, and of its algorithm."""
     found: list[Hook] = config.hooks(folder, sink)
     if isinstance(config, TrainConfig):
         found.append(EvaluateAndReplay(config, folder, trainer, sink))
@@ -237,7 +237,7 @@ def evaluation_key(config: TrainConfig) -> Key[Array, ""]:
 
 
 def _evaluation_line(update: int, found: Mapping[str, float]) -> str:
-    """What an evaluation came to, for people to read."""
+    """The result of an evaluation, in words."""
     parts = [
         f"{name} {found[f'eval/{name}']:.3f} "
         f"[{found[f'eval/{name}_low']:.3f}, {found[f'eval/{name}_high']:.3f}]"

@@ -123,7 +123,7 @@ def _evaluation(record: RunRecord) -> str:
         f"{_count(episodes)} games with each player; means with 95% intervals."
     )
     if steps := _count(entry(record.summary.get("trained"), "env_steps")):
-        caption += f" The trained player is that of {steps} steps{_whose(record)}."
+        caption += f" The trained player is from step {steps}{_whose(record)}."
     return table(["", *found], rows, caption=caption, escaped=True)
 
 
@@ -201,7 +201,6 @@ def _curves(record: RunRecord) -> str:
 
 
 def _lineage(record: RunRecord) -> str:
-    """The settings of a population-based training over its steps."""
     found = Lineage.of(record.rows)
     if found is None:
         return ""
@@ -241,8 +240,8 @@ def _played(name: str, replay: Replay | Recording) -> str:
 
 def _replay_row(name: str, replay: Replay | Recording) -> list[str]:
     if isinstance(replay, Recording):  # too large for a link that holds it
-        told = [f"{replay.total_reward:.2f}", "", "", f"{replay.moves:,}"]
-        return [text(name), *told, text(replay.end or "unfinished")]
+        cells = [f"{replay.total_reward:.2f}", "", "", f"{replay.moves:,}"]
+        return [text(name), *cells, text(replay.end or "unfinished")]
     content = base64.b64encode(json.dumps(replay.as_dict(), indent=2).encode()).decode()
     href = f"data:application/json;base64,{content}"
     link = f'<a download="{text(name)}" href="{href}">{text(name)}</a>'

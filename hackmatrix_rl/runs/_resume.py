@@ -34,8 +34,8 @@ class ResumableRun:
     """A run that can resume; its folder, `path`, may be missing.
 
     `checkpoint` is the newest whole one; `None` if the run ended before its first one, and starts
-    anew. `damaged` are newer ones that cannot be used. `metadata` is that of the checkpoint;
-    without one, the settings and the run's names.
+    from the beginning. `damaged` are newer ones that cannot be used. `metadata` belongs to the
+    checkpoint; without one, it holds the settings and the run's names.
     """
 
     path: Path
@@ -61,7 +61,7 @@ class ResumableRun:
         other = self.config({}).command
         if other != command:
             raise ConfigError(
-                f"--resume-run {self.path}: begun by hackmatrix-rl {other}. Go on with it by "
+                f"--resume-run {self.path}: begun by hackmatrix-rl {other}. Resume it with "
                 f"{in_shell('hackmatrix-rl', other, '--resume-run', self.path)}"
             )
 
@@ -127,7 +127,7 @@ def find_resumable_run(
 ) -> ResumableRun:
     """Finds a run and its newest whole checkpoint; `checkpoint_dir` helps if its folder is missing.
 
-    A run that ended before its first checkpoint starts anew from its stored settings. `lock` takes
+    A run that ended before its first checkpoint restarts from its stored settings. `lock` takes
     the locks of the run's folders, before a checkpoint is chosen. `prepare` takes the stored
     settings, unchecked, before a device starts.
 
@@ -158,7 +158,7 @@ def find_resumable_run(
     else:
         source = path / "config.json"
         metadata = {"config": _settings_to_start_with(path, folder, run, notes)}
-        notes.append(f"{path}: has no checkpoint yet; the run starts anew")
+        notes.append(f"{path}: has no checkpoint yet; the run starts over")
     prepare(metadata["config"])
     if checkpoint is not None:
         check_resumable(checkpoint, metadata)
@@ -197,13 +197,13 @@ def restore_training(
     Parameters, optimizer and counters must fit. Games continue if the checkpoint holds them, and
     their number and sizes are the same. Otherwise new games start, different from all earlier games
     of the run, and the positions that `Frontier` saved are lost. With `other_rewards` than the
-    stored ones, what is learned from later, such as a buffer, begins anew.
+    stored ones, data to learn from later, such as a buffer, is discarded.
     """
     metadata = read_metadata(checkpoint)
     config_from_dict(metadata["config"]).check_algorithm(trainer.algorithm, checkpoint)
     stored = read_arrays(checkpoint, "training")
     update = int(metadata["update"])
-    # New games must differ from those of the first update.
+    # New games must differ from the games of the first update.
     folded = jax.random.fold_in if key.ndim == 0 else jax.vmap(jax.random.fold_in, (0, None))
     trainer.start(folded(key, update))
     fresh = trainer.state
@@ -223,7 +223,7 @@ def restore_training(
         if not spoiled and stored.under(f".{name}").mismatch(attrgetter(name)(fresh)) is None:
             names.append(name)
             if whole != name:
-                notes[-1] = f"the games go on; {rest} begins empty"
+                notes[-1] = f"the games continue; {rest} begins empty"
         elif whole == name:
             also = f", and {rest} begins empty" if rest else ""
             notes.append(
@@ -251,7 +251,7 @@ def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
         dropped = "; saved positions are dropped" if had else ""
         return f"--frontier-share changed: new games start{dropped}"
     note = "the games' number, sizes or reward changed: new games start"
-    return f"{note}, and saved positions are gathered anew" if had else note
+    return f"{note}, and saved positions are gathered again" if had else note
 
 
 def _checkpoints_of(path: Path | None, checkpoint_dir: str | None = None) -> epath.Path:

@@ -42,7 +42,7 @@ from hackmatrix_rl.training import (
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to: its player, what it was trained in, and how it ended.
+    """The result of a run: its player, the environment of its training, and how it ended.
 
     `config` has the settings of the stage in which it ended. `member` is the number of the training
     that the player is from, of several in one program.
@@ -75,11 +75,11 @@ def run(
 ) -> RunResult:
     """Trains, and writes metrics, log, checkpoints and learning curve into the run's folder.
 
-    Asked to stop (Ctrl-C), it finishes the dispatch that is running, saves, and returns. The
-    trainer is that of `compose`, and need not have started; `resume` is a checkpoint to go on from.
+    Asked to stop (Ctrl-C), it finishes the dispatch that is running, saves, and returns. `compose`
+    makes the trainer, which need not have started; `resume` is the checkpoint to resume from.
     `displays` are further sinks, closed at the end, and `hooks` further hooks: one that stops the
-    training ends the run there, saved. With `trust_code`, code that a later stage
-    names, such as a teacher's, may be imported.
+    training ends the run there, saved. With `trust_code`, code that a later stage names, such as a
+    teacher's, may be imported.
 
     Raises:
         ConfigError: if Weights & Biases was asked for and refuses, or the checkpoint does not
@@ -119,8 +119,8 @@ def run(
             saved = "NOT saved" if gone else "saved"
             why = "" if removed is None else f"{removed} was removed during the run; "
             # The log is gone with the folder.
-            told = Fanout(displays) if removed == folder.path else sink
-            told.note(f"{why}{how} at {_reached(config, trainer)}; {saved}")
+            audience = Fanout(displays) if removed == folder.path else sink
+            audience.note(f"{why}{how} at {_reached(config, trainer)}; {saved}")
         if config.members > 1 and end is system.ExitCode.DONE and not unsaved:
             newest = folder.checkpoints / str(int(trainer.state.update))
             trainer.member = playing_member(newest, config.members, sink.note)
@@ -197,7 +197,7 @@ def _stage(
 def _next_stage(
     config: RunConfig, trainer: Trainer[Any], folder: RunFolder, sink: Sink, *, trust_code: bool
 ) -> tuple[RunConfig, Trainer[Any]]:
-    """The settings and the trainer of the stage after one that has ended; its counters go on."""
+    """The settings and the trainer of the next stage, which keeps the counters."""
     assert config.then is not None
     # The weights come from the checkpoint: a resumed run starts the stage from the same bits.
     update, steps = int(trainer.state.update), int(trainer.state.env_steps)

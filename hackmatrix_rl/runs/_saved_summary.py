@@ -28,13 +28,13 @@ def summary_of(
 ) -> dict[str, Any]:
     """The `summary.json` of a run with these settings and metrics, in the form of other runs.
 
-    The numbers are those of the last evaluation by a hook, with their intervals, or else the means
-    over the last tenth of the training, without intervals: dispatches are not independent.
+    The numbers come from the last evaluation by a hook, with their intervals. Without one, they are
+    means over the last tenth of the training, without intervals: dispatches are not independent.
 
     Args:
         config: the settings.
         rows: the metrics, at least one row.
-        episode: names of metrics that are means over games, besides the usual ones.
+        episode: names of further metrics that are means over games.
         plays: the number of the training that plays, of several.
         evaluated: the number of the training that hooks evaluate.
     """
@@ -72,7 +72,6 @@ def source_in_words(summary: Mapping[str, Any]) -> str:
 
 
 def _evaluation(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of an evaluation in the metrics."""
     found = {name.removeprefix(_EVAL): x for name, x in row.items() if name.startswith(_EVAL)}
     ends = {f"{name}_{end}" for name in found for end in ("low", "high")}
     given = {name: number(found.get(name)) for name in _COUNTS}

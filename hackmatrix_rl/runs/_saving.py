@@ -53,8 +53,8 @@ class CheckpointScheduler:
     """Decides when a run saves, and repeats failed saves.
 
     A failed save does not stop training: a message reports it, and the next attempt follows.
-    `unsaved` tells whether the newest save failed. `update` is that of the start, or the resume.
-    `saved` is told the update of each checkpoint that is whole.
+    `unsaved`: whether the newest save failed. `update` is the update of the start, or of the
+    resume. `saved` is called with the update of each complete checkpoint.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class CheckpointScheduler:
             self._total += mean * metrics.episodes
             self._episodes += metrics.episodes
         self._members.look(metrics.updates, metrics.extra)
-        self._tell(self._writer.poll())
+        self._report(self._writer.poll())
 
     def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
         """Takes in the rows that the run logged before it was resumed."""
         self._members.recall(rows)
 
     def due(self, update: int) -> bool:
-        """Whether to save now, after so many updates."""
+        """Whether to save now, after `update` updates."""
         if update == self._last_update:
             return False
         now = self._clock()
@@ -127,7 +127,7 @@ class CheckpointScheduler:
             training=trainer.algorithm.to_store(state),
             counters=counters,
         )
-        self._tell(self._writer.poll())
+        self._report(self._writer.poll())
 
     def begin(self, trainer: Trainer[Any]) -> None:
         """Saves the first state and waits, so that a run has a checkpoint from its beginning."""
@@ -146,12 +146,12 @@ class CheckpointScheduler:
 
     def settle(self) -> None:
         """Waits for the current save. It has failed if any process failed to write."""
-        self._tell(self._writer.wait())
+        self._report(self._writer.wait())
         self.unsaved = any_process(self.unsaved)
         if self.unsaved:
             self._saved_update = -1
 
-    def _tell(self, outcomes: list[SaveResult]) -> None:
+    def _report(self, outcomes: list[SaveResult]) -> None:
         for outcome in outcomes:
             self.unsaved = outcome.error is not None
             if outcome.error is None:
@@ -161,7 +161,7 @@ class CheckpointScheduler:
                 self._retry_at = self._clock() + RETRY_SECONDS
                 self._note(
                     f"COULD NOT SAVE update {outcome.update}: {_in_words(outcome.error)}. "
-                    f"Training goes on; next attempt in {RETRY_SECONDS:.0f} s at the latest."
+                    f"Training continues; next attempt in {RETRY_SECONDS:.0f} s at the latest."
                 )
 
 
@@ -206,9 +206,9 @@ class SaveRun(Hook):
     training plays.
 
     It saves at the start, every few minutes, and when the training ends or another hook stops it.
-    An exception, such as Ctrl-C in a dispatch, loses the updates since the last save. The signs of
-    a training that goes wrong are those of the command line (see `hackmatrix_rl.runs.Health`): a
-    state that is not finite is never saved, and too many of them in a row stop the training.
+    An exception, such as Ctrl-C in a dispatch, loses the updates since the last save. It checks
+    the training's health like the command line (see `hackmatrix_rl.runs.Health`): a state that is
+    not finite is never saved, and too many of them in a row stop the training.
 
     Put it before hooks that may fail. With several processes, all of them see the folder.
 
@@ -221,7 +221,7 @@ class SaveRun(Hook):
         note: takes each message.
         clock: seconds since some moment.
         agent: a function that makes the trainer, as `my_module:make`: with it, the commands need no
-            `--agent` for a training of modules of your own.
+            `--agent` for a training of your modules.
 
     Raises:
         ConfigError: at the start of the training: the folder cannot be written, is in use, or
@@ -316,7 +316,7 @@ class SaveRun(Hook):
                 self._save(trainer)
             except OSError as error:
                 self._due = self._clock() + RETRY_SECONDS
-                self._sinks.note(f"COULD NOT SAVE update {update}: {error}. Training goes on.")
+                self._sinks.note(f"COULD NOT SAVE update {update}: {error}. Training continues.")
 
     def updates_until_due(self, trainer: Trainer[Any]) -> int | None:
         """The updates until the next save, if saves are counted in updates."""
@@ -353,7 +353,7 @@ class SaveRun(Hook):
             raise StopTraining
 
     def on_metrics(self, trainer: Trainer[Any], metrics: Metrics, added: Collection[str]) -> None:
-        """Writes the metrics, also those of hooks after this one."""
+        """Writes the metrics, including the metrics of hooks after this one."""
         self._unwritten = metrics
         self._write()
         named = self._config.get("hook_metrics", [])

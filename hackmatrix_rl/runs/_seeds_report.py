@@ -76,9 +76,9 @@ def report_of_seeds(runs: Sequence[str]) -> tuple[str, dict[str, Any]]:
                 "Leave it out, or let it end."
             )
     ways = _ways(records)
-    told = table([], [[way.name, way.settings] for way in ways])
+    listed = table([], [[way.name, way.settings] for way in ways])
     sections = {
-        "Ways to train": told if len(ways) > 1 else "",
+        "Ways to train": listed if len(ways) > 1 else "",
         "Evaluation": _evaluation(ways),
         "Over seeds": _over_seeds(ways),
         "Performance profiles": _profiles(ways),
@@ -130,7 +130,7 @@ def _letters(place: int) -> str:
 
 
 def _settings(record: RunRecord) -> dict[str, Any]:
-    """What decides how a run trains, besides its seed; stages are one setting."""
+    """The settings that decide how a run trains, without its seed; stages are one setting."""
     watching = {each.name for each in record.fields if each.metadata["group"] == "Watching"}
     left_out = watching | {*_OF_A_SEED}
 

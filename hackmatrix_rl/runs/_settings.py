@@ -43,9 +43,9 @@ def config_here(
     changes do not say otherwise. What must be set before a device starts is set: determinism, and
     the number of devices that a CPU counts as.
 
-    Without a `preset`, that of the settings counts, or else the device's. `given` are the settings
-    of the command line, which stages of a training must not override. `algorithm` counts where the
-    settings name none; empty: `default_algorithm`, whose reason `note` takes.
+    Without a `preset`, the settings name it, or else the device does. `given` are the settings of
+    the command line, which stages of a training must not override. `algorithm` is the algorithm if
+    the settings name none; empty: `default_algorithm`, whose reason `note` takes.
 
     Raises:
         ConfigError: if a setting cannot work here, or code that the run of `init` names is
@@ -87,7 +87,7 @@ def config_here(
 def before_devices(settings: Mapping[str, Any], *, preset: str | None = "") -> None:
     """Sets what JAX takes only before a device starts: determinism, devices of the CPU.
 
-    The settings need not be checked. Those of a stored run stand without a `preset`; `None` leaves
+    The settings need not be checked. The settings of a stored run have no `preset`; `None` leaves
     the CPU as it is.
 
     Raises:

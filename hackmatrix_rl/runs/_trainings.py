@@ -24,7 +24,7 @@ class LastPart:
         self._seen: deque[tuple[float, float]] = deque()
 
     def add(self, at: float, value: float) -> None:
-        """Takes the value after so many steps or updates, which only grow."""
+        """Adds the value at a number of steps or updates, which must not decrease."""
         self._seen.append((at, value))
         while len(self._seen) > 1 and self._seen[0][0] <= (1 - LAST_PART) * at:
             self._seen.popleft()
@@ -110,7 +110,7 @@ class Trainings:
         return found
 
     def healthy(self, members: Sequence[int]) -> list[int]:
-        """Those of some trainings that have a number and were not left out."""
+        """The given trainings that have a number and were not left out."""
         return [k for k in members if k not in self.left_out and not np.isnan(self.values[k])]
 
     def shown(self, member: int) -> str:

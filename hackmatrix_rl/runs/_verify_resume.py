@@ -73,7 +73,7 @@ def verify_resume(
 
     The kill comes after `updates` updates, and as many follow it. `folder` is an empty one for all
     files; this function sets length, folders and save intervals. `train` is the command that
-    trains, by default that of the config, and `timeout` the limit of each process in seconds.
+    trains, by default the config's, and `timeout` the limit of each process in seconds.
 
     Raises:
         ConfigError: the settings give up the same bits.
@@ -141,7 +141,6 @@ def toml_of(config: RunConfig) -> str:
 
 
 def _output(run: Path) -> Path:
-    """The file with the output of a process."""
     return run.with_name(run.name + ".txt")
 
 
@@ -166,7 +165,6 @@ def _finish(process: "subprocess.Popen[bytes]", timeout: float, run: Path) -> No
 
 
 def _kill_after(process: "subprocess.Popen[bytes]", sign: Path, timeout: float, run: Path) -> None:
-    """Kills a process as soon as a file exists."""
     end = time.monotonic() + timeout
     while not sign.exists():
         if process.poll() is not None:
@@ -183,7 +181,6 @@ def _kill_after(process: "subprocess.Popen[bytes]", sign: Path, timeout: float, 
 
 
 def _too_long(process: "subprocess.Popen[bytes]", timeout: float, run: Path) -> ProofError:
-    """Kills a process, and says why."""
     process.kill()
     process.wait()
     return ProofError(f"{run.name} took longer than {timeout:.0f} s")

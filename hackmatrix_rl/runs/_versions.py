@@ -88,7 +88,6 @@ def record_start(file: Path) -> list[str]:
 
 
 def _starts_in(file: Path) -> list[dict[str, Any]]:
-    """The recorded starts."""
     content = read_json(file)
     if content is None:
         return []

@@ -254,7 +254,7 @@ def _harvest(config: GameConfig, position: Position, where: Where, weights: Retu
 
     exit_ = CellSet.of(position.exit_cell)
     from_exit = distances(exit_, ~CellSet.empty(), barrier=board.blocks)
-    # UNDO brings back an old board, whose exit is elsewhere; the player stands beside it.
+    # UNDO brings back an old board, whose exit is elsewhere; the player is adjacent to it.
     here = board.content[position.exit_cell] == Content.EXIT
     from_exit = jnp.minimum(jnp.where(here, from_exit, where.steps), _MOST_EXIT_STEPS)
     crowd = real(position.enemies.count + position.transmissions.count)

@@ -20,7 +20,7 @@ UNDO = FIRST_PROGRAM + Program.UNDO
 class Expert(GameAgent):
     """One-step lookahead: plays the action whose result has the best heuristic value.
 
-    It is fair: it tries actions on a position in which everything unseen is drawn anew. UNDO is
+    It is fair: it tries actions on a position in which everything unseen is resampled. UNDO is
     not tried; two rules decide about it (`undoes`).
     """
 

@@ -86,13 +86,13 @@ class SingleGameModel(GameModel[PyTree[Array], PyTree[Array]]):
     """Any `SingleGame`: its own rules are the model."""
 
     game: SingleGame[PyTree[Array]]  #: The game.
-    #: Draws anew what the player does not see, from a state and a key; by default the player sees
-    #: everything. A state that keeps the key of its own chance needs a `redraw` that replaces this
-    #: key: otherwise the search sees the future.
+    #: Samples what the player does not see, from a state and a key; by default the player sees
+    #: everything. If a state keeps the key of its chance, `redraw` must replace this key: otherwise
+    #: the search sees the future.
     redraw: Callable[[PyTree[Array], Key[Array, ""]], PyTree[Array]] = eqx.field(
         static=True, default=lambda state, key: state
     )
-    #: Whether two players move in turn, and a reward is that of who moves; else one player plays
+    #: Whether two players move in turn, and a reward is for who moves; else one player plays
     #: alone.
     in_turn: bool = eqx.field(static=True, default=False)
 
@@ -125,8 +125,8 @@ class HackMatrixModel(GameModel[State, Position]):
     """The rules of HackMatrix on positions without a history.
 
     Imagined games have no UNDO: its snapshots show what the player has not seen. In the real game,
-    it is played where the network draws it. The reward is that of the environment, which the
-    network's value predicts.
+    it is played where the network draws it. The reward is the environment's, which the network's
+    value predicts.
     """
 
     environment: HackMatrix  #: The one that the network was trained in.

@@ -32,8 +32,8 @@ class Guide(eqx.Module):
     def prefer(self, position: Position, legal: Legal, *, chance: Chance) -> PerAction:
         """The prior score of each action; the search considers the best few.
 
-        Scores have the unit of results, up to a constant of the position. Those of actions that
-        are not in `legal` mean nothing; UNDO never is.
+        Scores have the unit of results, up to a constant of the position. Scores of actions outside
+        `legal` are undefined; UNDO never is in it.
         """
 
     @abstractmethod
@@ -59,7 +59,7 @@ class Guide(eqx.Module):
     def thought(
         self, result: Float32[Array, ""], results: PerAction, visits: Int32[Array, " num_actions"]
     ) -> Thought:
-        """What the player reports: the result of its action, and those of all it searched."""
+        """What the player reports: the result of its action, and of all actions it searched."""
         return Thought(win_probability=result, search_values=results, search_visits=visits)
 
 
@@ -83,7 +83,7 @@ class ExpertGuide(Guide):
         return ExpertGuide(expert.config, expert, WinWeights.shipped(expert.config.league))
 
     def prefer(self, position: Position, legal: Legal, *, chance: Chance) -> PerAction:
-        """0.3 times the value of the result, plus 0.7 times that of its best successor."""
+        """0.3 times the value of the result, plus 0.7 times the value of its best successor."""
 
         def one(
             each: tuple[Array, Array], shared: tuple[EvaluationWeights, Position, Chance]

@@ -22,7 +22,7 @@ Legal = Bool[Array, " num_actions"]
 PerAction = Float32[Array, " num_actions"]
 
 NOTHING = np.float32(-1e9)
-"""The value of an action that has not been tried; below that of every position."""
+"""The value of an action that has not been tried; less than the value of any position."""
 
 
 class Imagined(eqx.Module):
@@ -110,12 +110,11 @@ def imagine(
 
 
 _ROUNDS, _SHARE, _LEAST = 4, 8, 256
-"""Attempts between two looks at which games go on; the share and the least number of them that
-go on together."""
+"""Attempts between two checks of which games are still running; the share and the least number
+of games that run together."""
 
 
 def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) -> Imagined:
-    """The game after an action was tried."""
     better = worth > game.best
     values = game.values
     if values is not None:
@@ -131,7 +130,6 @@ def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) 
 
 
 def _played(game: Imagined, after: Position, event: Event, worth: Float32[Array, ""]) -> Imagined:
-    """The game after its move."""
     # UNDO is not imagined: the history stays behind.
     legal = bits_of_actions(allowed(after, can_undo=jnp.bool_(False)))
     over = event.completed | event.died

@@ -60,7 +60,7 @@ class _Walk(eqx.Module):
 
 
 _SHARE, _LEAST = 32, 32
-"""The share and the least number of imagined games that go on together: few, since a round with the
+"""The share and the least number of imagined games that run together: few, since a round with the
 network takes long, and towards the end of an evaluation few games are left."""
 _LEAST_LOGIT = -1e9
 """The logit of an illegal action, which has probability 0."""
@@ -132,7 +132,7 @@ def _walk_on(walk: _Walk, guide: _PlayedByNetwork, chance: Chance) -> _Walk:
 
 
 _CHOICE = 2
-"""Distinguishes the chance of a network's move from that of the game."""
+"""Separates the chance of a network's move from the chance of the game."""
 
 
 @final
@@ -212,8 +212,8 @@ class ReturnGuide(_PlayedByNetwork):
     """A memoryless network as the policy and the leaf value of imagined games: for its return.
 
     The result of an imagined game is the discounted sum of its rewards, plus the network's value
-    where it ends, in standard deviations of the value's targets. The rewards are those of the
-    environment that the network was trained in. Moves are drawn as in training, and UNDO is played
+    where it ends, in standard deviations of the value's targets. The rewards are as in the
+    network's training environment. Moves are drawn as in training, and UNDO is played
     where the network draws it.
     """
 

@@ -119,13 +119,13 @@ class ReturnExpert(GameAgent):
         return jnp.where(legal, worse, NOTHING)
 
     def _before(self, state: State, back: int | Int32[Array, ""]) -> Value:
-        """What the position of the newest snapshot is worth, or that so many before it."""
+        """The value of the newest snapshot's position, or of the one `back` places before it."""
         found = rewound(state.position, state.history, back=back)
         held = state.history.count > back
         return jnp.where(held, evaluate(self.config, found, self.weights), DEAD)
 
     def _regrets(self, state: State, best: Value, patient: Flag) -> Flag:
-        """Whether the position before was worth more; `best` is that of the other actions."""
+        """Whether the previous position was worth more; `best` is the best other action's value."""
         # The newest snapshot is of the end of the last turn: what that brought is undone by two.
         newest, now = self._before(state, 0), evaluate(self.config, state.position, self.weights)
         back = jnp.maximum(newest, self._before(state, 1))

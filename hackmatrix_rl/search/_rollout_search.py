@@ -29,8 +29,8 @@ _FAR_BEHIND = 0.6
 class Arms(eqx.Module):
     """The statistics of each action in a search; the opinions are relative to the best action.
 
-    Two rollouts of an action tell little: without the opinions beside their mean, a search with few
-    of them plays worse than its own guide.
+    Two rollouts of an action say little: from their mean alone, without the opinions, a search with
+    few of them plays worse than its guide.
     """
 
     opinions: PerAction
@@ -61,8 +61,8 @@ class Arms(eqx.Module):
 class RolloutSearch(GameAgent):
     """Compares the best few actions by imagined games within the stage.
 
-    The best five by the guide's prior share the rollouts by sequential halving: after
-    each third of them, the better half goes on. Every imagined game draws the unseen anew, so the
+    The best five by the guide's prior share the rollouts by sequential halving: each third of the
+    rollouts eliminates the worse half. Every imagined game samples the unseen independently, so the
     search is fair. The guide decides about UNDO.
 
     Source: Karnin, Koren and Somekh 2013, "Almost optimal exploration in multi-armed bandits".
@@ -115,7 +115,6 @@ class RolloutSearch(GameAgent):
         return Arms(behind, sums, visits, kept).best(jnp.int32(ARMS))
 
     def _halve(self, position: Position, arms: Arms, *, chance: Chance) -> Arms:
-        """The arms after all rollouts."""
         seats = jnp.arange(self.rollouts // HALVINGS, dtype=jnp.int32)
 
         def one(each: tuple[Array, ...], shared: tuple[Guide, Position, Chance]) -> Array:

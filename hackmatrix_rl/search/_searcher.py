@@ -31,7 +31,7 @@ one that has ended, waits for none."""
 class Searcher(StateAgent):
     """Searches with a network as prior and value, and the true game as the model (`TreeSearch`).
 
-    It is fair: it draws anew what a player does not see, and imagines its own chance.
+    It is fair: it samples what a player does not see, and imagines its own chance.
 
     Attributes:
         search: the trees; it has the model and the network.
@@ -129,7 +129,7 @@ class Searcher(StateAgent):
         """Searches the state of one game; the thought has the value and the visits of each action.
 
         The probabilities of the thought are a target to learn from. An action that is not searched
-        keeps that of the network, and is drawn with it.
+        keeps the network's probability, and is drawn with it.
         """
         draw_key, search_key = jax.random.split(key)
         trees, game = self.search.trees, observation
@@ -160,7 +160,7 @@ class Searcher(StateAgent):
         wanted: Bool[Array, ""],
         key: Key[Array, ""],
     ) -> SearchResult:
-        """The result of the search; that of no search where there is nothing to choose."""
+        """The result of the search; without a choice to make, the result without a search."""
         chances = MaskedCategorical(prior.logits, legal)
         nothing = SearchResult(
             action=chances.mode(),

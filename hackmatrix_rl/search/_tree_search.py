@@ -65,7 +65,7 @@ def masked_logits(logits: PerAction, legal: Legal) -> PerAction:
 
 
 _ANY = 0
-"""The seed of mctx's own draws: they only tell simulations apart, and a tree has its own key."""
+"""The seed of mctx's own draws: they only distinguish simulations, and a tree has its own key."""
 
 
 class Prior(eqx.Module):
@@ -106,7 +106,7 @@ class Grown(eqx.Module):
     visits: Int32[Array, "trees num_actions"]  #: How often each action was tried.
     #: Mean value of all visits and of the network's output, in units of reward.
     value: Float32[Array, " trees"]
-    trees: Any  #: Those of mctx, to look into; their states are `Node`.
+    trees: Any  #: mctx's, for inspection; their states are `Node`.
 
 
 class _AtRoots(eqx.Module):
@@ -143,7 +143,7 @@ class _Budgeted(eqx.Module):
 
 @final
 class Trees(eqx.Module):
-    """Gumbel MuZero search in many trees at once, each with a root of its own.
+    """Gumbel MuZero search in many trees at once, from one root each.
 
     The rules are the model. A reward and a value belong to the player who moves in their state:
     back over a move after which the opponent moves, a value turns its sign. A game that is over
@@ -179,7 +179,7 @@ class Trees(eqx.Module):
         """Grows a tree from each root.
 
         With `few_simulations`, `few` says which trees have that budget. All grow alike in one loop,
-        but these follow the schedule of their own budget, and what comes after it does not count.
+        but these follow the schedule of the smaller budget, and later simulations do not count.
         """
         # mctx would draw other noise for each tree. Added to the prior, it ranks the same.
         root = mctx.RootFnOutput(
@@ -361,7 +361,6 @@ class TreeSearch(eqx.Module):
         return self._combine(self.trees(roots), prior, noise)
 
     def _combine(self, grown: Grown, prior: Prior, noise: PerAction) -> SearchResult:
-        """One result of all trees."""
         tried = grown.visits > 0
         count = jnp.sum(tried, axis=0, dtype=jnp.int32)
         sums = jnp.sum(jnp.where(tried, grown.values, 0.0), axis=0)

@@ -1,4 +1,4 @@
-"""Sweeps: Optuna chooses settings, and each trial is a run that any machine can go on with.
+"""Sweeps: Optuna chooses settings, and each trial is a run that any machine can resume.
 
 The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
 that play nothing do without JAX.

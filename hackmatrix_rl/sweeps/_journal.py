@@ -40,7 +40,7 @@ class Journal:
     def __init__(self, file: Path, lock: Any, report: Callable[[str], object]) -> None:
         self._file, self._lock, self._report = file, lock, report
         self._begins = [0]  # of each line that was read, and of the one after it, in bytes
-        self._told = False
+        self._noticed = False
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
         """The lines from a number on.
@@ -60,7 +60,7 @@ class Journal:
                 if len(line) > _LONGEST_LINE:
                     raise DamagedFileError(f"line {number + 1} has more than {_LONGEST_LINE} bytes")
                 if not line.endswith(b"\n"):
-                    self._tell()
+                    self._notice()
                     return
                 if number == len(self._begins) - 1:
                     self._begins.append(self._begins[-1] + len(line))
@@ -88,7 +88,7 @@ class Journal:
         try:
             end = _end_of_lines(file)
             if end < os.fstat(file).st_size:
-                self._tell()
+                self._notice()
                 os.ftruncate(file, end)
             try:
                 while lines:
@@ -100,9 +100,9 @@ class Journal:
         finally:
             os.close(file)
 
-    def _tell(self) -> None:
-        if not self._told:
-            self._told = True
+    def _notice(self) -> None:
+        if not self._noticed:
+            self._noticed = True
             self._report(
                 f"{self._file}: ends in half a line, because a write was cut short; it is left out"
             )
@@ -143,8 +143,8 @@ def usable(place: str) -> Iterator[None]:
     except ConfigError:
         raise
     except Exception as error:  # of Optuna, SQLAlchemy or a database's driver
-        told = isinstance(error, DamagedFileError)
-        said = str(error) if told else first_line(error)
+        damaged = isinstance(error, DamagedFileError)
+        said = str(error) if damaged else first_line(error)
         raise ConfigError(f"{place} cannot be used: {said.rstrip('.')}.") from error
 
 
@@ -167,7 +167,7 @@ def check_study(study: Any) -> None:
 
 
 def _wrong_with(trial: Any, spaces: dict[str, Any]) -> str:
-    """What is wrong with a trial; empty if nothing is. `spaces` are those of its parameters."""
+    """What is wrong with a trial; empty if nothing is. `spaces` belong to its parameters."""
     values = trial.values
     done = trial.state.name == "COMPLETE"
     if values is None:

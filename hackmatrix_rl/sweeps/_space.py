@@ -70,7 +70,7 @@ class Space:
     """What a sweep searches.
 
     Attributes:
-        settings: those of all trials, as the file has them.
+        settings: the settings of all trials, as the file has them.
         searched: what each searched setting may be.
         config: the config of the settings, without those that are searched.
         trust_code: whether code that other runs name may be imported.
@@ -141,7 +141,7 @@ class Space:
                 )
             known = [f"{_EVALUATION}{name}" for name in metrics.episode]
         if metric not in known and known:
-            # Those of one training of several, and of one term of the reward, are many.
+            # Metrics of one training of several, and of one term of the reward, are many.
             few = [name for name in known if "/" not in name.removeprefix(_EVALUATION)]
             raise ConfigError(
                 f"{said}: not among the metrics of these trainings. Use {', '.join(few)}. "

@@ -20,7 +20,7 @@ from hackmatrix_rl.system import check_path, is_remote, read_json, typed_path, w
 
 JOURNAL = "journal.log"
 FIRST_RUNG, THIRD = 12, 3
-"""Successive halving: after 12% of a training, and of what is left after 36%, a third goes on."""
+"""Successive halving: a third continues after 12% of a training, and a third of these after 36%."""
 GRACE_SECONDS = 30
 """After this time, the journal's lock is taken from a worker that died with it."""
 
@@ -57,7 +57,7 @@ class Sweep:
         study: Optuna's study.
         trials: how many trials there are to be, over all workers.
         sampler: a name in `SAMPLERS`.
-        seed: of the sampler; each trial has draws of its own.
+        seed: of the sampler; the draws of each trial follow from it and the trial's number.
         remote: whether the study is in a database, and not in the folder.
     """
 
@@ -113,7 +113,7 @@ class Sweep:
         return found
 
     def end(self, trial: Trial, state: str, value: float | None = None, why: str = "") -> None:
-        """Tells Optuna how a trial ended: `COMPLETE`, `PRUNED` or `FAIL`; keeps the best."""
+        """Reports to Optuna how a trial ended: `COMPLETE`, `PRUNED` or `FAIL`; keeps the best."""
         if why:
             trial.of_optuna.set_user_attr("why", why)
         states = require_optuna().trial.TrialState
@@ -136,7 +136,7 @@ class Sweep:
     def _lock(self, number: int, *, new: bool = False) -> RunLock | None:
         """The lock of a trial's folder; `None` if another process has it.
 
-        Where a file system has no locks, nobody can tell whether an old trial was left.
+        Where a file system has no locks, nobody knows whether an old trial was left.
         """
         lock = RunLock()
         try:
@@ -376,7 +376,6 @@ def _is_database(url: str) -> bool:
 
 
 def _storage(folder: Path, url: str | None, report: Callable[[str], object] = print) -> Any:
-    """What the study is stored in."""
     storages = require_optuna().storages
     with usable(_said(folder, url)):
         if url is not None:
@@ -389,7 +388,7 @@ def _storage(folder: Path, url: str | None, report: Callable[[str], object] = pr
 
 
 def require_optuna() -> Any:
-    """Optuna, which only sweeps import; it tells only warnings."""
+    """Optuna, which only sweeps import; it logs only warnings."""
     optuna = require("optuna", extra="sweep", caller="hackmatrix-rl sweep")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

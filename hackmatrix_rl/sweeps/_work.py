@@ -91,17 +91,17 @@ def work(
 ) -> ExitCode:
     """Trains trials until there are none left, or until it is asked to stop.
 
-    `begins` is told each trial and whether it goes on from a checkpoint, `ends` each that has
-    ended, `progress` how far a training is, and `note` what could not be written meanwhile.
+    `begins` is called with each trial and whether it resumes, `ends` with each trial that has
+    ended, `progress` with how far a training is, and `note` with what could not be written.
     Settings that cannot go together, or that do not fit into memory, end their trial alone.
 
     Raises:
         ConfigError: many trials failed one after another, so something else than their settings
-            is wrong; or the disk is full, and the trial is left for any worker to go on with.
+            is wrong; or the disk is full, and the trial is left for any worker to resume.
         OSError: the same disk, in what Optuna stores.
 
     Returns:
-        How it ended. After anything but `DONE`, a trial is left, for any worker to go on with.
+        How it ended. After anything but `DONE`, a trial is left for any worker to resume.
     """
     failures = 0
     while (trial := sweep.take()) is not None:

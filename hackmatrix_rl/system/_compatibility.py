@@ -32,7 +32,7 @@ CPU_OPTIONS: Mapping[str, Options] = {
 """Options of the CPU's compiler, by each tested version of jaxlib."""
 
 GPU_OPTIONS: Mapping[str, Options] = {
-    # A graph of kernels contains loops, too: none waits until the host has read whether to go on.
+    # A graph of kernels contains loops, too: none waits until the host has read its condition.
     "0.11.2": {
         "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,"
         "DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
@@ -92,7 +92,7 @@ def wandb_timeouts(settings: type, *, seconds: float) -> dict[str, Any]:
 def wandb_sync() -> tuple[str, ...]:
     """The command that sends what was logged offline, where each start of a run has its own folder.
 
-    By `wandb sync` alone, versions up to 0.29 write the rows of a later folder over those of the
+    By `wandb sync` alone, versions up to 0.29 write a later folder's rows over the rows of the
     first. With `--append` they add them, as newer versions do, which lack the option.
     """
     from wandb.cli.cli import sync  # few runs use it

@@ -82,7 +82,7 @@ def write_whole(path: epath.PathLike, content: str | Iterable[bytes], *, mode: i
 def open_in_place(path: epath.PathLike, flags: int, mode: int = 0o666) -> int:
     """Opens a local file to write into it, or makes it: the one way to do so. A descriptor.
 
-    `flags` are those of `os.open`: `O_WRONLY | O_APPEND`, or `O_EXCL` for a new file. A link is
+    `flags` are as in `os.open`: `O_WRONLY | O_APPEND`, or `O_EXCL` for a new file. A link is
     not followed, and a file with a second name (a hard link) is refused: either may lead to a file
     in another folder.
 
@@ -130,7 +130,7 @@ def remote_path(path: epath.PathLike) -> epath.Path:
 def open_regular(path: epath.PathLike) -> IO[bytes]:
     """Opens a regular file of any size, also remote: the one way to open a file from outside.
 
-    A pipe, a device or a socket is not opened: one would wait for ever, another never end.
+    A pipe, a device or a socket is not opened: reading it may block or never end.
     Links are followed.
 
     Raises:
@@ -157,7 +157,7 @@ def read_bounded(path: epath.PathLike, most: int = MOST_BYTES) -> bytes:
     Raises:
         FileNotFoundError: there is no such file.
         DamagedFileError: it is something else than a file, larger, or cannot be read. The message
-            goes on after the path: `is a folder, not a file`.
+            follows the path in a sentence: `is a folder, not a file`.
     """
     try:
         with open_regular(path) as file:

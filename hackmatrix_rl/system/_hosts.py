@@ -126,7 +126,7 @@ def connect(
     counts as lost. Call it before any device starts.
 
     Raises:
-        ConfigError: the arguments are not those of one run, or the others cannot be reached.
+        ConfigError: the arguments are not from one run, or the others cannot be reached.
     """
     given = {
         "--coordinator": coordinator,

@@ -16,7 +16,7 @@ R = TypeVar("R")
 def quickly_compiled(function: Callable[P, R]) -> Callable[P, R]:
     """`eqx.filter_jit(function)`, compiled sooner where the compiler can, to the same bits.
 
-    Inside of another compiled function, the options are those of the whole program.
+    Inside of another compiled function, the options of the whole program apply.
     """
 
     @cache

@@ -153,7 +153,6 @@ def target(name: str) -> Target:
 
 
 def _tpus(name: str, one: str, count: int) -> Target:
-    """So many slices of a name."""
     generation, shape = _slices()[one]
     given: dict[str, Any] = {"topology_name": f"{generation.topology}:{shape}"}
     if generation.chip_config is not None:
@@ -174,7 +173,6 @@ def _tpus(name: str, one: str, count: int) -> Target:
 
 
 def _gpus(name: str, count: int) -> Target:
-    """So many H100 of one machine."""
     shape = f"1x1x{count}"
     try:
         devices = _described(

@@ -1,4 +1,4 @@
-"""Calls with a time limit, and what people are told while the main thread is busy."""
+"""Calls with a time limit, and progress reports while the main thread is busy."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ def within(seconds: float, act: Callable[[], T]) -> T:
     """Returns or raises what a call does, if it ends in time.
 
     The timeout of a socket limits a single read: a server that sends a byte now and then can
-    delay such a call for ever. A late call continues in a thread that does not delay the exit.
+    delay such a call indefinitely. A late call continues in a thread that does not delay the exit.
 
     Raises:
         TimeoutError: the call is late.
@@ -39,7 +39,7 @@ def within(seconds: float, act: Callable[[], T]) -> T:
 
 @contextmanager
 def ticking(tick: Callable[[float], None], *, seconds: float = 1.0) -> Iterator[None]:
-    """Calls a function, told the seconds so far, from another thread while the block runs.
+    """Calls `tick` with the seconds so far from another thread while the block runs.
 
     The function must be quick and must not raise.
     """

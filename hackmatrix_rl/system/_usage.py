@@ -152,8 +152,8 @@ class Usage:
     def read(self) -> dict[str, float]:
         """The metrics, as docs/metrics.md defines them.
 
-        Memory is that of the fullest device. Utilization is the mean over devices; that of the
-        CPU covers the time since the last call.
+        Memory is of the fullest device. Utilization is the mean over devices; the CPU's covers the
+        time since the last call.
         """
         found = {"process_memory_peak_bytes": float(process_peak_bytes())}
         now = self._clock(), self._busy()

@@ -136,7 +136,7 @@ class Algorithm(eqx.Module, Generic[State]):
         return state
 
     def working_bytes(self, state: State) -> int:
-        """Bytes that an update surely needs on the fullest device, beside a state of these shapes.
+        """Lower bound on what an update needs in addition to `state`: bytes on the fullest device.
 
         Runs refuse sizes that cannot fit by it, before anything is compiled. 0: nothing is known.
         """

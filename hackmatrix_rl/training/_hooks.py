@@ -1,4 +1,4 @@
-"""Hooks: what happens besides training, between dispatches."""
+"""Hooks: callbacks run between dispatches."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ class StopTraining(Exception):
 
 
 class Hook:
-    """What happens besides training. Override some methods, and pass an instance to `Trainer`.
+    """Callbacks run between dispatches. Override some methods, and pass an instance to `Trainer`.
 
         trainer = hm.Trainer(hm.PPO(environment, policy), hooks=[hm.EvaluateEvery(10), my_function])
 

@@ -92,7 +92,7 @@ class TrainState(AlgorithmState):
 
 
 class LearnerAlgorithm(Algorithm[S]):
-    """An algorithm whose policy and value scale are those of its learner.
+    """An algorithm that takes its policy and value scale from its learner.
 
     Attributes:
         optimization: takes the gradient steps, on the devices of its mesh.

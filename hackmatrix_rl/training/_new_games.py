@@ -1,4 +1,4 @@
-"""Games that Python plays are in no file: a stored training goes on with new ones."""
+"""Games that Python plays are in no file: a resumed training starts new ones."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ _NEW_GAMES = 2**32 - 2
 
 
 def new_games_note(state: AlgorithmState, resettable: tuple[str, ...]) -> str:
-    """Which parts of a training begin anew where Python plays, in one line."""
+    """Which parts of a training are reinitialized where Python plays, in one line."""
     rest = [each for name in _whole(resettable) if (each := empty_parts(state, name, resettable))]
     also = f", and {' and '.join(rest)} begins empty" if rest else ""
     return f"Python played the games, and no checkpoint holds them: new games start{also}"
 
 
 def empty_parts(state: AlgorithmState, whole: str, resettable: tuple[str, ...]) -> str:
-    """What begins empty where only named parts of a field may go on: `the buffer`, or nothing."""
+    """What begins empty where only named parts of a field are kept: `the buffer`, or nothing."""
     parts = [each for each in resettable if each.startswith(f"{whole}.")]
     fields = vars(getattr(state, whole)) if parts else ()
     return " and ".join(f"the {each}" for each in fields if f"{whole}.{each}" not in parts)

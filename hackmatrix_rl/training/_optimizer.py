@@ -37,7 +37,7 @@ def adam(max_grad_norm: float = 0.5) -> UnitRate:
 
     An algorithm multiplies the step by its learning rate, a `Schedule`.
 
-    Source: Kingma and Ba 2015; the epsilon is that of OpenAI's PPO.
+    Source: Kingma and Ba 2015; the epsilon is from OpenAI's PPO.
 
     Raises:
         ValueError: `max_grad_norm` is not positive.
@@ -57,7 +57,7 @@ def _adam(max_grad_norm: float) -> UnitRate:
 def optimizer_of(
     optimizer: Any, learning_rate: Any
 ) -> tuple[optax.GradientTransformation, Schedule]:
-    """Optimizer and learning rate; the defaults are those of `PPO`.
+    """Optimizer and learning rate; the defaults are `PPO`'s.
 
     Raises:
         TypeError: an argument has the wrong type.

@@ -20,7 +20,7 @@ EVALUATION = 2**32 - 1
 
 
 class _PlaysEvery(Hook):
-    """Plays games every N updates, with random keys of its own. A dispatch ends at each of them."""
+    """Plays games every N updates, with separate random keys. A dispatch ends at each of them."""
 
     def __init__(
         self, updates: int, environment: Environment | None, key: Key[Array, ""] | None
@@ -64,7 +64,7 @@ class EvaluateEvery(_PlaysEvery):
             algorithm means it to be played.
         max_steps: step limit of a game.
         record: whether the results hold the actions.
-        on_result: told each evaluation's results, with the trainer and the metrics of the dispatch.
+        on_result: called with each evaluation's results, the trainer, and the dispatch's metrics.
         on_progress: see `evaluate`.
 
     Raises:

@@ -35,11 +35,11 @@ class Population(Algorithm[State]):
     The members share nothing but the program. `Trainer.train`, `fit` and `start` take an array with
     a key for each member; member k then has the draws of a training that starts with the k-th key.
     A single key gives member k `jax.random.fold_in(key, k)`. Environment steps, updates and
-    `total_timesteps` are those of one member.
+    `total_timesteps` count for one member.
 
-    The members may be those of any algorithm with an environment in JAX.
+    The members may belong to any algorithm with an environment in JAX.
 
-    The state is that of a member, with a leading axis of members in every array but those of
+    The state is a member's, with a leading axis of members in every array except
     `update` and `env_steps`. `policy` and `member` take a member's part of it.
 
     Numbers may differ between members if they are fields of a module that are not static: the
@@ -120,13 +120,13 @@ class Population(Algorithm[State]):
 
     @property
     def sequences(self) -> tuple[str, int]:
-        """That of a member; without one, no argument."""
+        """A member's; if it has none, no argument."""
         found: tuple[str, int] = getattr(self.algorithm, "sequences", ("", 0))
         return found
 
     @property
     def resettable(self) -> tuple[str, ...]:
-        """Those of a member."""
+        """A member's."""
         return self.algorithm.resettable
 
     @property
@@ -242,7 +242,7 @@ class Population(Algorithm[State]):
         return _part(self.algorithm.value_scale_of(state), member)
 
     def shardings(self, state: State) -> PyTree[NamedSharding]:
-        """Those of a member, and the axis of members along `population`."""
+        """A member's, with the axis of members along `population`."""
 
         def with_members(sharding: NamedSharding) -> NamedSharding:
             kind, spec = sharding.memory_kind, PartitionSpec(self._axis, *sharding.spec)
@@ -267,7 +267,7 @@ class Population(Algorithm[State]):
 
 
 def check_members(size: int, lengths: Mapping[str, int]) -> None:
-    """Raises an ArgumentError unless so many members divide over a mesh of these lengths."""
+    """Raises an ArgumentError unless `size` members divide over a mesh of these lengths."""
     parts = lengths.get(POPULATION, 1)
     if size % parts:
         fit = max(each for each in divisors(size) if each <= parts)

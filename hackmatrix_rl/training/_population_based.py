@@ -26,7 +26,7 @@ from hackmatrix_rl.training.sharding import replicated_shardings
 BOUNDS: Mapping[str, tuple[float, float]] = MappingProxyType(
     dict.fromkeys(("gamma", "gae_lambda", "epsilon", "epsilon_final"), (0.0, 1.0))
 )
-"""The bounds of settings, by name, which others than these have not, beside 0."""
+"""The bounds of settings, by name; all other settings have only the bound 0."""
 
 _KEY = 2**32 - 1  # folded into the first member's key, for the draws of the population
 
@@ -38,7 +38,7 @@ class Tournament(eqx.Module):
         settings: the settings of each member that vary, by name.
         total: the sum of the metric over the interval so far, by member.
         count: of what `total` is a sum: episodes, say.
-        parent: from whom each member went on at the last exploit; at first itself.
+        parent: the member that each member continued from at the last exploit; at first itself.
         key: constant; every draw is a function of it and of the number of updates.
     """
 
@@ -65,7 +65,7 @@ class TournamentReport(eqx.Module):
 
 
 class PopulationBasedTraining(Population[State]):
-    """A population whose worst members go on from the best ones, with settings near theirs.
+    """A population whose worst members continue from the best, with settings near theirs.
 
         rates = 1e-4, 3e-4, 1e-3, 3e-3
         members = [hm.PPO(environment, policy, learning_rate=rate) for rate in rates]
@@ -86,7 +86,7 @@ class PopulationBasedTraining(Population[State]):
     All of it is in the compiled program, and a function of the keys: a training repeats and resumes
     bit for bit. The metrics of a dispatch have the settings of each member
     (`member/3/setting/gamma`); at an exploit also its fitness (`member/3/fitness`) and the number
-    of the member from which it goes on (`member/3/parent`).
+    of the member from which it continues (`member/3/parent`).
 
     Source: Jaderberg et al. 2017, "Population based training of neural networks".
 
@@ -132,7 +132,7 @@ class PopulationBasedTraining(Population[State]):
             fraction: share of the members that is replaced, above 0 and at most 0.5; rounded down
                 to whole members.
             metric: the name of a metric of an algorithm's report, the larger the better: `return`
-                and the other numbers of episodes, those of the loss, or means over updates.
+                and other numbers of episodes, numbers of the loss, or means over updates.
             perturb: factor above 1.
             resample: probability in [0, 1].
             burn_in: updates before the first exploit.
@@ -253,7 +253,7 @@ class PopulationBasedTraining(Population[State]):
         ranked: Bool[Array, " members"],
         key: Key[Array, ""],
     ) -> Int32[Array, " members"]:
-        """The member from which each goes on: a random one of the best for each of the worst.
+        """The member from which each continues: a random one of the best for each of the worst.
 
         Only members that are `ranked` take part. Of equal ones the first is the better one.
         """
@@ -275,7 +275,7 @@ class PopulationBasedTraining(Population[State]):
         parent: Int32[Array, " members"],
         key: Key[Array, ""],
     ) -> dict[str, Float32[Array, " members"]]:
-        """The settings after an exploit: those of members that go on from another one change."""
+        """The settings after an exploit, which change for members that continue from another."""
         start, bounds, shape = self._by_name(self.varied), dict(self.bounds), (self.size,)
         replaced = parent != jnp.arange(self.size)
         found = {}
@@ -313,7 +313,7 @@ class PopulationBasedTraining(Population[State]):
         return super().member(_apart(state)[0], number)
 
     def shardings(self, state: State) -> PyTree[NamedSharding]:
-        """Those of a population; its settings and fitness lie whole on each device."""
+        """A population's; settings and fitness lie whole on each device."""
         plain, own = _apart(state)
         return _extended(super().shardings(plain), replicated_shardings(self.mesh, own))
 
@@ -354,7 +354,7 @@ def _is_copied(leaf: Any) -> bool:
 
 
 def _names(varied: PyTree[Array]) -> tuple[str, ...]:
-    """The name of each array: that of its field; of a schedule, that of the field it is in."""
+    """The name of each array: its field's; of a schedule, the name of the field that holds it."""
     found: dict[str, Any] = {}
     names = []
     for path, values in jax.tree.leaves_with_path(varied):

@@ -59,7 +59,7 @@ def lowered(
 ) -> jax.stages.Lowered:
     """The program of a dispatch, lowered for some platforms but not compiled.
 
-    `state` has shapes with their shardings. By default, the platform is that of the mesh.
+    `state` has shapes with their shardings. By default, the platform is the mesh's.
     """
     arrays, rest = eqx.partition(state, is_shape)
     modules, code = eqx.partition(shapes_of(_arguments(algorithm)), is_shape)

@@ -82,7 +82,7 @@ class Dispatch:
     """The host's data about one call of the compiled program, of `count` updates.
 
     Updates, environment steps (over all environments) and `Algorithm.progress` count from the start
-    of training. The seconds are those of the call, without compilation.
+    of training. The seconds cover the call, without compilation.
     """
 
     count: int
@@ -136,8 +136,8 @@ class UpdateReport(eqx.Module):
     """The report of an update, on the device. Reports can be added.
 
     Attributes:
-        episodes: sums over the episodes that ended; with their `count`, and with `totals` and
-            `means` of them as those of `EpisodeSums`.
+        episodes: sums over the episodes that ended, with `count`, `totals` and `means` as in
+            `EpisodeSums`.
         steps: of the gradient steps.
         means: numbers whose mean over the updates is a metric, by name.
     """

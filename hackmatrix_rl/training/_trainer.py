@@ -45,7 +45,7 @@ class Trainer(Generic[A]):
 
     Attributes:
         algorithm: the algorithm.
-        hooks: what happens besides training.
+        hooks: callbacks run between dispatches.
         updates_per_dispatch: number of updates in one call of the compiled program.
         member: the number of the training whose policy plays, of a `Population`: 0, the first, if
             nothing sets it.
@@ -71,7 +71,7 @@ class Trainer(Generic[A]):
         Args:
             algorithm: how to learn: `hm.PPO(environment, policy)`, or any other `Algorithm`. The
                 training starts from its `initial_policy`.
-            hooks: what happens besides training, in this order: instances of `Hook`, or functions
+            hooks: callbacks run between dispatches, in this order: `Hook` instances, or functions
                 that are called as `function(trainer, metrics)` after each dispatch.
             updates_per_dispatch: number of updates in one call of the compiled program. Each call
                 gives one `Metrics`.
@@ -248,7 +248,7 @@ class Trainer(Generic[A]):
     def program_memory(self) -> int | None:
         """Bytes that the compiled program needs on each device, according to the compiler.
 
-        They are its arguments, results and temporary arrays. `None` if the backend does not tell.
+        They are its arguments, results and temporary arrays. `None` if the backend does not say.
         """
         self.compile()
         assert self._compiled is not None, "an eager trainer has no compiled program"

@@ -95,7 +95,7 @@ def _points_of(findings: Findings) -> str:
 
 def _deaths(findings: Findings) -> str:
     columns: _Columns = {
-        "enemies beside the player": lambda each: each.attackers,
+        "enemies next to the player": lambda each: each.attackers,
         "deaths": lambda each: f"{each.deaths:,}",
         "share": lambda each: _percent(each.share),
         "mean stage": lambda each: f"{each.stage:.1f}",
@@ -152,7 +152,7 @@ def _table(
     columns: _Columns, found: Sequence[Any], more: Sequence[list[str]] = (), *, caption: str = ""
 ) -> str:
     """A table with a row for each thing found, or nothing without any."""
-    rows = [[told(each) for told in columns.values()] for each in found]
+    rows = [[cell(each) for cell in columns.values()] for each in found]
     return table(list(columns), [*rows, *more], caption=caption) if rows else ""
 
 
@@ -173,24 +173,24 @@ def _calibrations(findings: Findings) -> str:
     found = {
         label: (calibration, written)
         for label, calibration, written in (
-            ("Win probability: told, and games won", findings.win_probability, _percent),
-            ("Value: told, and the return that it predicts", findings.value, _short),
+            ("Predicted win probability, and games won", findings.win_probability, _percent),
+            ("Predicted value, and return", findings.value, _short),
         )
         if calibration is not None
     }
     if not found:
-        return "<p>The player tells neither a value nor a win probability.</p>"
+        return "<p>The player predicts neither a value nor a win probability.</p>"
     note = (
-        "<p class=dim>Each point is a tenth of the moves, grouped by what the player told. On the "
-        "line, it told the truth.</p>"
+        "<p class=dim>Each point is a tenth of the moves, grouped by the prediction. On the line, "
+        "predictions are right on average.</p>"
     )
     pictures = figures({label: _against(*given) for label, given in found.items()})
     tables = [
         table(
-            ["", "told", "happened", "moves"],
+            ["", "predicted", "observed", "moves"],
             [
-                [label, written(told), written(happened), f"{moves:,}"]
-                for told, happened, moves in zip(
+                [label, written(predicted), written(happened), f"{moves:,}"]
+                for predicted, happened, moves in zip(
                     calibration.told, calibration.happened, calibration.moves, strict=True
                 )
             ],
@@ -201,8 +201,6 @@ def _calibrations(findings: Findings) -> str:
 
 
 def _bars(numbers: Mapping[str, float], written: _Written) -> _Draw:
-    """A bar for each number, which stands above it."""
-
     def draw(axes: "Axes") -> None:
         bars = axes.bar(range(len(numbers)), list(numbers.values()), 0.7, color=INKS.line)
         labels = [written(number) for number in numbers.values()]
@@ -213,8 +211,6 @@ def _bars(numbers: Mapping[str, float], written: _Written) -> _Draw:
 
 
 def _rates(rates: Mapping[str, Estimate]) -> _Draw:
-    """A point for each rate, in its interval."""
-
     def draw(axes: "Axes") -> None:
         columns = range(len(rates))
         for column, rate in zip(columns, rates.values(), strict=True):
@@ -235,14 +231,14 @@ def _name_columns(axes: "Axes", names: Sequence[str], written: _Written) -> None
 
 
 def _against(calibration: Calibration, written: _Written) -> _Draw:
-    """What happened over what was told, with the line on which both are the same."""
+    """The observed means over the predictions, with the line on which both are equal."""
 
     def draw(axes: "Axes") -> None:
         axes.axline((0, 0), slope=1, color=INKS.text, linestyle="--", linewidth=0.8)
         axes.plot(
             calibration.told, calibration.happened, color=INKS.points, linestyle="none", marker="o"
         )
-        style(axes, "told", "happened")
+        style(axes, "predicted", "observed")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(lambda number, _: written(number))
 

@@ -1,4 +1,4 @@
-"""A position as a picture: the board, and the numbers beside it."""
+"""A position as a picture: the board, and the numbers next to it."""
 
 from dataclasses import replace
 
@@ -133,7 +133,7 @@ def _flags(frame: Frame, x: float, y: float) -> list[Shape]:
 def draw(
     frame: Frame, *, aids: bool = True, caption: str | None = None, panel: bool = True
 ) -> Drawing:
-    """A position as a picture: the board, and the numbers beside it, below a caption.
+    """A position as a picture: the board, and the numbers next to it, below a caption.
 
     A complete frame shows what the player does not see as ghosts: dashed outlines. The aids show
     who hits next turn, where shots go, and what a siphon takes.
@@ -159,7 +159,6 @@ def draw(
 
 
 def _corner(cell: int, top: float) -> Point:
-    """The upper left corner of a cell."""
     row, col = divmod(cell, SIZE)
     return _MARGIN + _EDGE + col * _PITCH, top + _EDGE + (SIZE - 1 - row) * _PITCH
 

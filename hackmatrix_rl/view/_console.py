@@ -22,6 +22,6 @@ class _PlainConsole(Console):
 def plain_console(**options: Any) -> Console:
     """A console of rich that prints any text as it is, and what is not printable as escapes.
 
-    The options are those of `rich.console.Console`.
+    `options` are passed to `rich.console.Console`.
     """
     return _PlainConsole(**options)

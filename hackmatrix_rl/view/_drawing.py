@@ -1,8 +1,8 @@
 """A picture as a list of shapes, what every kind of output is made from, and its colours.
 
 Coordinates are pixels from the upper left corner. An `Ink` is the name of a colour; a theme says
-which colour that is. Enemies are warm, the player is blue, blocks are grey. Nothing is told by its
-colour alone: shapes and letters say it, too.
+which colour that is. Enemies are warm, the player is blue, blocks are grey. Colour never carries
+meaning alone: shapes and letters repeat it.
 """
 
 import math

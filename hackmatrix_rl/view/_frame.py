@@ -207,7 +207,7 @@ class Frame:
         passed: list[int] = []
         for cell in _ray(self.player_cell, direction):
             if not passed and self.cells[cell].is_block and cell not in enemies:
-                break  # a wall beside the player: the move is not legal
+                break  # a wall next to the player: the move is not legal
             if cell in transmissions:
                 return Shot(direction, (*passed, cell), "transmission")
             if cell in enemies:
@@ -247,7 +247,7 @@ class Frame:
 
 
 def neighbours(cell: int) -> list[int]:
-    """The cells beside a cell, in direction order."""
+    """The adjacent cells of a cell, in direction order."""
     return [next_ for direction in Direction for next_ in _ray(cell, direction, most=1)]
 
 

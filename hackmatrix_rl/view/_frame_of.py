@@ -32,7 +32,6 @@ def frames_of(states: State) -> list[Frame]:
 
 
 def _frame(arrays: dict[str, np.ndarray]) -> Frame:
-    """A frame from the arrays of `to_arrays`."""
     columns = _columns(arrays)
     player, game = columns["player"], columns["game"]
     player_cell = player["row"] * SIZE + player["col"]
@@ -69,8 +68,6 @@ def _filled(kind: type[Made], record: dict[str, int], **known: Any) -> Made:
 
 
 def _columns(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The rows of the arrays as dictionaries by column."""
-
     def named(name: str, row: np.ndarray) -> dict[str, int]:
         return dict(zip(COLUMNS[name], map(int, row), strict=True))
 

@@ -35,7 +35,7 @@ _COLUMNS = {3: 17, 2: 28}  # columns of a legend, and characters of the longest 
 
 
 def figures(pictures: "Mapping[str, Callable[[Axes], None]]") -> str:
-    """Pictures by their labels, as HTML; each is drawn on axes of its own."""
+    """Pictures by their labels, as HTML; each is drawn on separate axes."""
     drawn = "".join(
         f'<figure role="img" aria-label="{text(label)}"><figcaption class="dim">{text(label)}'
         f"</figcaption>{_svg(draw, label)}</figure>"

@@ -112,7 +112,6 @@ class _Brush:
             self._image.paste(picture.convert("RGB").resize(side, Image.Resampling.BOX), place)
 
     def _box(self, shape: Vector) -> tuple[int, int, int, int]:
-        """The pixels that a shape may touch."""
         left, top, right, bottom = _bounds(shape)
         room = 0 if isinstance(shape, Text) else shape.stroke_width
         return (
@@ -210,7 +209,6 @@ def _arc(x: float, y: float, radius: float, start: int, end: int) -> list[tuple[
 
 
 def _dashes(points: _Points, dash: float, gap: float) -> list[list[tuple[float, float]]]:
-    """The dashes of a line, each as a line of its own."""
     parts: list[list[tuple[float, float]]] = []
     left, drawn = dash, True
     part = [points[0]]
@@ -276,7 +274,7 @@ def save_mp4(
     seconds_per_frame: float = 0.5,
     scale: float = 1.0,
 ) -> None:
-    """Writes drawings as an MP4 film; the arguments are those of `save_gif`.
+    """Writes drawings as an MP4 film; arguments as in `save_gif`.
 
     Raises:
         ConfigError: there is no ffmpeg, or it fails; there is no such theme, or no drawing.

@@ -27,7 +27,7 @@ _MOST_ROWS, _MOST_COLUMNS = 200, 400
 def drawing_of_text(text: str) -> Drawing:
     """Lines of text of fixed width; what is too long or too wide is left out.
 
-    Each character stands alone, since the font has widths of its own.
+    Each character is placed alone, since the widths of the font differ from a fixed width.
     """
     lines = [line.expandtabs()[:_MOST_COLUMNS] for line in text.split("\n")[:_MOST_ROWS]]
     shapes = tuple(

@@ -1,4 +1,4 @@
-"""A position as text, for terminals: the board, and the numbers beside it."""
+"""A position as text, for terminals: the board, and the numbers next to it."""
 
 import textwrap
 
@@ -243,7 +243,7 @@ def panel_of(
     """The player's numbers, the flags, and the owned programs: `height` lines of `width`.
 
     A program has its key, its name and its cost. The key of one that is not legal is in
-    parentheses, and the reason stands beside it or below it if there is room.
+    parentheses, and the reason follows on the same line or below, if there is room.
     """
     lines = _numbers(frame, width, signs)
     lines += _programs(frame, mask, width, height - len(lines))
@@ -330,7 +330,7 @@ def _line(program: Program, why: str | None, width: int) -> Text:
 
 
 def _detailed(program: Program, why: str | None, width: int) -> list[Text]:
-    """The program, and in the next lines why it is not legal, unless it fits beside it."""
+    """The program, and why it is not legal: on the same line if it fits, else on the next ones."""
     if why is None or _ROW + len(why) <= width:
         return [_line(program, why, width)]
     said = textwrap.wrap(why, width - _INDENT)

@@ -55,7 +55,7 @@ def test_what_it_cannot_play_is_refused_by_name():
         hm.from_gymnax("CartPole")
     with pytest.raises(ValueError, match=r"actions of Pendulum-v1 are .*needs discrete ones"):
         hm.from_gymnax("Pendulum-v1")
-    with pytest.raises(ValueError, match="does not tell truncation from termination"):
+    with pytest.raises(ValueError, match="does not separate truncation from termination"):
         hm.from_gymnax(object())
     with pytest.raises(ValueError, match=r"size: settings are for gymnax\.make"):
         hm.from_gymnax(gymnax.make("CartPole-v1")[0], size=3)

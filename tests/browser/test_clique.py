@@ -217,7 +217,7 @@ def test_a_second_window_that_is_behind_is_told_and_catches_up(open_page, of_two
     settled(page, 1)
     click_edge(other)
     other.locator("#message").wait_for()
-    assert "the game has gone on" in other.inner_text("#message")
+    assert "the game has moved on" in other.inner_text("#message")
     assert count(other) == 1
 
 

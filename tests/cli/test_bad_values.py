@@ -136,7 +136,7 @@ OF_VALUES = {
     f"{PUZZLES} --num-envs 8": "--num-envs 8: a setting of --algorithm ... by --algorithm",
     "bench --algorithm supervised --preset debug": "bench measures trainings that play games",
     "train --algorithm self-play": (
-        "--algorithm self-play: has a command of its own ... hackmatrix-rl selfplay"
+        "--algorithm self-play: has its own command ... hackmatrix-rl selfplay"
     ),
 }
 OF_PLACES = {

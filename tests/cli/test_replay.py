@@ -144,11 +144,11 @@ def test_the_buffer_can_be_left_out_of_checkpoints(trained, tmp_path):
     )
     assert all(np.array_equal(kept[name], everything[name]) for name in kept)
     again = done("train", "--resume-run", copy_stopped_after(run, 8, tmp_path / "stopped"))
-    assert "the games go on; the buffer begins empty" in again.stdout
+    assert "the games continue; the buffer begins empty" in again.stdout
     assert "trained to the end at 384 steps" in again.stdout
 
 
-GO_ON = "the games go on; the buffer begins empty"
+GO_ON = "the games continue; the buffer begins empty"
 NEW_GAMES = "new games start, and the buffer begins empty"
 EMPTIED = {
     "num_envs": ({"num_envs": 16}, NEW_GAMES),

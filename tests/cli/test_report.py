@@ -29,4 +29,4 @@ def test_several_runs_have_a_page_and_their_returns_as_json(trained, tmp_path):
     (returns,) = told["returns"].values()
     assert returns[0] == returns[1]
     assert "Performance profiles" in page.read_text()
-    assert_refused(invoke("report", folder, "--json"), "--json: tells the returns of several runs")
+    assert_refused(invoke("report", folder, "--json"), "--json: prints the returns of several runs")

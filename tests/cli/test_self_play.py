@@ -171,8 +171,8 @@ def test_the_page_of_a_run_is_its_board(trained, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--vertices", 6), "--vertices 6: the run {run} has a board of its own. Leave it out."),
-        (("--clique", "--k", 3), "--k 3: the run {run} has a board of its own. Leave it out."),
+        (("--vertices", 6), "--vertices 6: the run {run} defines the board. Leave it out."),
+        (("--clique", "--k", 3), "--k 3: the run {run} defines the board. Leave it out."),
         (("--seed", 3), "--seed 3: the clique game draws nothing. Leave --seed out."),
     ],
 )

@@ -191,7 +191,7 @@ def test_training_imitates_unless_the_preset_is_of_another(preset, algorithm, wh
             )
         ],
         ({"vertices": 5}, "--vertices: a setting of hackmatrix-rl selfplay, not"),
-        ({"algorithm": "self-play"}, "--algorithm self-play: has a command of its own. Use"),
+        ({"algorithm": "self-play"}, "--algorithm self-play: has its own command. Use"),
         ({"algorithm": "ppoo"}, "--algorithm ppoo: unknown. Use  ... Did you mean ppo"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",

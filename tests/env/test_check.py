@@ -125,7 +125,7 @@ BROKEN = {
     ),
     "never reset": (NotReset(), "last 1 step, the first ones 5 or more"),
     "chance of the trace": (Noisy(noise=of_the_trace), "with the same keys and actions"),
-    "chance of all games": (Noisy(noise=of_all_games), "beside other games"),
+    "chance of all games": (Noisy(noise=of_all_games), "in a batch with other games"),
 }
 
 

@@ -108,7 +108,7 @@ def test_the_loop_of_the_page_goes_on_where_the_machine_goes_before_the_first_ch
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert (tmp_path / "calls").read_text().splitlines() == [FIRST, AGAIN]
-    assert "has no checkpoint yet; the run starts anew" in ended.stdout
+    assert "has no checkpoint yet; the run starts over" in ended.stdout
     assert read_metadata(find_checkpoint(tmp_path / "runs" / "long"))["update"] == 4
 
 
@@ -160,7 +160,7 @@ def test_a_full_disk_is_told_and_training_goes_on(cache, tmp_path):
     status, output = finish(spawn(cache, *settings(16), "--run-dir", run, before=SMALL_FILES))
     assert status == 4, output
     assert "COULD NOT SAVE update 2" in output
-    assert "JsonLines cannot write: [Errno 27] File too large. Training goes on." in output
+    assert "JsonLines cannot write: [Errno 27] File too large. Training continues." in output
     assert "100%" in output
     assert "Traceback" not in output, "one line for each failure"
 

@@ -96,12 +96,12 @@ def test_a_bank_of_another_game_is_refused_by_name(stopped, name, asked):
         (
             {"num_envs": 32},
             "the games' number, sizes or reward changed: new games start, and saved positions are "
-            "gathered anew",
+            "gathered again",
         ),
         (
             {"reward": "kills=0"},
             "the games' number, sizes or reward changed: new games start, and saved positions are "
-            "gathered anew",
+            "gathered again",
         ),
         (
             {"frontier_share": 0, "history": 8},

@@ -174,7 +174,7 @@ UNLEARNED = {
     # As many UNDOs as before do not hide that the other programs are gone.
     "programs": (
         *({"programs": 8.0, "undos": 6.0}, {"programs": 6.6, "undos": 6.0}),
-        *({"programs": 6.2, "undos": 6.0}, "0.2 programs a game beside UNDO, after 2: the use"),
+        *({"programs": 6.2, "undos": 6.0}, "0.2 programs a game (without UNDO), after 2: the use"),
     ),
     "owns_undo": (
         *({"owns_undo": 0.8}, {"owns_undo": 0.3}, {"owns_undo": 0.1}),

@@ -47,7 +47,7 @@ def test_one_that_must_stop_no_longer_counts():
     assert [len(found) for _, found in seen] == [0, 1, 0]
     (finding,) = seen[1][1]
     assert "training 1 is left out" in finding.message
-    assert "2 updates in a row. The others go on." in finding.message
+    assert "2 updates in a row. The others continue." in finding.message
     assert not finding.stop
     last = seen[2][0].as_dict()
     assert last["return"] == last["return_iqm"] == 1.0

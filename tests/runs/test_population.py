@@ -198,7 +198,7 @@ def test_where_the_first_is_left_out_the_next_one_plays(tmp_path):
     watched = ("--stop-after-nonfinite", 2, "--run-dir", tmp_path / "run")
     told = done(*CARTPOLE, *rates, *watched).output
     assert "training 0 is left out" in told
-    assert "The others go on, and training 1 plays." in told
+    assert "The others continue, and training 1 plays." in told
     assert re.findall(r"learning_rate=\S+ +│ +(.*?) │", told) == ["0 of 1", "1"]
     assert "The trained player: training 1 (learning_rate=0.001, seed 0)" in told
     with pytest.warns(UserWarning, match="training 1 plays: training 0 went wrong"):

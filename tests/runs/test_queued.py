@@ -96,7 +96,7 @@ def test_what_the_sink_raises_is_said_once_in_one_line():
         sink.write({"n": n})
         assert broken.tried.acquire(timeout=10)
     sink.close()
-    assert said[0] == "Broken: RuntimeError: no route to host. Training goes on."
+    assert said[0] == "Broken: RuntimeError: no route to host. Training continues."
     assert said[1:] == ["Broken: 0 rows and messages were dropped, 4 failed"]
 
 

@@ -112,7 +112,7 @@ def test_what_fails_is_told_once_and_stops_nothing(writer, folder, found, told, 
     for update in (1, 2, 3):
         writer.keep(found, KEY, update=update)
     assert told == [
-        "could not write a replay: OSError: [Errno 28] No space left on device. Training goes on."
+        "could not write a replay: OSError: [Errno 28] No space left on device. Training continues."
     ]
     monkeypatch.setattr(module, "write_whole", lambda *_: None)
     writer.keep(found, KEY, update=4)

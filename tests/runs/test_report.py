@@ -57,7 +57,7 @@ def test_it_has_everything_and_fetches_nothing(run):
     assert folder == run
     for part in (
         *("It trained to the end at 24,000,000 steps; saved.", "4,000,000 of 2,048"),
-        *("The trained player is that of 102,400 steps.", "25.0% <span>[10.0, 50.0]</span>"),
+        *("The trained player is from step 102,400.", "25.0% <span>[10.0, 50.0]</span>"),
         *("ended in stage 1", "<svg", "the policy moved by 0.31", "resumed at update 400"),
         *("Start 1 of 1", "differs from the preset debug"),
     ):
@@ -151,7 +151,7 @@ def test_a_run_that_is_going_says_so(run):
     [
         ("stopped at 500 steps; saved", "It stopped at 500 steps; saved."),
         ("update 3: entropy not finite. Stopping; the last", "stopped because it went wrong"),
-        ("update 3: evaluated on 4 games", "ended from outside, or is going on elsewhere; last "
+        ("update 3: evaluated on 4 games", "ended from outside, or still runs elsewhere; last "
          "sign: 2030-01-31 12:20:00."),
     ],
 )  # fmt: skip

@@ -49,7 +49,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_starts_anew(tmp_path):
     stopped = find_resumable_run(str(begun.path))
     assert (stopped.checkpoint, stopped.update) == (None, 0)
     assert stopped.metadata["run"]["wandb_id"] == begun.wandb_id
-    assert stopped.notes[-1] == f"{begun.path}: has no checkpoint yet; the run starts anew"
+    assert stopped.notes[-1] == f"{begun.path}: has no checkpoint yet; the run starts over"
     go_on(tmp_path / "stopped", total_timesteps=768)
     assert first_difference(final(tmp_path / "straight"), final(tmp_path / "stopped")) is None
     names = {path.name for path in begun.checkpoints.iterdir()}

@@ -88,7 +88,7 @@ def test_a_checkpoint_of_another_run_is_refused_by_its_id(here):
     made = make_run_folder(config(run_dir="runs/one", checkpoint_dir="far"))
     checkpoint(here / "far", 2, TWO)
     expected = (
-        rf"far holds checkpoints of another run \(two-2\) and none of its own .{made.wandb_id}"
+        rf"far holds checkpoints of another run \(two-2\) and none of this run .{made.wandb_id}"
     )
     with pytest.raises(ConfigError, match=expected), pytest.warns(UserWarning, match="two-2"):
         find_checkpoint("one")

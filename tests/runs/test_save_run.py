@@ -91,7 +91,7 @@ def test_the_summary_is_of_the_last_tenth_and_says_so(straight):
     assert (trained["source"], trained["env_steps"]) == ("last tenth", GOAL)
     page = report_of(str(straight))[0]
     assert "Means over the last tenth of the training, as it was played there" in page
-    assert f"The trained player is that of {GOAL} steps." in page
+    assert f"The trained player is from step {GOAL}." in page
 
 
 def test_the_summary_is_the_last_evaluation_where_a_hook_evaluates(trainer, tmp_path, straight):

@@ -259,7 +259,7 @@ def test_ctrl_c_leaves_the_trial_to_the_next_worker(here, monkeypatch):
         patch.setattr(studies.Trial, "prune", interrupted)
         stopped = invoke(*command)
     assert stopped.exit_code == 130, stopped.output
-    assert "The same command goes on with the trial that was left." in stopped.stdout
+    assert "The same command resumes the trial that was left." in stopped.stdout
     (left,) = trials("sweep")
     assert left.state.name == "RUNNING"
     told = done(*command).stdout

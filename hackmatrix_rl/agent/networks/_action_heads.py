@@ -67,7 +67,7 @@ class ActionEmbeddings(eqx.Module):
     features: ActionFeatures | None = eqx.field(static=True)
 
     def __init__(self, spec: EnvSpec, width: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights; `width` is that of a cell's hidden numbers and of a token."""
+        """Draws the weights; `width` is the size of a cell's hidden vector and of a token."""
         cell_key, token_key = jax.random.split(key)
         self.features = spec.actions
         self.of_cell = None

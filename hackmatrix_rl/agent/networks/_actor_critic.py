@@ -83,8 +83,6 @@ def in_compute_dtype(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _cast(tree: PyTree, old: Any, new: Any) -> PyTree:
-    """A tree with its arrays of one dtype in another."""
-
     def cast(leaf: Any) -> Any:
         return leaf.astype(new) if eqx.is_array(leaf) and leaf.dtype == old else leaf
 
@@ -182,7 +180,7 @@ class TrunkActorCritic(ActorCritic):
 
     @abstractmethod
     def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
-        """The input of the heads, and the next carry. The arguments are those of `__call__`."""
+        """The input of the heads, and the next carry; arguments as in `__call__`."""
 
     @final
     def __call__(

@@ -67,7 +67,7 @@ class CategoricalValue(ValueHead):
     def loss(
         self, hidden: Float[Array, " inputs"], target: Float32[Array, ""]
     ) -> Float32[Array, ""]:
-        """Cross-entropy of the predicted distribution to that of the target, in nats."""
+        """Cross-entropy of the predicted to the target distribution, in nats."""
         return -jnp.sum(self.distribution(target) * jax.nn.log_softmax(self.logits(hidden)))
 
     def distribution(self, target: Float32[Array, ""]) -> Float32[Array, " bins"]:
@@ -100,7 +100,7 @@ def with_value_head(policy: ActorCritic, head: str, *, key: Key[Array, ""]) -> A
     now = policy.heads.value
     layer = now.layer if isinstance(now, CategoricalValue) else now
     if not isinstance(layer, Dense):
-        raise ValueError(f"{type(policy).__name__} has a value head of its own")
+        raise ValueError(f"{type(policy).__name__} defines its value head itself")
     inputs = layer.weight.shape[0]
     value: Dense | ValueHead
     if head == "scalar":
@@ -131,14 +131,14 @@ class AuxiliaryHead(eqx.Module):
         wins: bool = False,
         key: Key[Array, ""],
     ) -> None:
-        """Draws the weights; `width` is that of its own layer, `wins` adds the victory."""
+        """Draws the weights; `width` is the size of the hidden layer, `wins` adds the victory."""
         hidden_key, terms_key, end_key = jax.random.split(key, 3)
         self.hidden = Dense(inputs + num_actions, width, gain=HIDDEN_GAIN, key=hidden_key)
         self.terms = Dense(width, num_terms, gain=VALUE_GAIN, key=terms_key)
         self.terminated = Dense(width, 1, gain=VALUE_GAIN, key=end_key)
         self.won = None
         if wins:
-            # Apart, so that the other weights are those of a head that does not predict it.
+            # A separate key: the other weights are the same with and without this layer.
             won_key = jax.random.fold_in(key, 0)
             self.won = Dense(inputs, 1, gain=VALUE_GAIN, key=won_key)
         self.num_actions = num_actions
@@ -208,7 +208,7 @@ def add_auxiliary_head(
         raise ValueError("the environment's spec names no parts of the reward")
     if wins and VICTORY not in spec.terms:
         raise ValueError(
-            f"the environment's spec names no part of the reward {VICTORY!r}, which tells who won"
+            f"the environment's spec names no reward term {VICTORY!r}, which wins=True predicts"
         )
     seen = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), spec.observation)
     hidden, _ = eqx.filter_eval_shape(policy.trunk, seen, policy.initial_carry())

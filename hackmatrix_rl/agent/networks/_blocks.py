@@ -74,7 +74,7 @@ class GatheredBlock(WrappedBlock):
 
 def _is_no_gather(primitive: Any, *_: Any, **parameters: Any) -> bool:
     """Whether the gradient may keep what an operation returns."""
-    # A function with a gradient of its own may stand there as one operation.
+    # A function with a custom gradient may appear here as one operation.
     called = parameters.get("call_jaxpr")
     within = [] if called is None else [each.primitive for each in equations(called)]
     return all(each.name != "all_gather" for each in (primitive, *within))

@@ -81,9 +81,9 @@ def _product_of_patches(
 
 
 _convolve = jax.custom_jvp(_convolution)
-"""The convolution, whose gradient on a CPU is that of the matrix product.
+"""The convolution; on a CPU, its gradient is computed as matrix products.
 
-Minibatches are learned from in a loop, where XLA's own gradient of a convolution is many times
+Training scans over minibatches, and inside a loop XLA's own gradient of a convolution is many times
 slower on a CPU (`benchmarks/convolution.py`).
 """
 
@@ -92,8 +92,6 @@ slower on a CPU (`benchmarks/convolution.py`).
 def _convolve_jvp(
     primals: tuple[Array, Array], tangents: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """The convolution and its derivative."""
-
     def derivative(of: Callable[[Array, Array], Array]) -> Callable[..., Array]:
         return lambda board, weight, d_board, d_weight: of(d_board, weight) + of(board, d_weight)
 
@@ -196,7 +194,7 @@ class ConvBlock(eqx.Module):
     second: Conv
 
     def __init__(self, width: int, *, gain: float, key: Key[Array, ""]) -> None:
-        """Draws the weights; `gain` is that of the second convolution's initialisation."""
+        """Draws the weights; `gain` scales the second convolution."""
         first_key, second_key = jax.random.split(key)
         self.norm = LayerNorm(width)
         self.first = Conv(width, width, key=first_key)
@@ -215,8 +213,8 @@ class ResNetActorCritic(BlockActorCritic):
     """Residual 3 x 3 convolutions, with an embedding of each action. No memory.
 
     One layer turns the features of each cell into `width` numbers, and another adds the flat
-    features to all cells alike. After the blocks, a dense layer reads the whole board. It asks for
-    an action: a direction is the cell beside the player, a program is its own embedding.
+    features to all cells alike. After the blocks, a dense layer reads the whole board and queries
+    the actions: a direction is the adjacent cell of the player, a program is a learned embedding.
 
     Source: He et al. 2016, "Identity mappings in deep residual networks"; Silver et al. 2017,
     "Mastering the game of Go without human knowledge" (a tower of residual convolutions).

@@ -64,8 +64,8 @@ class Evaluator(eqx.Module):
         Args:
             observations: each leaf `[num_steps, batch, ...]`.
             carry: the memory before the first step; each leaf `[batch, ...]`.
-            done: whether an episode ended with the action taken at a step. The memory starts
-                anew after it.
+            done: whether an episode ended with the action taken at a step, which resets the
+                memory.
 
         Returns:
             Logits and values of every step.
@@ -81,7 +81,7 @@ class TrunkEvaluator(Evaluator):
 
     @abstractmethod
     def unroll_trunk(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Hidden:
-        """The trunk over whole sequences; arguments as those of `unroll`."""
+        """The trunk over whole sequences; arguments as in `unroll`."""
 
     @final
     def apply_heads(self, hidden: Hidden) -> Outputs:

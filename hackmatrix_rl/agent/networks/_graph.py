@@ -27,7 +27,7 @@ STATE_FEATURES = 5
 """Own, other's and free edge; vertex; whether the player to move began."""
 
 States = Float32[Array, "vertices vertices width"]
-"""A symmetric table: the state of each vertex on the diagonal, that of each edge off it."""
+"""A symmetric table: the states of vertices on the diagonal, of edges off the diagonal."""
 
 
 class MessageBlock(eqx.Module):
@@ -52,7 +52,7 @@ class MessageBlock(eqx.Module):
     narrow: Dense
 
     def __init__(self, width: int, *, gain: float, key: Key[Array, ""]) -> None:
-        """Draws the weights; `gain` is that of the layer whose result is added."""
+        """Draws the weights; `gain` scales the layer whose output is added to the states."""
         keys = iter(jax.random.split(key, 5))
         self.message = Dense(width, width, gain=HIDDEN_GAIN, key=next(keys))
         self.own = Dense(width, width, gain=HIDDEN_GAIN, key=next(keys))

@@ -162,7 +162,7 @@ class ValueHead(eqx.Module):
 class Heads(eqx.Module):
     """Logits and value from the output of a trunk, both in float32."""
 
-    #: A dense layer, which learns by squared errors, or a `ValueHead`, which has a loss of its own.
+    #: A dense layer, trained by squared errors, or a `ValueHead`, which defines its loss.
     value: eqx.AbstractVar[Dense | ValueHead]
 
     @abstractmethod

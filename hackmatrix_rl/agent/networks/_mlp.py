@@ -29,7 +29,7 @@ class MLPActorCritic(DenseInputActorCritic):
     """Dense layers with rectifiers, shared by policy and value. No memory.
 
     On HackMatrix, most of the arithmetic is in the first layer. `SparseFirstLayerEvaluator` skips
-    the features there that are 0 or equal to those of the step before.
+    the features there that are 0 or unchanged since the previous step.
 
     Attributes:
         split: the split of the features of `encode`; `None` if the spec has none.

@@ -19,9 +19,9 @@ MOST_KEPT = 0.9999
 
 @jax.custom_vjp
 def _clamped(decay: Float32[Array, ""]) -> Float32[Array, ""]:
-    """The decay within [0, MOST_KEPT]. Beyond, its gradient leads back alone.
+    """The decay clipped to [0, MOST_KEPT]; outside, only gradients that point back inside pass.
 
-    That of `jnp.clip` is 0 there: a decay that one step of an optimizer takes beyond would stay.
+    `jnp.clip` has no gradient outside: a decay that left the interval would never return.
     """
     return jnp.clip(decay, 0.0, MOST_KEPT)
 
@@ -83,7 +83,7 @@ class PlasticCell(eqx.Module):
         if not self.plastic:
             return jnp.tanh(driven), modulations
         weight = self.inwards.weight.astype(jnp.float32)
-        # Not a matrix product: each environment has modulations of its own.
+        # Not a matrix product: the modulations differ between environments.
         changed = jnp.sum(x[:, None] * weight * modulations, axis=0)
         output = jnp.tanh(driven + changed)
         decay = _clamped(self.decay.astype(jnp.float32))

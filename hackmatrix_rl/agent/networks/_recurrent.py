@@ -87,7 +87,7 @@ class _CellActorCritic(RecurrentActorCritic):
     heads: Heads
 
     def __init__(self, spec: EnvSpec, *, width: int = 128, key: Key[Array, ""]) -> None:
-        """Draws the weights; `width` is that of the dense layer and of the memory."""
+        """Draws the weights; `width` is the size of the dense layer and of the memory."""
         if width < 1:
             raise ValueError(f"width must be at least 1, not {width}")
         embed_key, cell_key, head_key = jax.random.split(key, 3)

@@ -77,8 +77,8 @@ class RecursiveActorCritic(BlockActorCritic):
     """
 
     start: eqx.AbstractVar[NonTrainable]  #: The `Thought` of every position at the start.
-    cycles: eqx.AbstractVar[Cycles]  #: How often it thinks.
-    #: The gradient goes through at most so many updates of `z_L`, the last ones.
+    cycles: eqx.AbstractVar[Cycles]  #: Number of cycles of each state.
+    #: The gradient flows through the last updates of `z_L`, at most this many.
     gradient_cycles: eqx.AbstractVar[int]
 
     @final
@@ -118,14 +118,14 @@ class RecursiveActorCritic(BlockActorCritic):
     def work(
         self, seen: Float32[Array, "positions width"], thought: Thought, count: Int32[Array, ""]
     ) -> Thought:
-        """So many updates of `z_L`, in a loop that has no gradient."""
+        """`count` updates of `z_L`, in a loop without a gradient."""
         return jax.lax.fori_loop(0, count, lambda _, thought: self.rework(seen, thought), thought)
 
     @final
     def work_with_gradient(
         self, seen: Float32[Array, "positions width"], thought: Thought, count: Int32[Array, ""]
     ) -> Thought:
-        """So many updates of `z_L`, at most `gradient_cycles`, in a loop that has a gradient."""
+        """`count` updates of `z_L`, at most `gradient_cycles`, in a differentiable loop."""
         wide, narrow = accumulate_in_float32(self)
 
         def update(thought: Thought, index: Int32[Array, ""]) -> tuple[Thought, None]:
@@ -159,7 +159,7 @@ class RecursiveNetwork(RecursiveActorCritic):
     Positions are the flat features (first) and the cells of the board, row by row. A cycle of
     `z_H` is `low_cycles` times `z_L <- f(z_L + z_H + x)`, then `z_H <- f(z_H + z_L)`, where `f` is
     the stack and `x` the embedded features. Only the last cycle of `z_H` has a gradient. No memory:
-    both states start anew for each observation.
+    each observation resets both states.
 
         network = hm.RecursiveNetwork(environment.spec, key=key)
         longer = network.with_cycles(6, 4)      # nothing is compiled again
@@ -176,8 +176,8 @@ class RecursiveNetwork(RecursiveActorCritic):
     start: NonTrainable  #: The `Thought` of every position at the start, drawn once.
     #: All blocks as one module, each array with a leading axis of blocks. Both states share them.
     blocks: Callable[[Array], Array]
-    cycles: Cycles  #: How often it thinks.
-    #: The gradient goes through at most so many updates of `z_L`, the last ones.
+    cycles: Cycles  #: Number of cycles of each state.
+    #: The gradient flows through the last updates of `z_L`, at most this many.
     gradient_cycles: int = eqx.field(static=True)
     tokens: ActionTokens  #: Of the actions that are about no cell.
     embeddings: ActionEmbeddings  #: Of all actions.
@@ -219,8 +219,8 @@ class RecursiveNetwork(RecursiveActorCritic):
         rows, cols, channels = grid_shape(features)
         keys = iter(jax.random.split(key, 8))
         self.encode = spec.encode
-        # Of a feature that is 0 or 1, a row of the weight is the embedding: its numbers have a
-        # deviation of 1, as those of the states.
+        # A feature that is 0 or 1 selects a row of the weight as its embedding: its numbers have
+        # a deviation of 1, like the states.
         self.cell = Linear(channels, width, std=1.0, key=next(keys))
         self.flat = Linear(features.flat.size, width, std=1.0, key=next(keys))
         self.first = jnp.zeros((width,), jnp.float32)

@@ -121,7 +121,7 @@ class PositionMixer(eqx.Module):
     layers: SwiGLU
 
     def __init__(self, positions: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights, for so many positions."""
+        """Draws the weights for `positions` positions."""
         self.layers = SwiGLU(positions, key=key)
 
     def __call__(self, x: Float[Array, "positions width"]) -> Float32[Array, "positions width"]:
@@ -155,7 +155,7 @@ def check_recursion(width: int, depth: int, heads: int, mixer: str) -> None:
 def recursive_blocks(
     positions: int, width: int, depth: int, heads: int, mixer: str, *, key: Key[Array, ""]
 ) -> Callable[[Array], Array]:
-    """So many blocks as one module, each array with a leading axis of blocks."""
+    """`depth` blocks as one module, each array with a leading axis of blocks."""
 
     def block(key: Key[Array, ""]) -> RecursiveBlock:
         mix_key, work_key = jax.random.split(key)

@@ -175,7 +175,7 @@ def _files_of(parts: Sequence[str]) -> list[str]:
 
 
 def _spec_of(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
-    """Where a module is that is not imported: `places` are those of its package, `None` without."""
+    """The spec of a module, without importing it. `places`: its package's paths; `None` without."""
     if places is None:
         finders: Sequence[Any] = sys.meta_path
         return next(filter(None, (finder.find_spec(name, None) for finder in finders)), None)

@@ -155,7 +155,7 @@ def _columns(split: FeatureSplit, rows: PyTree[Array]) -> Any:
 
 
 def _with_the_rest(split: FeatureSplit, rows: PyTree[Array], weight: Array, static: Array) -> Array:
-    """The product of all features, from that of the static ones."""
+    """The product of all features, given the product of the static ones."""
     columns = _columns(split, rows)
     others = jax.vmap(split.others)(rows).astype(weight.dtype) @ weight[columns.others]
     sums = (static + others).astype(jnp.float32)
@@ -218,7 +218,7 @@ def _encoded(encode: Encode, rows: PyTree[Array], places: Array) -> Array:
 
 
 def _chunks(size: int) -> tuple[int, int]:
-    """How many of so many rows are multiplied at a time, and the rows of whole such chunks."""
+    """Rows per chunk for `size` rows, and the number of rows rounded up to whole chunks."""
     width = max(-(-size // _RUN_SHARE), min(size, _LEAST_ROWS))
     return width, -(-size // width) * width
 

@@ -27,7 +27,7 @@ class AttentionBlock(eqx.Module):
     heads: int = eqx.field(static=True)
 
     def __init__(self, width: int, heads: int, *, gain: float, key: Key[Array, ""]) -> None:
-        """Draws the weights; `gain` is that of the layers whose results are added."""
+        """Draws the weights; `gain` scales the layers whose outputs are added."""
         ask_key, answer_key, widen_key, narrow_key = jax.random.split(key, 4)
         self.look_norm = LayerNorm(width)
         self.ask = Dense(width, 3 * width, gain=1.0, key=ask_key)
@@ -44,7 +44,6 @@ class AttentionBlock(eqx.Module):
         return tokens + self.narrow.full(jax.nn.relu(self.widen(normal)))
 
     def _look(self, tokens: Float[Array, "tokens width"]) -> Float[Array, "tokens width"]:
-        """The attention output of each token."""
         count, width = tokens.shape
         asked = self.ask(tokens).reshape(count, 3, self.heads, width // self.heads)
         query, key, value = asked[:, 0], asked[:, 1], asked[:, 2]
@@ -58,9 +57,9 @@ class AttentionBlock(eqx.Module):
 class TransformerActorCritic(BlockActorCritic):
     """Attention over tokens of the cells, the flat features and the actions. No memory.
 
-    An action that is about no cell has its own token; the flat features have one together. Only
-    the learned positions tell one cell from another. The token of the flat features asks for an
-    action, as in a `ResNetActorCritic`, and gives the value.
+    An action that is about no cell has its own token; the flat features share one. Cells differ
+    only by their learned positions. The token of the flat features queries the actions, as in a
+    `ResNetActorCritic`, and gives the value.
 
     Source: Vaswani et al. 2017, "Attention is all you need"; Xiong et al. 2020, "On layer
     normalization in the transformer architecture" (normalisation before each part).

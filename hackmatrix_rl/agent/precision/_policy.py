@@ -269,8 +269,8 @@ def weights_in_products(
 ) -> Mapping[str, AbstractSet[np.dtype[Any]]]:
     """The dtypes in each matrix product and convolution that an input of a traced program enters.
 
-    `names` are those of its first inputs. An input is followed through what changes only its dtype
-    and shape.
+    `names` are the names of its first inputs. An input is followed through operations that change
+    only its dtype and shape.
     """
     found: dict[str, set[np.dtype[Any]]] = {name: set() for name in names}
 

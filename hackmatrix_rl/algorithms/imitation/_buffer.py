@@ -99,7 +99,7 @@ class Buffer(eqx.Module):
         )
 
     def slots(self, num_steps: int) -> int:
-        """Number of rollouts of so many steps that there is room for."""
+        """Number of rollouts of `num_steps` steps that the buffer has room for."""
         return self.positions.action.shape[1] // num_steps
 
     def draw(

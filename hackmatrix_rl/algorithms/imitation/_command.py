@@ -40,7 +40,7 @@ def imitate(
     """Train an agent to do what a teacher does (behaviour cloning and DAgger).
 
     The teacher (--teacher expert) says what it would do in each position, and the agent learns
-    that. At first the teacher plays the games, later the agent does. The run is one like those of
+    that. At first the teacher plays the games, later the agent does. The run works like one of
     `hackmatrix-rl train`: it is watched, stopped, resumed and evaluated in the same ways, with the
     same exit status.
     """

@@ -102,7 +102,7 @@ class ImitationConfig(ActorCriticConfig):
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a preset; its width is that of the default network."""
+        """The settings of a preset, with the width of the default network."""
         chosen = super().preset_settings(preset, settings)
         return without_width(chosen, settings if preset != "debug" else {})
 

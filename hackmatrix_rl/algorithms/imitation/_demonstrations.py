@@ -37,7 +37,7 @@ SHARD_POSITIONS = 65_536
 """Positions in a file: a few MB."""
 MOST_SHARD_POSITIONS = 16 * SHARD_POSITIONS
 """Positions that a file may have: it is read as a whole."""
-_MOST_AROUND = 2**16  # bytes of a file besides its arrays, if nothing can be compressed
+_MOST_AROUND = 2**16  # bytes of a file outside its arrays, if nothing can be compressed
 
 _USE_ANOTHER = "Write the demonstrations again."
 
@@ -45,9 +45,9 @@ _USE_ANOTHER = "Write the demonstrations again."
 class Demonstrations(eqx.Module):
     """Positions of a teacher's games, on the host; each array has a leading axis of positions.
 
-    `action` is what the teacher does: the label. `played` is the same, but for random actions, and
-    `reward` is that of the played action. `done` is whether the game ended with it. Positions of a
-    `game` stand one after another.
+    `action` is what the teacher does: the label. `played` is the same, except for random actions,
+    and `reward` is the reward of `played`. `done` is whether the game ended with it. Positions of a
+    `game` are consecutive.
     """
 
     observation: PyTree[np.ndarray]
@@ -320,7 +320,7 @@ def _within(name: str, value: Any, least: float, most: float) -> Any:
 
 
 def _read_arrays(file: Path, like: Demonstrations) -> Demonstrations:
-    """The arrays of a file, which must be those of `like` by name, dtype and shape."""
+    """The arrays of a file, which must match `like` in name, dtype and shape."""
     wanted = _named(like)
     size = sum(leaf.nbytes for leaf in wanted.values())
 
@@ -375,7 +375,7 @@ def _named(some: Demonstrations) -> dict[str, np.ndarray]:
 
 
 def _like(environment: HackMatrix, positions: int) -> Demonstrations:
-    """Arrays of the dtypes and shapes of so many positions, without memory of their own."""
+    """Arrays with the dtypes and shapes of `positions` positions, which take no memory."""
     spec = environment.spec
 
     def array(dtype: Any, *shape: int) -> np.ndarray:

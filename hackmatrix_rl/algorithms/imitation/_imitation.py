@@ -31,7 +31,7 @@ from hackmatrix_rl.training import (
 from hackmatrix_rl.training.sharding import ShardedCollector
 
 KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, NUM_ACTIONS))
-"""The kinds of actions of HackMatrix whose accuracy is told apart."""
+"""The kinds of actions of HackMatrix whose accuracy is reported separately."""
 
 
 class TaughtGames(eqx.Module):
@@ -57,7 +57,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
     In every step the teacher says what it would do, and that is the label of the position. At
     first the teacher plays the games itself, later the student does (see `Labelling`). The labels
     go into a buffer; minibatches are drawn from all of it. Rollouts, value targets, precision and
-    gradient steps are those of PPO, whose loss is a `CloneLoss`.
+    gradient steps are as in PPO, with a `CloneLoss`.
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).
@@ -102,11 +102,11 @@ class Imitation(LearnerAlgorithm[ImitationState]):
             beta: probability that the teacher plays an episode, by the steps done when it begins;
                 by default 1: the teacher plays all games.
             random_share: share of the steps with a random legal action.
-            buffer_size: labelled positions to keep, over all environments; at least those of an
-                update, and rounded down to whole updates.
+            buffer_size: labelled positions to keep, over all environments; at least as many as in
+                an update, and rounded down to whole updates.
             augment: changes the positions drawn from the buffer; only for a student without memory.
             soft_labels: learn the teacher's probabilities instead of its actions; for a network
-                or a `Searcher`, which tell them.
+                or a `Searcher`, which report them.
 
         Raises:
             TypeError: an argument has the wrong type, or the teacher is no player.
@@ -169,7 +169,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
 
     @property
     def sequences(self) -> tuple[str, int]:
-        """That of PPO."""
+        """PPO's sequences."""
         return self.ppo.sequences
 
     @property

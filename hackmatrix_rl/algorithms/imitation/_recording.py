@@ -59,8 +59,8 @@ def record_demonstrations(
 
     The games do not depend on `num_envs`, the number of games at the same time, whose positions are
     in memory at once. A game that is longer than `max_steps` is left out from there on.
-    `random_share` is the share of the steps with a random legal action. `on_progress` is told the
-    number of games written, and of all games.
+    `random_share` is the share of the steps with a random legal action. `on_progress` is called
+    with the number of games written, and the total.
 
     Raises:
         ConfigError: the folder holds something already.

@@ -34,7 +34,7 @@ NUM_STEPS = 128
 
 
 def num_steps_of(given: Any, collector: Any) -> Any:
-    """`num_steps`; where it is `None`, that of the collector, or this package's default."""
+    """`num_steps`; where it is `None`, the collector's, or this package's default."""
     if collector is None:
         return NUM_STEPS if given is None else given
     instance("collector", collector, Collector, "RolloutCollector(128)")

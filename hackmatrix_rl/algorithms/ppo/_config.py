@@ -161,7 +161,7 @@ class PPOConfig(config.ActorCriticConfig):
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a preset; those of a device have more for a start from weights.
+        """The settings of a preset; a device's preset has more for a start from weights.
 
         Args:
             preset: a name in `presets`.
@@ -229,7 +229,7 @@ class PPOConfig(config.ActorCriticConfig):
     def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
         """Also refuses other sizes of the game if its positions are archived.
 
-        Elsewhere they need no check: the games begin anew.
+        Otherwise they need no check: new games start.
         """
         super().check_changes(run, changes)
         if not (self.frontier_share > 0 and changes.get("frontier_share", 1) > 0):

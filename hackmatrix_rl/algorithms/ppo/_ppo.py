@@ -66,10 +66,10 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         optimization: the gradient step, with optimizer, learning rate, precision and mesh.
         sizes: environments, minibatches and epochs of an update.
         value_scale: the units of the network's value before the first update.
-        target_kl: the first minibatch whose `LossMetrics.divergence` exceeds it ends the update:
-            neither it nor a later one is learned from. `None`: no limit.
+        target_kl: stops the update early, before the first minibatch whose `LossMetrics.divergence`
+            exceeds this. `None`: no limit.
         teaches: whether the policy at the start stays as the teacher of the loss.
-        critic_warmup: environment steps from the start in which only the value head learns.
+        critic_warmup: environment steps from the start in which only the value head is updated.
         initial_policy: the policy to start from.
     """
 
@@ -122,7 +122,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
                 environments. Any other `Collector`, a subclass of that one too, is used as it is.
             value_scale: units in which the network learns values; by default `RunningScale()`.
             num_envs: number of environments.
-            num_steps: steps of each environment in an update; by default 128, or those of the
+            num_steps: steps of each environment in an update; by default 128, or as in the
                 `collector`.
             num_minibatches: number of minibatches in one pass over a rollout; must divide
                 `num_envs`.
@@ -137,8 +137,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         Raises:
             TypeError: an argument has the wrong type.
             ValueError: an argument is out of range, or modules do not fit together. Shapes and
-                dtypes are checked; see `check_environment` and `check_policy`. Those of a loss of
-                one's own are checked by `check`, which `Trainer` calls.
+                dtypes are checked; see `check_environment` and `check_policy`. `check`, which
+                `Trainer` calls, checks the shapes and dtypes of a custom loss.
         """
         self.optimization = training.optimization_of(self, optimization, arguments)
         mesh, parts = self.optimization.mesh, self.optimization.grad_accum
@@ -276,8 +276,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
     ) -> tuple[training.Learner, training.StepReport]:
         """Descends the loss on one minibatch after another, on the environments in `order`.
 
-        The number of the batch, a whole rollout, is that of the first minibatch. `critic_only` is
-        whether only the value head learns; `None`: everything does.
+        The whole rollout has the number of its first minibatch. `critic_only` is whether only the
+        value head is updated; `None`: everything is.
         """
 
         def descend(

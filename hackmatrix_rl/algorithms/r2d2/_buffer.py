@@ -40,8 +40,8 @@ class Sampling(eqx.Module):
         """A random sample of sequences: `count` draws from all that are `there`.
 
         Returns:
-            Numbers of the sequences, environment by environment, and the probability of each; they
-            mean nothing where there is no sequence.
+            Numbers of the sequences, environment by environment, and the probability of each; both
+            are undefined where there is no sequence.
         """
 
     def weight(
@@ -49,7 +49,7 @@ class Sampling(eqx.Module):
     ) -> Float32[Array, " sequences"]:
         """The importance weight of each sampled sequence, up to a common factor; by default equal.
 
-        `probability` is that of each draw, `number` that of the sequences that there are.
+        `probability` is the probability of each draw, `number` the number of stored sequences.
         """
         return jnp.ones_like(probability)
 
@@ -131,7 +131,7 @@ class Prioritized(Sampling):
     def weight(
         self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
     ) -> Float32[Array, " sequences"]:
-        """Importance weights: a negative power of the probability, 1 at that of `Uniform`."""
+        """Importance weights: a negative power of the probability, 1 at `Uniform`'s."""
         relative = jnp.maximum(probability * number, _TINY)
         return relative**-self.correction
 
@@ -162,7 +162,7 @@ class Sample(eqx.Module):
 
 
 class Buffer(eqx.Module):
-    """The last steps of some environments. Each has a ring of its own, and is one column of time.
+    """The last steps of some environments. Each has its own ring, one column of the arrays.
 
     A sequence begins where an update of the training began: there is the memory kept.
 

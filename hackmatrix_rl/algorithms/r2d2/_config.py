@@ -125,7 +125,7 @@ class R2D2Config(config.TrainConfig):
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a preset; its width is that of its network.
+        """The settings of a preset, with the width of its network.
 
         A sequence that starts anywhere holds all that an action of a memory task depends on.
         """

@@ -156,7 +156,7 @@ class SequenceLoss(eqx.Module):
         last = None if here.last is None else here.last.observation
 
         def look(network: ActorCritic | Evaluator) -> tuple[Array, Array | None]:
-            # Each network makes a memory of its own of the same steps.
+            # Each network computes its own memory of the same steps.
             evaluator = evaluator_of(network)
             memory = memory_after(evaluator.policy, before.observation, carry, before.done)
             return unroll_q(

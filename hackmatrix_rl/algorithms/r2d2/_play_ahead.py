@@ -1,4 +1,4 @@
-"""Environments in Python play in a thread of their own, while the device learns."""
+"""Environments in Python step in a separate thread, while the device learns."""
 
 import queue
 import threading
@@ -32,8 +32,8 @@ def play_ahead(
 ) -> Iterator[tuple[R2D2State, Metrics]]:
     """Trains while a thread plays the next steps, for environments that step in Python.
 
-    In `Trainer`, the device waits while such environments step. Here they step in a thread, for
-    example those of `hm.from_gymnasium` or `hm.from_neurogym`, and the device learns from the steps
+    In `Trainer`, the device waits while such environments step (`hm.from_gymnasium`,
+    `hm.from_neurogym`). Here they step in a thread, and the device learns from the steps
     before. Whatever takes longer, the result is the same: update `n` learns from steps that the
     network after update `n - 1 - ahead` has played. Close the iterator, or use it up: then the
     thread ends.
@@ -142,7 +142,7 @@ class _Player:
 
 
 def _copied(tree: T) -> T:
-    """The same arrays in memory of their own."""
+    """A copy of the arrays."""
     return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
 
 

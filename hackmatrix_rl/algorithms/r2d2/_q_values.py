@@ -1,4 +1,4 @@
-"""Q-values: their units, their targets, and those of a network over sequences."""
+"""Q-values: their units, their targets, and a network's over sequences."""
 
 import math
 from typing import Any
@@ -81,7 +81,7 @@ def n_step_returns(
 ) -> Float32[Array, "fewer batch"]:
     """N-step returns: discounted rewards of `n_step` steps, and a bootstrap value.
 
-    Within an episode, the value is that of the position `n_step` later. Where a limit cuts the
+    Within an episode, the value belongs to the position `n_step` later. Where a limit cuts the
     episode before, it is `last_value`, of the position that the step led to (`None` if no episode
     is truncated). Where the rules end it, nothing follows. Nothing comes from the next episode.
 
@@ -127,12 +127,11 @@ def unroll_q(
     """Q-values of whole sequences, all of them at once.
 
     `last` is what was seen after each step, before any reset; `None` if nobody asks for it. The
-    memory starts anew after a step that is `done`. `recompute` keeps only the input of each step
+    memory is reset after a step that is `done`. `recompute` keeps only the input of each step
     for the gradient.
 
     Returns:
-        The Q-values of the observations, and those of `last`, each with the memory that belongs
-        to it.
+        The Q-values of the observations and of `last`, each with the memory that belongs to it.
     """
     initial = policy.initial_carry()
     if isinstance(policy, RecurrentActorCritic) and not recompute:
@@ -166,7 +165,7 @@ def memory_after(
 
 
 class Twice(eqx.Module):
-    """The outputs of a step and of the position after it; the memory goes on from the step.
+    """The outputs of a step and of the position after it; the memory continues from the step.
 
     With `driven`, the inputs are results of `drive`, and the outputs are hidden layers; else they
     are observations, and logits with values.

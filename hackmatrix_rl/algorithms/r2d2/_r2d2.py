@@ -183,7 +183,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     def resettable(self) -> tuple[str, ...]:
         """The environments and the buffer: a resume reinitializes them if their sizes change.
 
-        Without a buffer of the same sizes, the environments alone may go on.
+        If only the sizes of the buffer change, the environments continue.
         """
         return ("actors", "actors.collector")
 

@@ -15,8 +15,8 @@ class Sample(eqx.Module):
     """Positions to learn from, each leaf `[positions, ...]`.
 
     `weights` are the policy to learn, `value` is how the game ended for the player to move, and
-    `valid` is 1, or 0 where a game has no position yet whose end is known. The others are those of
-    `Moves`, or `None`.
+    `valid` is 1, or 0 where a game has no position yet whose end is known. The other fields are as
+    in `Moves`, or `None`.
     """
 
     observation: PyTree[Array]
@@ -41,7 +41,7 @@ class Outcomes(NamedTuple):
 
 
 class Buffer(eqx.Module):
-    """The last moves of some games. Each game has a ring of its own, and is one column of time.
+    """The last moves of some games. Each game has its own ring, one column of the arrays.
 
     Attributes:
         moves: each leaf `[games, length, ...]`.

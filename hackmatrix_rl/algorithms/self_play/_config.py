@@ -270,7 +270,7 @@ class SelfPlayConfig(config.RunConfig):
         return self.game_batch_size * self.moves_per_update
 
     def lasting(self, updates: int) -> "SelfPlayConfig":
-        """These settings for a run of so many updates or some more, without a league."""
+        """These settings, shortened to at least `updates` updates, without a league."""
         clique = self.k * (self.k - 1) - 1  # moves until the first player may have one
         shortest = max(1, clique - self.opening)
         games = updates * math.ceil(self.batch / shortest)

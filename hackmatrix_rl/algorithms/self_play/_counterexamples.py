@@ -72,7 +72,7 @@ class Counterexamples:
         self._kept.update(new)
         try:
             write_colourings(self.file, self._kept)
-        except OSError as error:  # the training goes on without the file
+        except OSError as error:  # the training continues without the file
             self._note(f"could not keep a colouring without a clique: {error}")
 
     def line(self) -> str | None:

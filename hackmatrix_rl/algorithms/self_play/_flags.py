@@ -23,8 +23,8 @@ def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
 
     Two players colour the edges of a complete graph in turn; who first has a clique of k vertices
     wins, or loses with --objective avoid. A network guides a search, and learns what the search
-    finds and who wins. At the end the networks of the run meet in a league. The run is one like
-    those of `hackmatrix-rl train`: it is watched, stopped and resumed in the same ways, with the
+    finds and who wins. At the end the networks of the run meet in a league. The run works like
+    one of `hackmatrix-rl train`: it is watched, stopped and resumed in the same ways, with the
     same exit status.
     """
     from hackmatrix_rl.algorithms.self_play import _command as command

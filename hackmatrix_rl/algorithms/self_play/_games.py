@@ -41,7 +41,7 @@ class Moves(eqx.Module):
     `weights` are the search's (see `Found`). `reward` is for the player who made the move.
 
     The other fields are `None` unless something learns from them (`OPTIONAL`). `policy_weight` is 1
-    after a full search, else 0 (`PlayoutCap`). `expected` and `surprise` are those of the search.
+    after a full search, else 0 (`PlayoutCap`). `expected` and `surprise` come from the search.
     """
 
     observation: PyTree[Array]

@@ -153,7 +153,7 @@ def _with_mean_1(weights: Float32[Array, " positions"]) -> Float32[Array, " posi
 
 
 class LearnFromBuffer(eqx.Module):
-    """Takes gradient steps on positions from the buffer, each device on those of its own games.
+    """Takes gradient steps on positions from the buffer, each device on its own games.
 
     `symmetry` changes the positions that are learned from; `None`: they stay as they are.
     """

@@ -26,7 +26,7 @@ from hackmatrix_rl.errors import ConfigError, difference, instance
 class LoadedSelfPlay:
     """A network of self-play, ready to act, with the game and the config of its training.
 
-    `folder` is that of the checkpoint; `metadata` is what it stores: `update`, `counters`,
+    `folder` is the folder of the checkpoint; `metadata` is what it stores: `update`, `counters`,
     `versions`.
     """
 
@@ -53,7 +53,7 @@ class LoadedSelfPlay:
 
         Args:
             board: its sizes and variant. With another number of vertices, it needs a network whose
-                weights fit every board, as those of `--network graph` do.
+                weights fit every board, such as `--network graph`.
 
         Raises:
             TypeError: `board` is no `CliqueConfig`.
@@ -83,7 +83,7 @@ def load_self_play(
     trust_code: bool = False,
     report: checkpoints.Report = warnings.warn,
 ) -> LoadedSelfPlay:
-    """Loads the newest network of a run of self-play, or that of one checkpoint.
+    """Loads a network of self-play: the newest of a run, or the one in a checkpoint.
 
     Args:
         run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one

@@ -108,8 +108,8 @@ NO_MOVE = -1
 class Record(eqx.Module):
     """Games that were played to the end.
 
-    `moves` are those of each game, `NO_MOVE` after its end; `result` is for the player who began: 1
-    won, 0 drawn, -1 lost.
+    `moves` has the moves of each game, `NO_MOVE` after its end; `result` is for the player who
+    began: 1 won, 0 drawn, -1 lost.
     """
 
     moves: Int32[Array, "games most_moves"]

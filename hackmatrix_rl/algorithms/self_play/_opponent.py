@@ -1,4 +1,4 @@
-"""The players of self-play as agents that tell what they think of one position."""
+"""The players of self-play as agents that report their thoughts on one position."""
 
 from dataclasses import replace
 from typing import Any, final
@@ -18,8 +18,8 @@ from hackmatrix_rl.search import SingleGameModel
 class SearchingAgent(StateAgent):
     """Plays as `SearchPlayer` does, in one position; its thoughts are the search's.
 
-    The value of a thought is that of the chosen move: the result that the player to move expects,
-    -1 to 1.
+    The value of a thought is the value of the chosen move: the result that the player to move
+    expects, -1 to 1.
     """
 
     game: SingleGame[Any]

@@ -21,9 +21,9 @@ class Found(eqx.Module):
     """The results of a search in a batch of positions.
 
     `action` is the move to play. `weights` say how good the search thinks each move is, as
-    probabilities: the policy to learn, 0 for illegal moves. `value` is that of the position for the
-    player to move, -1 to 1. `values` and `visits` are those of each move: its mean value for the
-    player to move, 0 without a visit, and how often it was tried. `expected` is the mean of
+    probabilities: the policy to learn, 0 for illegal moves. `value` is the value of the position
+    for the player to move, -1 to 1. Each move has in `values` its mean value for the player to
+    move, 0 without a visit, and in `visits` how often it was tried. `expected` is the mean of
     `values` by `weights`, over the moves with a visit. `surprise` is the Kullback-Leibler
     divergence of `weights` from the network's policy, in nats.
     """
@@ -49,9 +49,9 @@ class Search(eqx.Module):
         simulations_second: the same for the player who moved second, as a handicap; `None`: as many
             as for the first.
         max_considered_actions: the most moves that it compares at the root.
-        value_scale: weight of values beside the logits of the priors. With v visits of the most
-            visited move, a difference of 1 in value counts as much as `(50 + v) * value_scale` in
-            logits.
+        value_scale: weight of values relative to the logits of the priors. With v visits of the
+            most visited move, a difference of 1 in value counts as much as
+            `(50 + v) * value_scale` in logits.
         gumbel_scale: size of the noise at the root: 1 to explore, 0 for the best move.
     """
 
@@ -84,7 +84,7 @@ class Search(eqx.Module):
         return replace(self, num_simulations=second, simulations_second=None)
 
     def tree_bytes(self, position: int, num_actions: int) -> int:
-        """Bytes of the tree of one search, at least, for a position of so many bytes."""
+        """Lower bound on the bytes of one search's tree, for a position of `position` bytes."""
         # mctx keeps six numbers for each edge of the tree, and five for each position.
         return (self.most_simulations + 1) * (position + 4 * (6 * num_actions + 5))
 
@@ -175,7 +175,7 @@ class PlayoutCap(eqx.Module):
 
     Attributes:
         full_share: probability of a full search; above 0, at most 1.
-        simulations: those of a fast search, for each player at most those of a full one.
+        simulations: the simulations of a fast search, for each player at most as in a full one.
     """
 
     full_share: float = eqx.field(static=True, default=0.25)
@@ -205,7 +205,7 @@ class PlayoutCap(eqx.Module):
         return jax.random.bernoulli(jax.random.fold_in(key, number), self.full_share)
 
     def fast(self, search: Search) -> Search:
-        """The fast search beside a full one."""
+        """The fast search that corresponds to a full one."""
         second = search.simulations_second
         return replace(
             search,

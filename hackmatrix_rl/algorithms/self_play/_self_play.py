@@ -49,7 +49,7 @@ class SelfPlayState(training.TrainState):
 
 
 class SelfPlayReport(training.UpdateReport):
-    """The report of an update, with that of its match; `None` without gating."""
+    """The report of an update, with the match's report; `None` without gating."""
 
     gated: Gated | None = None
 
@@ -75,7 +75,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     An update plays some moves in many games at once. For each move it searches. The positions go
     into a buffer, with the search's policy and, once a game has ended, its result for the player
     to move. Then come gradient steps on positions from the buffer. All of it is one compiled
-    program. Games that end begin anew.
+    program. Games that end are reset.
 
     Source: Silver et al. 2018, "A general reinforcement learning algorithm that masters chess,
     shogi, and Go through self-play"; Danihelka et al. 2022, "Policy improvement by planning with

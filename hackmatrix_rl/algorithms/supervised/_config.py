@@ -306,7 +306,7 @@ class SupervisedConfig(config.RunConfig):
         return False
 
     def lasting(self, updates: int) -> "SupervisedConfig":
-        """These settings for a run of so many updates, without an evaluation."""
+        """These settings, shortened to `updates` updates, without an evaluation."""
         return replace(self, total_updates=updates, eval_puzzles=0, eval_interval=0)
 
     @classmethod

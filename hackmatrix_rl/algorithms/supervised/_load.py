@@ -24,7 +24,7 @@ class LoadedAnswers:
 
 
 def load_answers(run: str | Path, *, report: checkpoints.Report = warnings.warn) -> LoadedAnswers:
-    """Loads the newest network of a run of supervised learning, or that of one checkpoint.
+    """Loads a network of supervised learning: the newest of a run, or the one in a checkpoint.
 
     Args:
         run: a run's folder, its name under `runs/`, a folder of checkpoints (also remote), or one

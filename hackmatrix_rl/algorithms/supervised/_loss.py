@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
 
 
 class AnswerLoss(eqx.Module):
-    """The mean over rows of the cells' cross-entropy, plus half that of halting.
+    """Mean over rows: the cells' cross-entropy, plus half the cross-entropy of halting.
 
     The label of halting is whether the whole answer is right. Logits and losses are float32.
 

@@ -55,8 +55,7 @@ class AnswerNetwork(RecursiveActorCritic):
 
     An action is a token in a cell: its number is `cell * vocabulary + token`. The value is the
     logit of halting, whose sign says whether the network takes its answer for right. The memory is
-    the `Thought`, so that each call goes on thinking where the last one ended. The gradient does
-    not go back into it.
+    the `Thought`: each call continues from the last one. The gradient does not flow back into it.
 
         network = AnswerNetwork(environment.spec, width=64, key=key)
         logits, halt, thought = network(tokens, network.initial_carry())
@@ -115,7 +114,7 @@ class AnswerNetwork(RecursiveActorCritic):
         self.encode = spec.encode
         _, self.cells, vocabulary = grid.shape
         keys = iter(jax.random.split(key, 4))
-        # The rows are embeddings: their numbers have a deviation of 1, as those of the states.
+        # The rows are embeddings: their numbers have a deviation of 1, like the states.
         self.token = Linear(vocabulary, width, std=1.0, key=next(keys))
         self.first = jnp.zeros((width,), jnp.float32)
         self.start = drawn_start(width, key=next(keys))

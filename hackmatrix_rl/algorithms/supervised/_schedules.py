@@ -43,7 +43,7 @@ class Halting(eqx.Module):
         Args:
             steps: supervision steps of its example, with the one just taken.
             halt: the logit of halting.
-            exploration: share of rows that go on to a random number of steps from 2 to `most`.
+            exploration: share of rows that continue to a random number of steps from 2 to `most`.
             key: draws these rows and numbers.
         """
         last = steps >= self.most

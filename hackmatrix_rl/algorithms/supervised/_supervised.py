@@ -71,7 +71,7 @@ class Finished(eqx.Module):
 
     @classmethod
     def of(cls, rows: Rows, outcome: Outcome) -> "Finished":
-        """Those of an update, from the rows after it."""
+        """The sums of an update, from the rows after it."""
 
         def total(each: Any) -> Any:
             each = jnp.asarray(each)
@@ -117,7 +117,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         loss: what to descend.
         halting: when a row begins another example.
         exploration: share of rows that may not halt at once.
-        curriculum: the cycles over the updates; `None`: always those of the network.
+        curriculum: the cycles over the updates; `None`: always the network's.
         optimization: the gradient step, with optimizer, learning rate, precision and mesh.
         rows: examples in work at once.
         initial_policy: the network to start from.
@@ -158,9 +158,10 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
             global_batch_size: rows, on all devices together.
             supervision_steps: the most updates that a row works on an example.
             halting: whether the network may end this work earlier.
-            halt_exploration: share of rows that then go on to a random number of steps, in [0, 1].
+            halt_exploration: share of rows that then continue to a random number of steps, in
+                [0, 1].
             output_loss: `stablemax` or `softmax`.
-            curriculum: the cycles over the updates; `None`: always those of the network.
+            curriculum: the cycles over the updates; `None`: always the network's.
             optimization: optimizer, learning rate, precision, memory and devices; by default
                 `adam_atan2()` with a rate of 0.001. A schedule goes by updates, and `remat` is
                 `none` or `blocks`.

@@ -37,12 +37,12 @@ def tokens_of(task: str, size: int) -> tuple[int, int]:
 def make_puzzles(
     task: str, size: int, level: str, openings: int, count: int, fresh: int, seed: int
 ) -> Puzzles:
-    """So many puzzles to learn from and `fresh` others, all of them different.
+    """`count` puzzles to learn from and `fresh` others, all of them different.
 
     Augmentation may still turn one of the first into one of the others.
 
     Raises:
-        ConfigError: there are not so many.
+        ConfigError: fewer puzzles exist.
     """
     asked = f"--puzzles {count} and --eval-puzzles {fresh} of --task {task} --size {size}"
     if task == "sudoku":

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree
 from hackmatrix_rl.env import HackMatrix, step_keys
 from hackmatrix_rl.evaluation import Agent, Thought, read_by, thinking
 from hackmatrix_rl.game import NUM_ACTIONS, TERM_NAMES, Action, State
-from hackmatrix_rl.protocol._engine import Engine, Result, Told
+from hackmatrix_rl.protocol._engine import Engine, Result, View
 from hackmatrix_rl.protocol._tracker import Step
 from hackmatrix_rl.protocol.client._app import App
 from hackmatrix_rl.protocol.client._pilot import observed
@@ -35,7 +35,7 @@ def coach(
     key: Key[Array, ""],
     tell: Callable[[str], None],
 ) -> None:
-    """Tells what a player would do in each position of a game that a person plays, to its end.
+    """Advises a person in each move of a game, until it ends.
 
     Args:
         app: shows the game, and answers the person's moves.
@@ -43,8 +43,8 @@ def coach(
         environment: whose observation the player reads.
         game: follows the game, by the moves as they are recognised.
         key: of the player's choices.
-        tell: takes the advice for a position, one line. A position that the person has left already
-            has none.
+        tell: takes the advice for a position, one line. There is none for a position that the
+            person has already left.
 
     Raises:
         ConfigError: the app failed, or its answers are of no game; the message is one line.
@@ -90,21 +90,21 @@ def recognised(engine: Engine, state: State, step: Step) -> int:
     distances = []
     for action in range(NUM_ACTIONS):
         engine.state = state
-        told, result = engine.play(action)
-        distances.append(_distance(told, result, step) if result.legal else np.inf)
+        view, result = engine.play(action)
+        distances.append(_distance(view, result, step) if result.legal else np.inf)
     return int(np.argmin(distances))
 
 
-def _distance(told: Told, result: Result, step: Step) -> float:
+def _distance(view: View, result: Result, step: Step) -> float:
     """How far a tried action is from an answer."""
     ends = [(result.completed, step.completed), (result.died, step.died), (result.over, step.done)]
     terms = dict(zip(TERM_NAMES, np.asarray(result.terms).tolist(), strict=True))
-    numbers = np.asarray(told.seen.numbers) != np.asarray(step.seen.numbers)
+    numbers = np.asarray(view.seen.numbers) != np.asarray(step.seen.numbers)
     # A new stage has a board that nobody could know.
-    cells = np.asarray(told.seen.grid) != np.asarray(step.seen.grid)
+    cells = np.asarray(view.seen.grid) != np.asarray(step.seen.grid)
     return (
         _OF_END * sum(bool(one) != other for one, other in ends)
-        + _OF_NUMBER * (int(numbers.sum()) + (int(told.seen.programs) != int(step.seen.programs)))
+        + _OF_NUMBER * (int(numbers.sum()) + (int(view.seen.programs) != int(step.seen.programs)))
         + _OF_TERM * sum(abs(terms[name] - step.terms.get(name, 0.0)) > 1e-3 for name in terms)
         + _OF_CELL * (0 if step.completed else int(cells.sum()))
     )

@@ -1,6 +1,6 @@
 """States that look like what a tracker sees, for players that try moves out on a position.
 
-What the screen hides is a guess: see `seen_position`. A fair player draws it anew before it looks.
+What the screen hides is a guess: see `seen_position`. A fair player draws it again before it looks.
 """
 
 import jax

@@ -38,7 +38,7 @@ def play_app(
         game: follows the game.
         key: of the player's choices, as `env_keys` makes it for a game.
         pause: seconds before each move.
-        on_move: is told the number of moves.
+        on_move: called with the number of moves.
 
     Raises:
         ConfigError: the app failed, or its answers are of no game; the message is one line.

@@ -27,7 +27,7 @@ class SeenGame:
     Attributes:
         tracker: what is known of the position.
         moments: all positions so far as far as they are known: what the screen hides is a guess.
-        end: how the game ended, or `None` while it goes on.
+        end: how the game ended, or `None` while it lasts.
     """
 
     def __init__(self, config: GameConfig) -> None:
@@ -54,8 +54,8 @@ class SeenGame:
     def allow(self, mask: np.ndarray) -> None:
         """The legal actions of the present position."""
         self.moments[-1] = replace(self.moments[-1], mask=mask)
-        told = self._moves[-1] if self._moves else self._start
-        told["validActions"] = np.flatnonzero(mask).tolist()
+        latest = self._moves[-1] if self._moves else self._start
+        latest["validActions"] = np.flatnonzero(mask).tolist()
 
     def follow(self, action: int, answer: Json) -> None:
         """An action was answered so. Nothing is legal then until `allow` says it."""
@@ -109,7 +109,7 @@ class SeenGame:
             )
         for move in moves:
             if game.end is not None:
-                raise ConfigError(f"record.moves go on after the game has ended ({game.end})")
+                raise ConfigError(f"record.moves continue after the game has ended ({game.end})")
             action = move.whole("action", 0, NUM_ACTIONS - 1)
             answer = content["moves"][len(game.moments) - 1].get("answer")
             game.follow(action, answer)

@@ -35,7 +35,7 @@ class OriginalNames:
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        # Each stage of a training has weights of its own.
+        # The stages of a training differ in their weights.
         self._settings = {} if "then" in settings else settings
         self._updates: float | None = None
 

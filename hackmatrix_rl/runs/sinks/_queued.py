@@ -11,9 +11,9 @@ from hackmatrix_rl.runs.sinks._sink import Row, Sink
 class Queued(Sink):
     """Passes everything on in a separate thread: training never waits.
 
-    Rows and messages that do not fit into the queue are dropped and counted (`dropped`). One
-    message comes at the first of them, one at the end. Errors of the sink are told once, and
-    counted. `patience` is the time, in seconds, that `close` waits for the rest of the queue.
+    Rows and messages that do not fit into the queue are dropped and counted (`dropped`): a message
+    reports the first one, another one at the end the total. Only the first error of the sink is
+    reported. `patience` is the time, in seconds, that `close` waits for the rest of the queue.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Queued(Sink):
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._errors: queue.SimpleQueue[Exception] = queue.SimpleQueue()
         self._failed = self.dropped = 0
-        self._failure_told = self._closed = False
+        self._failure_reported = self._closed = False
         self._thread = threading.Thread(target=self._work, name=f"{self._name} queue", daemon=True)
         self._thread.start()
 
@@ -63,7 +63,7 @@ class Queued(Sink):
         self._closed = True
         self._jobs.put(None)
         self._thread.join(self._patience)
-        self._tell_failure()
+        self._report_failure()
         if self._thread.is_alive():
             left = max(0, self._jobs.qsize() - 1)  # the last entry marks the end
             self._report(
@@ -79,24 +79,25 @@ class Queued(Sink):
     def _put(self, job: Callable[[], None]) -> None:
         if self._closed:
             return
-        self._tell_failure()
+        self._report_failure()
         if self._jobs.qsize() < self._capacity:
             self._jobs.put(job)
             return
         self.dropped += 1
         if self.dropped == 1:
             self._report(
-                f"{self._name}: does not keep up; rows are dropped until it does. Training goes on."
+                f"{self._name}: does not keep up; rows are dropped until it does. "
+                "Training continues."
             )
 
-    def _tell_failure(self) -> None:
+    def _report_failure(self) -> None:
         """Reports in the caller's thread, because only one thread writes to sinks."""
-        if self._failure_told or self._errors.empty():
+        if self._failure_reported or self._errors.empty():
             return
-        self._failure_told = True
+        self._failure_reported = True
         error = self._errors.get()
         what = f"{type(error).__name__}: {error}"
-        self._report(f"{self._name}: {' '.join(what.split())}. Training goes on.")
+        self._report(f"{self._name}: {' '.join(what.split())}. Training continues.")
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

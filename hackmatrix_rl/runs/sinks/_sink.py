@@ -23,10 +23,10 @@ class Sink:
         """Takes a long message, which only the log keeps."""
 
     def working(self, text: str, seconds: float) -> None:
-        """Is told every second or so what lasts how long, from another thread."""
+        """Called every second or so, from another thread, with what runs and for how long."""
 
     def show(self, page: Path) -> None:
-        """Takes an HTML page that has been written, to show it beside the metrics."""
+        """Takes an HTML page that has been written, to show it with the metrics."""
 
     def keep(self, checkpoint: Path) -> None:
         """Takes the folder of a checkpoint that has been written, to keep a copy elsewhere."""
@@ -64,7 +64,7 @@ class Fanout(Sink):
         self._each(lambda sink: sink.detail(message))
 
     def working(self, text: str, seconds: float) -> None:
-        """Tells each sink."""
+        """Passes it to each sink."""
         self._each(lambda sink: sink.working(text, seconds))
 
     def show(self, page: Path) -> None:
@@ -91,14 +91,14 @@ class Fanout(Sink):
         except OSError as error:
             if last or sink not in self._failing:
                 self._failing.append(sink)
-                then = "" if last else " Training goes on."
-                self._tell_others(sink, f"cannot write: {error}.{then}")
+                then = "" if last else " Training continues."
+                self._note_others(sink, f"cannot write: {error}.{then}")
         else:
             if sink in self._failing:
                 self._failing.remove(sink)
-                self._tell_others(sink, "can be written again.")
+                self._note_others(sink, "can be written again.")
 
-    def _tell_others(self, sink: Sink, message: str) -> None:
+    def _note_others(self, sink: Sink, message: str) -> None:
         for other in self._sinks:
             if other is not sink and other not in self._failing:
                 self._attempt(other, lambda each: each.note(f"{type(sink).__name__} {message}"))

@@ -176,7 +176,7 @@ class LiveTerminal(Sink):
         _print(self._console, message)
 
     def working(self, text: str, seconds: float) -> None:
-        """Shows it beside the bar."""
+        """Shows it next to the progress bar."""
         self._progress.update(self._task, steps=f"{text} ... ({seconds:.0f} s)")
 
     def close(self) -> None:

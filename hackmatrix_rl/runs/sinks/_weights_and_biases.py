@@ -85,7 +85,7 @@ class WeightsAndBiases(Sink):
         self._member = member
         self._artifact = artifact_name(run_id) if artifacts else None
         timeouts = wandb_timeouts(wandb.Settings, seconds=patience)
-        beside: dict[str, Any] = {} if member is None else {"reinit": "create_new"}
+        extra: dict[str, Any] = {} if member is None else {"reinit": "create_new"}
         try:
             self._run = within(
                 _SLACK + patience,
@@ -102,7 +102,7 @@ class WeightsAndBiases(Sink):
                     mode=mode,
                     resume="allow",
                     settings=wandb.Settings(**timeouts),
-                    **beside,
+                    **extra,
                 ),
             )
         except (wandb.Error, TimeoutError) as error:
@@ -124,13 +124,13 @@ class WeightsAndBiases(Sink):
         self._run.log({name: x for name, x in named.items() if math.isfinite(x)}, step=step)
 
     def show(self, page: Path) -> None:
-        """Uploads the page, named like its file; it stands beside the metrics."""
+        """Uploads the page, named like its file; Weights & Biases shows it with the metrics."""
         import wandb
 
-        # Where updates are the library's steps, the page is none: it goes with the row before it.
-        beside = {} if self._names is None else {"commit": False}
+        # Where updates are the library's steps, a page is not a step: it joins the previous row.
+        extra = {} if self._names is None else {"commit": False}
         # By its content: the file is written again while the library uploads it.
-        self._run.log({page.stem: wandb.Html(page.read_text(), inject=False)}, **beside)
+        self._run.log({page.stem: wandb.Html(page.read_text(), inject=False)}, **extra)
 
     def keep(self, checkpoint: Path) -> None:
         """Uploads a checkpoint, and waits until it is there; offline it is kept for later.

@@ -82,8 +82,8 @@ class Collective:
 def collectives(program: str, devices: int, slices: int = 1) -> list[Collective]:
     """The collective operations of the text of a compiled program (`Compiled.as_text`).
 
-    A program that is only lowered has no collectives yet. `devices` is the number that run it, on
-    so many `slices` of TPUs.
+    A program that is only lowered has no collectives yet. `devices` is the number of devices that
+    run it, on `slices` slices of TPUs.
     """
     found = []
     for line, times in _instructions(program):
@@ -105,7 +105,7 @@ class Launches:
         kernels: how often it starts a kernel, or a library's; loops count as for
             `Collective.times`.
         asking_loops: loops without a fixed number of rounds. After each of their rounds the host
-            reads whether to go on.
+            reads whether another follows.
     """
 
     kernels: int
@@ -159,8 +159,8 @@ def instructions(
 def _rounds(line: str, lines: dict[str, list[str]]) -> int:
     """The rounds of a loop, and 1 for any other instruction or for an unknown number.
 
-    The TPU's compiler does not write down what it knows. There, a loop that goes on while a counter
-    is below a constant counts from 0, as scans do.
+    The TPU's compiler does not write down what it knows. There, a loop that runs while a counter is
+    below a constant counts from 0, as scans do.
     """
     if (known := _TRIPS.search(line)) is not None:
         return int(known[1])

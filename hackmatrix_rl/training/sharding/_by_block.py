@@ -18,9 +18,9 @@ from hackmatrix_rl.training.sharding._placement import each_array, fsdp_spec
 class ByBlock:
     """How a policy is cut within `on_each_device`, and gathered block by block.
 
-    A device has all of one block at a time, and its part of the others and of their gradient.
-    Everything besides the parameters of blocks is whole. So are those that are small in one block,
-    and those of which each device would have other blocks.
+    A device holds all of one block at a time, and its part of the other blocks and their gradient.
+    Parameters outside of blocks are replicated. So are parameters that are small in one block, and
+    parameters that would be cut along the axis of blocks.
 
     Attributes:
         policy: how each array of the policy is cut; `None` for other leaves.
@@ -51,7 +51,7 @@ def by_block(mesh: Mesh, policy: ActorCritic) -> ByBlock | None:
 
     def within_block(leaf: Any) -> PartitionSpec:
         spec = fsdp_spec(leaf.shape, mesh.shape[FSDP])
-        across = len(spec) == 1  # the first axis is that of the blocks
+        across = len(spec) == 1  # the first axis is the axis of blocks
         small = fsdp_spec(leaf.shape[1:], mesh.shape[FSDP]) == REPLICATED
         return REPLICATED if across or small else spec
 

@@ -44,7 +44,7 @@ class ShardedCollector(Collector):
     keep_log_probs: bool = eqx.field(static=True)
 
     def __init__(self, collect: RolloutCollector, mesh: Mesh) -> None:
-        """Wraps a collector; the other fields are those of the wrapped one."""
+        """Wraps a collector; the other fields are copied from it."""
         self.collect = collect
         self.mesh = mesh
         self.num_steps = collect.num_steps

@@ -205,8 +205,8 @@ def check_split(
 ) -> None:
     """Raises unless environments, minibatches and their parts can be cut over a mesh.
 
-    Other checks refuse numbers that do not divide even without a mesh. `lengths` are those of the
-    mesh's axes.
+    Other checks refuse numbers that do not divide even without a mesh. `lengths` are the lengths of
+    the mesh's axes.
 
     Raises:
         ArgumentError: they do not divide; the message says what would work.

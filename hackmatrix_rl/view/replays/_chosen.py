@@ -50,11 +50,10 @@ def parse_choice(text: str) -> dict[str, int]:
 
 
 def choose_games(evaluation: Evaluation, choice: str) -> list[ChosenGame]:
-    """The games of an evaluation of HackMatrix that a text asks for, if there are so many.
+    """The games of an evaluation of HackMatrix that `choice` selects, as far as there are enough.
 
-    The text is that of `parse_choice`. `best` and `worst` are by return, `median` are those in the
-    middle; `random` are the same for every evaluation of this size; `won` and `lost` are the first
-    ones.
+    See `parse_choice` for the text. `best` and `worst` are by return, `median` are the middle ones;
+    `random` are the same for every evaluation of this size; `won` and `lost` are the first ones.
 
     Raises:
         ConfigError: the text is something else.
@@ -123,8 +122,8 @@ def _check(evaluation: Evaluation, chosen: ChosenGame, match: Match) -> None:
     if not all(np.isclose(found[name], expected[name], rtol=1e-4, atol=1e-2) for name in found):
         raise ConfigError(
             f"{chosen.name}: the game ends otherwise when it is played again: {_said(found)}, but "
-            f"{_said(expected)} in the evaluation. The key and the environment must be those of "
-            "the evaluation"
+            f"{_said(expected)} in the evaluation. Use the key and the environment of the "
+            "evaluation"
         )
 
 

@@ -52,7 +52,7 @@ class Moment:
     action: Action | None  #: The move that led here; `None` at the start.
     terms: dict[str, float]  #: The terms of its reward, by name.
     #: How the game ended here (`"won"`, `"died"`, `"no legal action"`, `"cut off"`), or `None`
-    #: while it goes on.
+    #: before the end.
     end: str | None
 
     @cached_property
@@ -238,7 +238,7 @@ class Mind:
     """An agent or a network that follows a game, and updates its memory with each move.
 
     It draws as in `evaluate`, so an agent that plays its own opinions plays the same game as there.
-    The game may go on by anybody's moves. By default the player sees the compact observation.
+    Anybody may make the game's further moves. By default the player sees the compact observation.
     """
 
     def __init__(

@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 _SCRIPTS = ("words.js", "panels.js", "timeline.js", "page.js")
 _PLACES = ("head", "tools", "stage", "side", "dialogs")
-"""Where a live page has more than that of a recorded game."""
+"""Where a live page has more than the page of a recorded game."""
 _LIVE_SCRIPTS = ("programs.js", "server.js", "live.js")
 
 
@@ -52,7 +52,7 @@ class Film:
         return list(self._numbers)
 
     def moment(self, moment: Moment, *, reasons: bool = False) -> Json:
-        """A position as data; with `reasons` it tells why actions are not legal."""
+        """A position as data; with `reasons`, also why actions are not legal."""
         frame = moment.frame
         seen = frame.seen()
         data: Json = {
@@ -140,8 +140,8 @@ def page_of(
 
     It plays the game, and shows for each move its name, its reward by term, and what the agents
     in `minds` make of the position. The title is by default the game in a line. `saved` is the file
-    that the page offers, by default the replay. `on_move` is told the number of positions written,
-    and of all positions.
+    that the page offers, by default the replay. `on_move` is called with the number of positions
+    written, and the total.
     """
     film = Film()
     moments = []
@@ -152,8 +152,8 @@ def page_of(
         on_move(number + 1, len(match.moments))
     replay = Replay.of(match, player=player)
     saved = replay.as_dict() if saved is None else saved
-    told = {"title": title or replay.summary(), "player": player, "replay": saved}
-    game = {**rules_data(match), **told, "shapes": film.shapes, "moments": moments}
+    head = {"title": title or replay.summary(), "player": player, "replay": saved}
+    game = {**rules_data(match), **head, "shapes": film.shapes, "moments": moments}
     return whole_page(game)[0]
 
 
@@ -229,7 +229,7 @@ def assembled(
 ) -> tuple[str, str]:
     """A page of files of the folder `page`, and its policy; see `whole_page`.
 
-    `frame` is the HTML. It has places such as `{{script}}`, and those of further `parts`.
+    `frame` is the HTML, with places such as `{{script}}`, and further ones named in `parts`.
     """
     script = _joined(scripts)
     style = f"{_colours()}\n{_joined(styles)}"
@@ -358,7 +358,7 @@ def watch(
         environment: by default `HackMatrix()`.
         greedy: a network takes its likeliest action instead of drawing one.
         name: of the player, for people; by default its class.
-        max_moves: the game is cut off after so many moves, if the environment has no lower limit.
+        max_moves: the game is cut off after this many moves, if the environment has no lower limit.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -385,7 +385,7 @@ def watch(
 
 
 def play_on(match: Match, mind: Mind, *, on_move: Callable[[int], None] = lambda _: None) -> None:
-    """Plays a game to its end by an agent's opinions; `on_move` is told the number of moves."""
+    """Plays a game to its end by an agent's opinions; `on_move` gets the number of moves."""
     while match.now.end is None:
         match.play(mind.opinion().action)
         on_move(match.now.number)

@@ -77,7 +77,7 @@ class Recording:
 
     @property
     def end(self) -> str | None:
-        """How it ended: `terminated`, `truncated`, or `None` where it goes on."""
+        """How it ended: `terminated`, `truncated`, or `None` for an unfinished game."""
         return self.scenes[-1].end
 
     def summary(self) -> str:

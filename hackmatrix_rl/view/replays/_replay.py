@@ -31,7 +31,7 @@ class Replay:
     config: GameConfig = field(default_factory=GameConfig)  #: The sizes of the game.
     max_steps: int | None = None  #: Moves after which it was cut off, or `None`.
     player: str = ""  #: Who played, in words.
-    end: str | None = None  #: How it ended, or `None` if it goes on.
+    end: str | None = None  #: How it ended, or `None` for an unfinished game.
     total_reward: float = 0.0  #: Its return, by the game's own reward.
     stage: int = 1
     score: int = 0
@@ -126,7 +126,7 @@ class Replay:
     ) -> Match:
         """Plays the game again: its first moves, or all, and then the end is checked.
 
-        `on_move` is told the number of moves played, and of all moves.
+        `on_move` is called with the number of moves played, and the total.
 
         Raises:
             ConfigError: the replay has fewer moves; a move is not legal; or the game ends

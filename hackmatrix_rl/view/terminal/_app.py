@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class Background:
-    """One thread for compiling and thinking, so that the screen goes on; an error ends the app."""
+    """One thread for compiling and thinking, so that the screen updates; an error ends the app."""
 
     def __init__(self, app: App[None]) -> None:
         self._app = app
@@ -100,7 +100,7 @@ class TerminalApp(App[None]):
         self.exit()
 
     def get_driver_class(self) -> type[Driver]:
-        """The driver of this platform, which goes on after bytes that are no text."""
+        """The driver of this platform, which survives bytes that are no text."""
         return _undisturbed(super().get_driver_class())
 
 

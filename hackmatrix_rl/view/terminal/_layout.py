@@ -1,4 +1,4 @@
-"""A game on the screen: the board, the panel beside it, and lines of text below."""
+"""A game on the screen: the board, the panel next to it, and lines of text below."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -67,7 +67,7 @@ def opinion_line(name: str, opinion: Opinion[Any], signs: Signs, *, most: int = 
     parts += [f"{_label(action)} {chance:.0%}" for action, chance in likely[:most]]
     searched = _searched(opinion, signs)
     parts += ["search: " + ", ".join(searched[:most])] if searched else []
-    return found + styled("  " + ("  ".join(parts) or "(it does not tell why)"))
+    return found + styled("  " + ("  ".join(parts) or "(it gives no reason)"))
 
 
 def _searched(opinion: Opinion[Any], signs: Signs) -> list[str]:

@@ -103,7 +103,7 @@ def _game(row: Any) -> Score:
 
 
 OWN_WIDTH = 78
-"""Columns of a line; the screen has 80, and a bar beside the text."""
+"""Columns of a line; the screen has 80, with a scroll bar next to the text."""
 
 
 Keys = tuple[tuple[str, str], ...]
@@ -207,7 +207,7 @@ def _board(signs: Signs) -> list[Text]:
         ("$2  E1", "2 credits; 1 energy;  + before it: a siphon here would take it"),
         ("[S]", "a data siphon to pick up: step on it"),
         (signs.siphoned, f"siphoned;  {signs.center} you have siphoned from here"),
-        (signs.arrows, "the way of a shot; beside an enemy: that arrow key hits it"),
+        (signs.arrows, "the way of a shot; next to an enemy: that arrow key hits it"),
     )
     return _heading("BOARD") + _rows(said)
 

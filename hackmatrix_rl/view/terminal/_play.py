@@ -37,7 +37,7 @@ PLAYER = "a person"
 class Seat:
     """What a person plays with."""
 
-    #: Makes the first game; it is told a function that takes its progress in words.
+    #: Makes the first game; its argument is a function that takes messages about the progress.
     begin: Callable[[Callable[[str], None]], Match]
     again: Callable[[], Match]  #: Makes each later game.
     advise: Callable[[Match], Mind]  #: Makes the agent that is asked for hints in a game.
@@ -134,7 +134,7 @@ class PlayApp(TerminalApp):
             self._command(self.match, said)
 
     def action_leave(self) -> None:
-        """Quits; asks first if a game goes on."""
+        """Quits; asks first during a game."""
         self._ask("Leave this game?", self._leave)
 
     def _command(self, match: Match, said: str) -> None:
@@ -223,7 +223,7 @@ class PlayApp(TerminalApp):
         self._show()
 
     def _tick(self) -> None:
-        """Shows that long work goes on."""
+        """Shows that work is still in progress."""
         if self.background.busy:
             self._show()
 

@@ -127,7 +127,6 @@ def show_in_terminal(scenes: Iterable[Scene], player: str, *, seconds_per_move: 
 
 
 def _scene_line(number: int, scene: Scene, total: float, signs: Signs) -> Text:
-    """The move that led to a position of any game."""
     if scene.action is None:
         return styled("The game begins.")
     line = styled(f"{number} {action_name(scene.action, signs)}", STYLES["title"])

@@ -11,7 +11,7 @@ from hackmatrix_rl.view.terminal._app import TerminalApp
 from hackmatrix_rl.view.terminal._layout import Page, move_line, opinion_line
 
 OWN_KEYS = (
-    ("space", "pause, go on"),
+    ("space", "pause, resume"),
     ("arrows", "left and right: one move back, one move on"),
     ("+ -", "faster, slower"),
     ("v", "show only what the agent sees, or everything (hidden things in lower case)"),

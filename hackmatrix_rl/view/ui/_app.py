@@ -53,7 +53,7 @@ class Guard:
     have no end.
 
     A page of another site can make a browser send requests here. It does not know the token; its
-    origin is another one; and a name of its own that leads to 127.0.0.1 is not in `hosts`.
+    origin differs; and if its domain resolves to 127.0.0.1, that domain is not in `hosts`.
     """
 
     def __init__(self, app: ASGIApp, *, token: str, hosts: frozenset[str]) -> None:

@@ -17,7 +17,7 @@ SEATS = ("first", "second", "both")
 COLOURS = ("Blue", "Orange")
 """The players by number, as the page calls them."""
 BUDGETS = (0, 16, 64, 256)
-"""Simulations to choose from, besides the opponent's own; each is a program of its own."""
+"""Simulations to choose from, in addition to the opponent's own number; each compiles a program."""
 
 
 _played = jax.jit(clique.play, static_argnums=0)
@@ -186,7 +186,6 @@ class CliqueTable(Served):
         }
 
     def _turn(self) -> str:
-        """Whose move it is, in words."""
         colour = COLOURS[self.moves % 2]
         if self._seat == "both":
             return f"{colour} to move."
@@ -194,7 +193,6 @@ class CliqueTable(Served):
         return f"{who}: {colour.lower()}."
 
     def _result(self, winner: int, found: Sequence[int]) -> str:
-        """The result of a game that is over, in words."""
         if winner == clique.NOBODY:
             who = "A draw"
         elif self._seat == "both":

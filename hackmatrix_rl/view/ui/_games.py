@@ -14,7 +14,7 @@ from hackmatrix_rl.view.ui._served import Served
 class Games(Served):
     """An agent that plays one game after another; people watch.
 
-    The games of a seed are those of `evaluate` and `watch` with this seed, in their order.
+    The games of a seed are the games of `evaluate` and `watch` with this seed, in the same order.
     """
 
     title = "The agent's page"

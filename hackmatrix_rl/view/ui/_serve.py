@@ -57,8 +57,8 @@ def serve(
 ) -> bool:
     """Serves a game on 127.0.0.1 until Ctrl-C; port 0 takes any free one.
 
-    `make_table(say=...)` makes the game, which tells `say` what it does now, in words.
-    `report` takes lines for the user.
+    `make_table(say=...)` makes the game, which reports its progress to `say`. `report` takes lines
+    for the user.
 
     Returns:
         Whether nothing runs any more. Otherwise a thread compiles or plays, and the process has
@@ -133,7 +133,7 @@ def _open_browser(page: Path, report: Callable[[str], None]) -> None:
 
 
 def _has_browser() -> bool:
-    """Whether there is a browser with a window of its own, or one that the user named."""
+    """Whether there is a browser with a window, or one that the user named."""
     try:
         found = webbrowser.get()
     except webbrowser.Error:

@@ -37,6 +37,6 @@ class Served(ABC):
         """Refuses a request that was made at another position than the newest."""
         if number != self.moves:
             raise ConfigError(
-                f"the game has gone on: it is at move {self.moves}, not {number}. Look at the "
+                f"the game has moved on: it is at move {self.moves}, not {number}. Look at the "
                 "newest position, then move"
             )

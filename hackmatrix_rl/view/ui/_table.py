@@ -153,7 +153,7 @@ class Table(Served):
         return self._news(have)
 
     def open(self, have: Mapping[str, int | None], *, replay: Mapping[str, Any]) -> Json:
-        """Goes on with a game from a file."""
+        """Continues a game from a file."""
         recorded = Replay.from_dict(replay)
         self._say("Playing the replay")
         match = recorded.match(on_move=self._counted("Playing the replay"))
@@ -219,11 +219,11 @@ class Table(Served):
 
     def _news(self, have: Mapping[str, int | None], *, opinions: list[Any] | None = None) -> Json:
         """What the page does not have yet; `have` says what it has."""
-        tell = self._counted("Drawing")
+        report = self._counted("Drawing")
         for moment in self.match.moments[len(self._shown) :]:
             self._shown.append(self._film.moment(moment, reasons=True))
             if len(self.match.moments) - len(self._shown) > 1:
-                tell(moment.number, self.moves)
+                report(moment.number, self.moves)
         same = have["game"] == self._game
         first = min(have["moments"] or 0, len(self._shown)) if same else 0
         start = min(have["shapes"] or 0, len(self._film.shapes)) if same else 0

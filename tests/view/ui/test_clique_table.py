@@ -111,9 +111,9 @@ def test_where_the_network_begins_its_move_stays():
     [
         (lambda board: board.play(number=2, action=0), "edge 0 has a colour already"),
         (lambda board: board.play(number=2, action=6), "edge 6 does not exist"),
-        (lambda board: board.play(number=0, action=1), "the game has gone on"),
-        (lambda board: board.think(number=3), "the game has gone on"),
-        (lambda board: board.take_back(number=1), "the game has gone on"),
+        (lambda board: board.play(number=0, action=1), "the game has moved on"),
+        (lambda board: board.think(number=3), "the game has moved on"),
+        (lambda board: board.take_back(number=1), "the game has moved on"),
         (lambda board: board.reply(number=2), "it is not the network's move"),
         (lambda board: board.strength(simulations=5), "5 simulations are not to be had"),
     ],

@@ -57,7 +57,7 @@ def test_an_illegal_action_changes_nothing_and_two_moves_are_one_too_many(table)
     assert table.state(NOTHING) == before
     action = legal(table.state(NOTHING))[0]
     table.play(NOTHING, number=0, action=action)
-    with pytest.raises(ConfigError, match="has gone on"):
+    with pytest.raises(ConfigError, match="has moved on"):
         table.play(NOTHING, number=0, action=action)
 
 
