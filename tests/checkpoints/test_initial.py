@@ -38,7 +38,7 @@ def test_weights_and_units_of_the_value_come_along_and_nothing_else(run):
     assert_same(trainer.policy, there.policy)
     scale = trainer.algorithm.value_scale
     assert float(scale.weight) == float(there.value_scale().weight) > 0
-    assert float(trainer.algorithm.learning_rate(jnp.float32(0))) == 0.5
+    assert float(trainer.algorithm.optimization.learning_rate(jnp.float32(0))) == 0.5
     # A resumed training has its own.
     resumed = compose(config, key=jax.random.key(9))
     assert float(resumed.algorithm.value_scale.weight) == 0

@@ -44,7 +44,7 @@ def test_without_it_nothing_of_it_is_composed():
 def test_the_measures_reach_the_update():
     settings = {"network": "residual", "remat": "blocks", "grad_accum": 2, "minibatch_size": 64}
     update = compose(make_config("debug", settings), key=KEY).algorithm
-    step = update.step
+    step = update.optimization
     assert (step.remat, step.grad_accum, update.sizes.num_minibatches) == ("blocks", 2, 4)
 
 

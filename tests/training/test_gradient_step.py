@@ -226,7 +226,7 @@ def test_the_rate_of_an_own_optimizer_is_reported_and_goes_with_no_second_one(al
     with pytest.raises(ValueError, match="optimizer and learning_rate are both given"):
         ALGORITHMS[name](optimizer=optax.adam(1e-3), learning_rate=1e-3)
     marked = ALGORITHMS[name](optimizer=unit_rate(optax.sgd(1.0)), learning_rate=1e-3).algorithm
-    assert getattr(marked, "ppo", marked).learning_rate == Constant(1e-3)
+    assert getattr(marked, "ppo", marked).optimization.learning_rate == Constant(1e-3)
 
 
 @pytest.mark.parametrize("shape", ["data=1", "data=2,fsdp=2"])

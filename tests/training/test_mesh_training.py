@@ -248,7 +248,7 @@ def test_a_gradient_is_the_same_on_any_mesh(loss):
         by_environment = jax.tree.map(lambda leaf, cut=cut: cut, batch)
         by_environment = eqx.tree_at(lambda b: b.number, by_environment, whole)
         learner = place(state.learner, fsdp_shardings(mesh, state.learner))
-        step = GradientStep(update.step.optimizer, FLOAT32, mesh)
+        step = GradientStep(update.optimization.optimizer, FLOAT32, mesh)
         given = learner, loss, place(batch, by_environment)
         found.append(eqx.filter_jit(step.gradient)(*given)[:2])
     assert_close(*found, rtol=1e-4, atol=1e-6)

@@ -207,7 +207,7 @@ def test_before_the_start_it_has_the_policy_of_the_first_member():
         ),
         (
             lambda: hm.Population([ppo(optimizer=optax.adam(rate)) for rate in (1e-3, 1e-4)]),
-            r"step\.optimizer",
+            r"optimization\.optimizer",
         ),
         (lambda: hm.Population(hm.Population(ppo(), 2), 2), "expected the algorithm of one"),
         (lambda: hm.Population(ppo(mesh="population=2"), 3), "use 4 members, or population=1"),

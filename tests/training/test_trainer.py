@@ -115,7 +115,7 @@ def test_precision_and_mesh_may_be_texts_and_an_optimizer_brings_its_own_rate():
     assert trainer.algorithm.precision == precision("bf16")
     assert trainer.mesh == trainer.algorithm.mesh == mesh("data=2")
     trainer = started(learning_rate=None, optimizer=optax.sgd(0.0))
-    assert trainer.algorithm.learning_rate == Constant(1.0)
+    assert trainer.algorithm.optimization.learning_rate == Constant(1.0)
     assert "learning_rate" not in trainer.dispatch(1).learning  # only the optimizer knows it
     assert_same(trainer.policy, trainer._policy)
 

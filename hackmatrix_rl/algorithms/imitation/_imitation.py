@@ -80,6 +80,76 @@ class Imitation(LearnerAlgorithm[ImitationState]):
     augment: Symmetry | None
     soft_labels: bool = eqx.field(static=True)
 
+    def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
+        """The state after one update, and its report."""
+        learner, before = state.learner, state.actors
+        now = state.env_steps.as_float()
+        collect = self.ppo.collect
+        assert isinstance(collect, ShardedCollector)
+        rollout, games, teaching, labels = collect.collect_with(
+            self._labelling(state.env_steps),
+            before.teaching,
+            learner.policy,
+            self.environment,
+            before.games,
+            precision=self.ppo.precision,
+        )
+        targets = at(self.ppo.estimate, now)(rollout, learner.value_scale)
+        scale = learner.value_scale.update(targets.value_target)
+        learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
+        seen = rollout.observation, rollout.mask, labels.action, rollout.done
+        positions = Labelled(*seen, targets.value_target, labels.probabilities)
+        buffer = before.buffer.write(positions, rollout.initial_carry)
+
+        rate = self.optimization.learning_rate(now)
+        key = jax.random.fold_in(state.key, state.update)
+        learner, steps = self._learn(learner, buffer, rate, key)
+        after = self.advance(state, learner, TaughtGames(games, teaching, buffer))
+        means = {
+            "explained_variance": targets.explained_variance(),
+            **self.optimization.metrics(learner, rate),
+            **scheduled_at(self.ppo.estimate, now),
+        }
+        kinds = KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()
+        report = UpdateReport(rollout.episodes, steps, means)
+        return after, ImitationMetrics(report, Agreement.of(labels, kinds))
+
+    def _labelling(self, env_steps: Counter) -> Labelling:
+        beta = self.beta(env_steps.as_float())
+        return Labelling(self.teacher, beta, self.random_share, self.soft_labels)
+
+    def _learn(
+        self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
+    ) -> tuple[Learner, StepReport]:
+        """Gradient steps on positions from the buffer, each epoch on as many as a rollout has."""
+        once = Minibatches(self.ppo.sizes.num_minibatches, 1)
+
+        def epoch(learner: Learner, number: UInt32[Array, ""]) -> tuple[Learner, StepReport]:
+            draw_key, order_key = jax.random.split(jax.random.fold_in(key, number))
+            num_steps, scale = self.ppo.collect.num_steps, learner.value_scale
+            batch = buffer.draw(num_steps, self.mesh, self.augment, scale, key=draw_key)
+            order = once(self.ppo.sizes.num_envs, key=order_key)
+            return self.ppo.learn(learner, self.ppo.loss, batch, order, rate)
+
+        epochs = jnp.arange(self.ppo.sizes.update_epochs, dtype=jnp.uint32)
+        return scan_and_sum(epoch, learner, epochs)
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> ImitationState:
+        """The state before the first update."""
+        plain = self.ppo.init(key, policy)
+        teaching = self._labelling(plain.env_steps).start(plain.actors.keys)
+        buffer = Buffer.empty(
+            self.environment.spec,
+            policy,
+            num_envs=self.ppo.sizes.num_envs,
+            num_steps=self.ppo.collect.num_steps,
+            slots=self.slots,
+            soft=self.soft_labels,
+        )
+        actors = TaughtGames(plain.actors, teaching, buffer)
+        shared = {name: part for name, part in vars(plain).items() if name != "teacher"}
+        return ImitationState(**{**shared, "actors": actors})
+
     def __init__(
         self,
         ppo: PPO,
@@ -180,73 +250,3 @@ class Imitation(LearnerAlgorithm[ImitationState]):
     def check(self, policy: ActorCritic) -> None:
         """Traces a custom loss; see `PPO.check`."""
         self.ppo.check(policy)
-
-    def init(self, key: Key[Array, ""], policy: ActorCritic) -> ImitationState:
-        """The state before the first update."""
-        plain = self.ppo.init(key, policy)
-        teaching = self._labelling(plain.env_steps).start(plain.actors.keys)
-        buffer = Buffer.empty(
-            self.environment.spec,
-            policy,
-            num_envs=self.ppo.sizes.num_envs,
-            num_steps=self.ppo.collect.num_steps,
-            slots=self.slots,
-            soft=self.soft_labels,
-        )
-        actors = TaughtGames(plain.actors, teaching, buffer)
-        shared = {name: part for name, part in vars(plain).items() if name != "teacher"}
-        return ImitationState(**{**shared, "actors": actors})
-
-    def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
-        """The state after one update, and its report."""
-        learner, before = state.learner, state.actors
-        now = state.env_steps.as_float()
-        collect = self.ppo.collect
-        assert isinstance(collect, ShardedCollector)
-        rollout, games, teaching, labels = collect.collect_with(
-            self._labelling(state.env_steps),
-            before.teaching,
-            learner.policy,
-            self.environment,
-            before.games,
-            precision=self.ppo.precision,
-        )
-        targets = at(self.ppo.estimate, now)(rollout, learner.value_scale)
-        scale = learner.value_scale.update(targets.value_target)
-        learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
-        seen = rollout.observation, rollout.mask, labels.action, rollout.done
-        positions = Labelled(*seen, targets.value_target, labels.probabilities)
-        buffer = before.buffer.write(positions, rollout.initial_carry)
-
-        rate = self.optimization.learning_rate(now)
-        key = jax.random.fold_in(state.key, state.update)
-        learner, steps = self._learn(learner, buffer, rate, key)
-        after = self.advance(state, learner, TaughtGames(games, teaching, buffer))
-        means = {
-            "explained_variance": targets.explained_variance(),
-            **self.optimization.metrics(learner, rate),
-            **scheduled_at(self.ppo.estimate, now),
-        }
-        kinds = KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()
-        report = UpdateReport(rollout.episodes, steps, means)
-        return after, ImitationMetrics(report, Agreement.of(labels, kinds))
-
-    def _labelling(self, env_steps: Counter) -> Labelling:
-        beta = self.beta(env_steps.as_float())
-        return Labelling(self.teacher, beta, self.random_share, self.soft_labels)
-
-    def _learn(
-        self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
-    ) -> tuple[Learner, StepReport]:
-        """Gradient steps on positions from the buffer, each epoch on as many as a rollout has."""
-        once = Minibatches(self.ppo.sizes.num_minibatches, 1)
-
-        def epoch(learner: Learner, number: UInt32[Array, ""]) -> tuple[Learner, StepReport]:
-            draw_key, order_key = jax.random.split(jax.random.fold_in(key, number))
-            num_steps, scale = self.ppo.collect.num_steps, learner.value_scale
-            batch = buffer.draw(num_steps, self.mesh, self.augment, scale, key=draw_key)
-            order = once(self.ppo.sizes.num_envs, key=order_key)
-            return self.ppo.learn(learner, batch, order, rate)
-
-        epochs = jnp.arange(self.ppo.sizes.update_epochs, dtype=jnp.uint32)
-        return scan_and_sum(epoch, learner, epochs)

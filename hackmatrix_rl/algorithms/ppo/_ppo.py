@@ -39,19 +39,6 @@ class PPOState(training.TrainState):
     teacher: ActorCritic | None = None
 
 
-def auxiliary_means(losses: agent.LossMetrics) -> dict[str, float]:
-    """The parts of the auxiliary loss, averaged over the minibatches that compute them."""
-    auxiliary = losses.auxiliary
-    if auxiliary is None or not float(auxiliary.due):
-        return {}
-    parts = {
-        "aux_terms_loss": auxiliary.terms,
-        "aux_end_loss": auxiliary.terminated,
-        **({} if auxiliary.won is None else {"aux_win_loss": auxiliary.won}),
-    }
-    return {name: float(total) / float(auxiliary.due) for name, total in parts.items()}
-
-
 class PPO(training.LearnerAlgorithm[PPOState]):
     """Proximal policy optimization: one update collects, estimates and learns.
 
@@ -86,6 +73,94 @@ class PPO(training.LearnerAlgorithm[PPOState]):
     initial_policy: ActorCritic
 
     networks = ("teacher",)
+
+    def __call__(self, state: PPOState) -> tuple[PPOState, training.UpdateReport]:
+        """The state after one update, and its report."""
+        learner = state.learner
+        now = state.env_steps.as_float()
+        loss, estimate = agent.at((self.loss, self.estimate), now)
+        rollout, actors = self.collect(
+            learner.policy, self.environment, state.actors, precision=self.precision
+        )
+
+        targets = estimate(rollout, learner.value_scale)
+        scale = learner.value_scale.update(targets.value_target)
+        batches = self.sizes.minibatches
+        first = state.update.astype(jnp.uint32) * jnp.uint32(batches.count)
+        advice = None
+        if state.teacher is not None:
+            advice = teacher_log_probs(
+                state.teacher, rollout, precision=self.precision, mesh=self.mesh
+            )
+        batch = agent.Batch.of(rollout, targets, scale, number=first, teacher_log_probs=advice)
+
+        order = batches(self.sizes.num_envs, key=jax.random.fold_in(state.key, state.update))
+        rate = self.optimization.learning_rate(now)
+        critic_only = now < float(self.critic_warmup) if self.critic_warmup else None
+        learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
+        learner, steps = self.learn(learner, loss, batch, order, rate, critic_only=critic_only)
+
+        means = {
+            "explained_variance": targets.explained_variance(),
+            **self.optimization.metrics(learner, rate),
+            **agent.scheduled_at((self.loss, self.estimate), now),
+        }
+        report = training.UpdateReport(rollout.episodes, steps, means)
+        return self.advance(state, learner, actors), report
+
+    def learn(
+        self,
+        learner: training.Learner,
+        loss: training.Loss,
+        batch: agent.Batch,
+        order: Int32[Array, "minibatches environments"],
+        rate: Float32[Array, ""],
+        *,
+        critic_only: Bool[Array, ""] | None = None,
+    ) -> tuple[training.Learner, training.StepReport]:
+        """Descends the loss on one minibatch after another, on the environments in `order`.
+
+        The whole rollout has the number of its first minibatch. `critic_only` is whether only the
+        value head is updated; `None`: everything is.
+        """
+
+        def descend(
+            carry: tuple[training.Learner, Bool[Array, ""]],
+            inputs: tuple[Int32[Array, " environments"], UInt32[Array, ""]],
+        ) -> tuple[tuple[training.Learner, Bool[Array, ""]], training.StepReport]:
+            learner, active = carry
+            environments, number = inputs
+            minibatch = replace(batch.select_from_blocks(environments), number=number)
+            grads, losses, _ = self.optimization.gradient(learner, loss, minibatch)
+            include = active
+            if self.target_kl is not None:
+                # NaN does not end the update: the step is skipped and counted.
+                active = active & ~(losses.divergence > self.target_kl)
+            learner, report = self.optimization.apply(
+                learner,
+                grads,
+                losses,
+                rate,
+                active=active,
+                include=include,
+                critic_only=critic_only,
+            )
+            return (learner, active), report
+
+        numbers = batch.number + jnp.arange(order.shape[0], dtype=jnp.uint32)
+        (learner, _), report = training.scan_and_sum(
+            descend, (learner, jnp.array(True)), (order, numbers)
+        )
+        return learner, report
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> PPOState:
+        """The state before the first update."""
+        actors_key, learner_key = jax.random.split(key)
+        keys = env_keys(actors_key, self.sizes.num_envs)
+        learner = self.optimization.init(policy, self.value_scale)
+        actors = self.collect.start(policy, self.environment, keys)
+        teacher = policy if self.teaches else None
+        return PPOState.first(learner_key, learner, actors, teacher=teacher)
 
     def __init__(
         self,
@@ -196,15 +271,6 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         """Environment steps of one rollout, over all environments."""
         return self.sizes.num_envs * self.collect.num_steps
 
-    def init(self, key: Key[Array, ""], policy: ActorCritic) -> PPOState:
-        """The state before the first update."""
-        actors_key, learner_key = jax.random.split(key)
-        keys = env_keys(actors_key, self.sizes.num_envs)
-        learner = self.optimization.init(policy, self.value_scale)
-        actors = self.collect.start(policy, self.environment, keys)
-        teacher = policy if self.teaches else None
-        return PPOState.first(learner_key, learner, actors, teacher=teacher)
-
     def metrics(
         self, report: training.UpdateReport, dispatch: training.Dispatch
     ) -> training.Metrics:
@@ -212,41 +278,6 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         metrics = report.metrics(dispatch, batch=self.steps_per_update)
         auxiliary = auxiliary_means(report.steps.metrics)
         return replace(metrics, learning={**metrics.learning, **auxiliary})
-
-    def __call__(self, state: PPOState) -> tuple[PPOState, training.UpdateReport]:
-        """The state after one update, and its report."""
-        learner = state.learner
-        now = state.env_steps.as_float()
-        loss, estimate = agent.at((self.loss, self.estimate), now)
-        rollout, actors = self.collect(
-            learner.policy, self.environment, state.actors, precision=self.precision
-        )
-
-        targets = estimate(rollout, learner.value_scale)
-        scale = learner.value_scale.update(targets.value_target)
-        batches = self.sizes.minibatches
-        first = state.update.astype(jnp.uint32) * jnp.uint32(batches.count)
-        advice = None
-        if state.teacher is not None:
-            advice = teacher_log_probs(
-                state.teacher, rollout, precision=self.precision, mesh=self.mesh
-            )
-        batch = agent.Batch.of(rollout, targets, scale, number=first, teacher_log_probs=advice)
-
-        order = batches(self.sizes.num_envs, key=jax.random.fold_in(state.key, state.update))
-        rate = self.optimization.learning_rate(now)
-        critic_only = now < float(self.critic_warmup) if self.critic_warmup else None
-        learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
-        now_learning = eqx.tree_at(lambda ppo: ppo.loss, self, loss)
-        learner, steps = now_learning.learn(learner, batch, order, rate, critic_only=critic_only)
-
-        means = {
-            "explained_variance": targets.explained_variance(),
-            **self.optimization.metrics(learner, rate),
-            **agent.scheduled_at((self.loss, self.estimate), now),
-        }
-        report = training.UpdateReport(rollout.episodes, steps, means)
-        return self.advance(state, learner, actors), report
 
     def learning_only(self, state: PPOState) -> "PPO":
         """A copy that learns from a rollout of zeros.
@@ -265,46 +296,15 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         games = math.ceil(self.sizes.num_envs / devices_of_one(self.mesh))
         return games * self.collect.num_steps * (bytes_of(spec.stored) + spec.num_actions)
 
-    def learn(
-        self,
-        learner: training.Learner,
-        batch: agent.Batch,
-        order: Int32[Array, "minibatches environments"],
-        rate: Float32[Array, ""],
-        *,
-        critic_only: Bool[Array, ""] | None = None,
-    ) -> tuple[training.Learner, training.StepReport]:
-        """Descends the loss on one minibatch after another, on the environments in `order`.
 
-        The whole rollout has the number of its first minibatch. `critic_only` is whether only the
-        value head is updated; `None`: everything is.
-        """
-
-        def descend(
-            carry: tuple[training.Learner, Bool[Array, ""]],
-            inputs: tuple[Int32[Array, " environments"], UInt32[Array, ""]],
-        ) -> tuple[tuple[training.Learner, Bool[Array, ""]], training.StepReport]:
-            learner, active = carry
-            environments, number = inputs
-            minibatch = replace(batch.select_from_blocks(environments), number=number)
-            grads, losses, _ = self.optimization.gradient(learner, self.loss, minibatch)
-            include = active
-            if self.target_kl is not None:
-                # NaN does not end the update: the step is skipped and counted.
-                active = active & ~(losses.divergence > self.target_kl)
-            learner, report = self.optimization.apply(
-                learner,
-                grads,
-                losses,
-                rate,
-                active=active,
-                include=include,
-                critic_only=critic_only,
-            )
-            return (learner, active), report
-
-        numbers = batch.number + jnp.arange(order.shape[0], dtype=jnp.uint32)
-        (learner, _), report = training.scan_and_sum(
-            descend, (learner, jnp.array(True)), (order, numbers)
-        )
-        return learner, report
+def auxiliary_means(losses: agent.LossMetrics) -> dict[str, float]:
+    """The parts of the auxiliary loss, averaged over the minibatches that compute them."""
+    auxiliary = losses.auxiliary
+    if auxiliary is None or not float(auxiliary.due):
+        return {}
+    parts = {
+        "aux_terms_loss": auxiliary.terms,
+        "aux_end_loss": auxiliary.terminated,
+        **({} if auxiliary.won is None else {"aux_win_loss": auxiliary.won}),
+    }
+    return {name: float(total) / float(auxiliary.due) for name, total in parts.items()}

@@ -85,6 +85,39 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
     sizes: training.RolloutSizes = eqx.field(static=True)
     initial_policy: ActorCritic
 
+    def __call__(
+        self, state: training.TrainState
+    ) -> tuple[training.TrainState, training.UpdateReport]:
+        """The state after one update, and what happened in it."""
+        rollout, targets, actors = self.play(state)
+        now = state.env_steps.as_float()
+        rate, always = self.optimization.learning_rate(now), jnp.array(True)
+        scale = state.learner.value_scale.update(targets.value_target)
+        learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
+        key = jax.random.fold_in(state.key, state.update)
+        order = self.sizes.minibatches(self.sizes.num_envs, key=key)
+        loss, batch = QLoss(scale), agent.Batch.of(rollout, targets, scale)
+
+        def descend(
+            learner: training.Learner, environments: Int32[Array, " environments"]
+        ) -> tuple[training.Learner, training.StepReport]:
+            minibatch = batch.select_from_blocks(environments)
+            gradient, metrics, _ = self.optimization.gradient(learner, loss, minibatch)
+            return self.optimization.apply(learner, gradient, metrics, rate, active=always)
+
+        learner, learned = training.scan_and_sum(descend, learner, order)
+        means = {"epsilon": self.epsilon(now), **self.optimization.metrics(learner, rate)}
+        report = training.UpdateReport(rollout.episodes, learned, means)
+        return self.advance(state, learner, actors), report
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
+        """The state before the first update."""
+        actors_key, learner_key = jax.random.split(key)
+        keys = env_keys(actors_key, self.sizes.num_envs)
+        learner = self.optimization.init(policy, self.value_scale)
+        actors = self.collect.start(policy, self.environment, keys)
+        return training.TrainState.first(learner_key, learner, actors)
+
     def __init__(
         self,
         environment: Environment,
@@ -170,41 +203,8 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         """True: the likeliest action is the one of the largest Q-value."""
         return True
 
-    def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
-        """The state before the first update."""
-        actors_key, learner_key = jax.random.split(key)
-        keys = env_keys(actors_key, self.sizes.num_envs)
-        learner = self.optimization.init(policy, self.value_scale)
-        actors = self.collect.start(policy, self.environment, keys)
-        return training.TrainState.first(learner_key, learner, actors)
-
     def value_scale_of(self, state: training.TrainState) -> None:
         """`None`: the network's value is not trained."""
-
-    def __call__(
-        self, state: training.TrainState
-    ) -> tuple[training.TrainState, training.UpdateReport]:
-        """The state after one update, and what happened in it."""
-        rollout, targets, actors = self.play(state)
-        now = state.env_steps.as_float()
-        rate, always = self.optimization.learning_rate(now), jnp.array(True)
-        scale = state.learner.value_scale.update(targets.value_target)
-        learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
-        key = jax.random.fold_in(state.key, state.update)
-        order = self.sizes.minibatches(self.sizes.num_envs, key=key)
-        loss, batch = QLoss(scale), agent.Batch.of(rollout, targets, scale)
-
-        def descend(
-            learner: training.Learner, environments: Int32[Array, " environments"]
-        ) -> tuple[training.Learner, training.StepReport]:
-            minibatch = batch.select_from_blocks(environments)
-            gradient, metrics, _ = self.optimization.gradient(learner, loss, minibatch)
-            return self.optimization.apply(learner, gradient, metrics, rate, active=always)
-
-        learner, learned = training.scan_and_sum(descend, learner, order)
-        means = {"epsilon": self.epsilon(now), **self.optimization.metrics(learner, rate)}
-        report = training.UpdateReport(rollout.episodes, learned, means)
-        return self.advance(state, learner, actors), report
 
     def play(
         self, state: training.TrainState

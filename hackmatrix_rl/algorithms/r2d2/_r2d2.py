@@ -73,6 +73,75 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
 
     networks = ("target",)
 
+    def __call__(self, state: R2D2State) -> tuple[R2D2State, training.UpdateReport]:
+        return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
+
+    def learn_from(
+        self, state: R2D2State, new: NewSteps
+    ) -> tuple[R2D2State, training.UpdateReport]:
+        """Writes the steps of an update, as `play` returns them, and learns."""
+        buffer = state.actors.buffer.write(new.steps, new.memory)
+        rate = self.optimization.learning_rate(state.env_steps.as_float())
+        learned, steps = self.learn(
+            self.optimization,
+            LearnerState(state.learner, state.target, buffer.priority, state.gradient_steps),
+            buffer,
+            rate,
+            jax.random.fold_in(state.key, state.update),
+        )
+        actors = ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority))
+        own = {"target": learned.target, "gradient_steps": learned.gradient_steps}
+        means = self.optimization.metrics(learned.learner, rate)
+        report = training.UpdateReport(new.episodes, steps, means)
+        return self.advance(state, learned.learner, actors, **own), report
+
+    def play(
+        self, policy: ActorCritic, collector: agent.CollectorState, *, mesh: Mesh | None = None
+    ) -> NewSteps:
+        """Plays the steps of an update, each device in its own environments. See `play_steps`.
+
+        `mesh` has the devices that play, which hold policy and environments; by default those that
+        learn.
+        """
+
+        def on_one(
+            policy: ActorCritic, environment: Environment, explore: EpsilonGreedy, given: Any
+        ) -> Any:
+            actors, epsilons = given
+            after, steps, sums = play_steps(
+                policy,
+                environment,
+                agent.CollectorState(**actors),
+                explore,
+                epsilons,
+                self.sizes.train_freq,
+                dueling=self.learn.loss.dueling,
+            )
+            return vars(after), steps, jax.tree.map(lambda leaf: leaf[None], sums)
+
+        # Cast first: then less is gathered if parameters are cut along `fsdp`.
+        policy = self.optimization.precision.cast_to_compute(policy)
+        cut = specs_of(agent.CollectorState.environment_axes())
+        after, steps, sums = on_each_device(
+            self.mesh if mesh is None else mesh,
+            on_one,
+            (policy, self.environment, self.explore),
+            (vars(collector), self.explore.of_each(self.sizes.num_envs)),
+            takes=(cut, BY_ENVIRONMENT),
+            returns=(cut, BY_ENVIRONMENT, BY_ENVIRONMENT),
+        )
+        episodes: agent.EpisodeSums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums)
+        return NewSteps(collector.carry, agent.CollectorState(**after), steps, episodes)
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
+        actors_key, learner_key = jax.random.split(key)
+        keys = env_keys(actors_key, self.sizes.num_envs)
+        learner = self.optimization.init(policy, self.value_scale)
+        collector = agent.start_collector(self.environment, policy, keys)
+        actors = ActorsAndSteps(collector, self._empty(policy))
+        own = {"target": policy, "gradient_steps": jnp.zeros((), jnp.int32)}
+        return R2D2State.first(learner_key, learner, actors, **own)
+
     def __init__(
         self,
         environment: Environment,
@@ -204,15 +273,6 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
             step * self.sizes.window * self.sizes.sequence_batch_size // devices_of_one(self.mesh)
         )
 
-    def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
-        actors_key, learner_key = jax.random.split(key)
-        keys = env_keys(actors_key, self.sizes.num_envs)
-        learner = self.optimization.init(policy, self.value_scale)
-        collector = agent.start_collector(self.environment, policy, keys)
-        actors = ActorsAndSteps(collector, self._empty(policy))
-        own = {"target": policy, "gradient_steps": jnp.zeros((), jnp.int32)}
-        return R2D2State.first(learner_key, learner, actors, **own)
-
     @property
     def sequences(self) -> tuple[str, int]:
         """The argument for the learned steps of a sequence, and its value."""
@@ -221,66 +281,6 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     def value_scale_of(self, state: R2D2State) -> agent.ValueScale | None:
         """The units of Q-values with `dueling`; `None` without it: the value is unused."""
         return state.learner.value_scale if self.learn.loss.dueling else None
-
-    def __call__(self, state: R2D2State) -> tuple[R2D2State, training.UpdateReport]:
-        return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
-
-    def learn_from(
-        self, state: R2D2State, new: NewSteps
-    ) -> tuple[R2D2State, training.UpdateReport]:
-        """Writes the steps of an update, as `play` returns them, and learns."""
-        buffer = state.actors.buffer.write(new.steps, new.memory)
-        rate = self.optimization.learning_rate(state.env_steps.as_float())
-        learned, steps = self.learn(
-            self.optimization,
-            LearnerState(state.learner, state.target, buffer.priority, state.gradient_steps),
-            buffer,
-            rate,
-            jax.random.fold_in(state.key, state.update),
-        )
-        actors = ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority))
-        own = {"target": learned.target, "gradient_steps": learned.gradient_steps}
-        means = self.optimization.metrics(learned.learner, rate)
-        report = training.UpdateReport(new.episodes, steps, means)
-        return self.advance(state, learned.learner, actors, **own), report
-
-    def play(
-        self, policy: ActorCritic, collector: agent.CollectorState, *, mesh: Mesh | None = None
-    ) -> NewSteps:
-        """Plays the steps of an update, each device in its own environments. See `play_steps`.
-
-        `mesh` has the devices that play, which hold policy and environments; by default those that
-        learn.
-        """
-
-        def on_one(
-            policy: ActorCritic, environment: Environment, explore: EpsilonGreedy, given: Any
-        ) -> Any:
-            actors, epsilons = given
-            after, steps, sums = play_steps(
-                policy,
-                environment,
-                agent.CollectorState(**actors),
-                explore,
-                epsilons,
-                self.sizes.train_freq,
-                dueling=self.learn.loss.dueling,
-            )
-            return vars(after), steps, jax.tree.map(lambda leaf: leaf[None], sums)
-
-        # Cast first: then less is gathered if parameters are cut along `fsdp`.
-        policy = self.optimization.precision.cast_to_compute(policy)
-        cut = specs_of(agent.CollectorState.environment_axes())
-        after, steps, sums = on_each_device(
-            self.mesh if mesh is None else mesh,
-            on_one,
-            (policy, self.environment, self.explore),
-            (vars(collector), self.explore.of_each(self.sizes.num_envs)),
-            takes=(cut, BY_ENVIRONMENT),
-            returns=(cut, BY_ENVIRONMENT, BY_ENVIRONMENT),
-        )
-        episodes: agent.EpisodeSums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums)
-        return NewSteps(collector.carry, agent.CollectorState(**after), steps, episodes)
 
     def _empty(self, policy: ActorCritic) -> Buffer:
         return Buffer.empty(

@@ -99,6 +99,73 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
 
     networks = ("accepted",)
 
+    def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, training.UpdateReport]:
+        games, moves, results = self.play(state)
+        buffer = state.actors.buffer.write(moves)
+        rate = self.optimization.learning_rate(state.games.as_float())
+        key = jax.random.fold_in(state.key, state.update)
+        learner, steps = self.learn(self.optimization, state.learner, buffer, rate, key)
+        ended = state.games.add(results.games)
+        means = self.optimization.metrics(learner, rate)
+        accepted, gated = self.match(state, learner)
+        changes = {"games": ended, "accepted": accepted}
+        after = self.advance(state, learner, GamesAndMoves(games, buffer), **changes)
+        return after, SelfPlayReport(results, steps, means, gated)
+
+    def match(
+        self, state: SelfPlayState, learner: training.Learner
+    ) -> tuple[ActorCritic | None, Gated | None]:
+        """The network that plays from now on, and the report of a match, if one is due."""
+        gate, accepted = self.gate, state.accepted
+        if gate is None or accepted is None:
+            return None, None
+        candidate, cast = learner.played, self.optimization.precision.cast_to_compute
+        key = jax.random.fold_in(jax.random.fold_in(state.key, _GATE), state.update)
+        due = gate.due(state.update)
+        half_points = jax.lax.cond(
+            due,
+            lambda: gate.half_points(
+                *(self.mesh, self.search, self.game, cast(candidate), cast(accepted), key)
+            ),
+            lambda: jnp.int32(0),
+        )
+        chosen, gated = gate.choose(due, half_points, candidate, accepted)
+        return constrain(chosen, fsdp_shardings(self.mesh, chosen)), gated
+
+    def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:
+        """Plays the moves of an update, each device in its own games. See `play_moves`."""
+
+        def on_one(
+            search: Search, game: SingleGame[Any], policy: ActorCritic, update: Array, games: Games
+        ) -> tuple[Games, Moves, Results]:
+            count = self.sizes.moves_per_update
+            after, moves, results = play_moves(
+                *(search, game, policy, games, update, count),
+                opening=self.opening,
+                cap=self.playout_cap,
+                keeps=self.keeps,
+            )
+            return after, moves, jax.tree.map(lambda leaf: leaf[None], results)
+
+        # Cast first: then less is gathered if parameters are cut along `fsdp`.
+        playing = state.learner.policy if state.accepted is None else state.accepted
+        policy = self.optimization.precision.cast_to_compute(playing)
+        modules = self.search, self.game, policy, state.update
+        games, moves, results = on_each_device(self.mesh, on_one, modules, state.actors.games)
+        return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
+        actors_key, learner_key = jax.random.split(key)
+        games = self.sizes.game_batch_size
+        learner = self.optimization.init(policy, IDENTITY_SCALE)
+        begun = Games.start(self.game, env_keys(actors_key, games), opening=self.opening)
+        buffer = Buffer.empty(
+            self.environment.spec, games=games, length=self.sizes.length, keeps=self.keeps
+        )
+        actors, none = GamesAndMoves(begun, buffer), training.Counter.of(0)
+        accepted = None if self.gate is None else learner.played
+        return SelfPlayState.first(learner_key, learner, actors, games=none, accepted=accepted)
+
     def __init__(
         self,
         game: SingleGame[Any],
@@ -205,18 +272,6 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         """The number of games that ended."""
         return int(state.games)
 
-    def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
-        actors_key, learner_key = jax.random.split(key)
-        games = self.sizes.game_batch_size
-        learner = self.optimization.init(policy, IDENTITY_SCALE)
-        begun = Games.start(self.game, env_keys(actors_key, games), opening=self.opening)
-        buffer = Buffer.empty(
-            self.environment.spec, games=games, length=self.sizes.length, keeps=self.keeps
-        )
-        actors, none = GamesAndMoves(begun, buffer), training.Counter.of(0)
-        accepted = None if self.gate is None else learner.played
-        return SelfPlayState.first(learner_key, learner, actors, games=none, accepted=accepted)
-
     @property
     def keeps(self) -> tuple[str, ...]:
         """The fields of moves that only some trainings keep (`OPTIONAL`)."""
@@ -235,58 +290,3 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         """Results of the games that ended, and means of the losses."""
         extra = {"games": float(dispatch.progress)}
         return replace(super().metrics(report, dispatch), extra=extra)
-
-    def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, training.UpdateReport]:
-        games, moves, results = self.play(state)
-        buffer = state.actors.buffer.write(moves)
-        rate = self.optimization.learning_rate(state.games.as_float())
-        key = jax.random.fold_in(state.key, state.update)
-        learner, steps = self.learn(self.optimization, state.learner, buffer, rate, key)
-        ended = state.games.add(results.games)
-        means = self.optimization.metrics(learner, rate)
-        accepted, gated = self.match(state, learner)
-        changes = {"games": ended, "accepted": accepted}
-        after = self.advance(state, learner, GamesAndMoves(games, buffer), **changes)
-        return after, SelfPlayReport(results, steps, means, gated)
-
-    def match(
-        self, state: SelfPlayState, learner: training.Learner
-    ) -> tuple[ActorCritic | None, Gated | None]:
-        """The network that plays from now on, and the report of a match, if one is due."""
-        gate, accepted = self.gate, state.accepted
-        if gate is None or accepted is None:
-            return None, None
-        candidate, cast = learner.played, self.optimization.precision.cast_to_compute
-        key = jax.random.fold_in(jax.random.fold_in(state.key, _GATE), state.update)
-        due = gate.due(state.update)
-        half_points = jax.lax.cond(
-            due,
-            lambda: gate.half_points(
-                *(self.mesh, self.search, self.game, cast(candidate), cast(accepted), key)
-            ),
-            lambda: jnp.int32(0),
-        )
-        chosen, gated = gate.choose(due, half_points, candidate, accepted)
-        return constrain(chosen, fsdp_shardings(self.mesh, chosen)), gated
-
-    def play(self, state: SelfPlayState) -> tuple[Games, Moves, Results]:
-        """Plays the moves of an update, each device in its own games. See `play_moves`."""
-
-        def on_one(
-            search: Search, game: SingleGame[Any], policy: ActorCritic, update: Array, games: Games
-        ) -> tuple[Games, Moves, Results]:
-            count = self.sizes.moves_per_update
-            after, moves, results = play_moves(
-                *(search, game, policy, games, update, count),
-                opening=self.opening,
-                cap=self.playout_cap,
-                keeps=self.keeps,
-            )
-            return after, moves, jax.tree.map(lambda leaf: leaf[None], results)
-
-        # Cast first: then less is gathered if parameters are cut along `fsdp`.
-        playing = state.learner.policy if state.accepted is None else state.accepted
-        policy = self.optimization.precision.cast_to_compute(playing)
-        modules = self.search, self.game, policy, state.update
-        games, moves, results = on_each_device(self.mesh, on_one, modules, state.actors.games)
-        return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)

@@ -132,6 +132,41 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
     rows: int = eqx.field(static=True)
     initial_policy: AnswerNetwork
 
+    def __call__(
+        self, state: training.TrainState
+    ) -> tuple[training.TrainState, training.UpdateReport]:
+        """The state after one update, and what happened in it."""
+        draw_key, halt_key = jax.random.split(jax.random.fold_in(state.key, state.update))
+        now = state.update.astype(jnp.float32)
+        learner, rate = state.learner, self.optimization.learning_rate(now)
+        if self.curriculum is not None:
+            cycles = self.curriculum(state.update)
+            learner = eqx.tree_at(lambda x: x.policy.cycles, learner, cycles)
+        policy: Any = learner.policy
+        rows = state.actors.renewed(policy, self.game.stream.draw(draw_key, self.rows))
+        batch = AnswerBatch(rows.example.inputs, rows.example.labels, rows.thought)
+        gradient, losses, samples = self.optimization.gradient(learner, self.loss, batch)
+        always = jnp.array(True)
+        learner, learned = self.optimization.apply(learner, gradient, losses, rate, active=always)
+        outcome: Outcome = samples[0]
+        steps, exploration = rows.steps + 1, self.exploration(now)
+        halted = self.halting(steps, outcome.halt, exploration, key=halt_key)
+        rows = Rows(rows.example, outcome.thought, steps, halted)
+        means = {
+            **self.optimization.metrics(learner, rate),
+            "halt_exploration": exploration,
+            "high_cycles": policy.cycles.high.astype(jnp.float32),
+            "low_cycles": policy.cycles.low.astype(jnp.float32),
+        }
+        report = training.UpdateReport(Finished.of(rows, outcome), learned, means)
+        return self.advance(state, learner, rows), report
+
+    def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
+        """The state before the first update."""
+        assert isinstance(policy, AnswerNetwork)
+        learner = self.optimization.init(policy, agent.IDENTITY_SCALE)
+        return training.TrainState.first(key, learner, Rows.empty(policy, self.rows))
+
     def __init__(
         self,
         examples: ExampleStream,
@@ -245,40 +280,5 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         """True: an answer is the likeliest token."""
         return True
 
-    def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
-        """The state before the first update."""
-        assert isinstance(policy, AnswerNetwork)
-        learner = self.optimization.init(policy, agent.IDENTITY_SCALE)
-        return training.TrainState.first(key, learner, Rows.empty(policy, self.rows))
-
     def value_scale_of(self, state: training.TrainState) -> None:
         """`None`: the value is the logit of halting."""
-
-    def __call__(
-        self, state: training.TrainState
-    ) -> tuple[training.TrainState, training.UpdateReport]:
-        """The state after one update, and what happened in it."""
-        draw_key, halt_key = jax.random.split(jax.random.fold_in(state.key, state.update))
-        now = state.update.astype(jnp.float32)
-        learner, rate = state.learner, self.optimization.learning_rate(now)
-        if self.curriculum is not None:
-            cycles = self.curriculum(state.update)
-            learner = eqx.tree_at(lambda x: x.policy.cycles, learner, cycles)
-        policy: Any = learner.policy
-        rows = state.actors.renewed(policy, self.game.stream.draw(draw_key, self.rows))
-        batch = AnswerBatch(rows.example.inputs, rows.example.labels, rows.thought)
-        gradient, losses, samples = self.optimization.gradient(learner, self.loss, batch)
-        always = jnp.array(True)
-        learner, learned = self.optimization.apply(learner, gradient, losses, rate, active=always)
-        outcome: Outcome = samples[0]
-        steps, exploration = rows.steps + 1, self.exploration(now)
-        halted = self.halting(steps, outcome.halt, exploration, key=halt_key)
-        rows = Rows(rows.example, outcome.thought, steps, halted)
-        means = {
-            **self.optimization.metrics(learner, rate),
-            "halt_exploration": exploration,
-            "high_cycles": policy.cycles.high.astype(jnp.float32),
-            "low_cycles": policy.cycles.low.astype(jnp.float32),
-        }
-        report = training.UpdateReport(Finished.of(rows, outcome), learned, means)
-        return self.advance(state, learner, rows), report
