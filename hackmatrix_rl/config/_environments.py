@@ -144,8 +144,9 @@ def make_environment(env: str, arguments: str | None) -> "envs.Environment":
         raise ConfigError(f"{said}: {error}.") from error
     if isinstance(made, envs.SingleGame):
         made = envs.Batched(made, max_steps=_MOST_STEPS)
-    with refusing(f"{said}: ", of=TypeError):
+    with refusing(f"{said}: ", of=(TypeError, ValueError)):
         envs.check_is_environment(made)
+        envs.check_own_shapes(made)
     assert isinstance(made, envs.Environment)
     return made
 

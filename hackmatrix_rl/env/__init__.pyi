@@ -4,6 +4,7 @@ from ._clique_game import CliqueGame as CliqueGame
 from ._clique_game import CliqueObservation as CliqueObservation
 from ._clique_game import VertexPermutations as VertexPermutations
 from ._contract import check_is_environment as check_is_environment
+from ._contract import check_own_shapes as check_own_shapes
 from ._contract import check_shapes as check_shapes
 from ._contract import check_spec as check_spec
 from ._encoding import SCREEN_CHANNELS as SCREEN_CHANNELS

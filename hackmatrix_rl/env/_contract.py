@@ -14,12 +14,13 @@ from hackmatrix_rl.env._environment import (
     Features,
     Timestep,
 )
-from hackmatrix_rl.env._single_game import SingleGame
+from hackmatrix_rl.env._single_game import Batched, Played, SingleGame
 from hackmatrix_rl.errors import (
     check_array,
     described,
     difference,
     first_line,
+    is_ours,
     path_in_words,
     place,
     same_structure,
@@ -57,6 +58,19 @@ def check_is_environment(environment: Any) -> None:
             "hm.from_gymnax, hm.from_pgx and hm.from_gymnasium make one of them"
         )
     raise TypeError(f"{said}, such as hm.HackMatrix()")
+
+
+def check_own_shapes(environment: Environment) -> None:
+    """`check_shapes` of an environment that is, or holds, a class from outside this package.
+
+    The package's tests check its own, and HackMatrix takes seconds to trace.
+    """
+
+    def is_foreign(node: Any) -> bool:
+        return isinstance(node, Environment | SingleGame) and not is_ours(node)
+
+    if any(map(is_foreign, jax.tree.leaves(environment, is_leaf=is_foreign))):
+        check_shapes(environment)
 
 
 def check_spec(spec: Any, owner: str = "spec") -> None:
@@ -147,6 +161,8 @@ def check_shapes(environment: Any) -> None:
         ValueError: an array has the wrong shape or dtype.
     """
     check_is_environment(environment)
+    if isinstance(environment, Batched):
+        _check_game(environment.game)
     spec = environment.spec
     check_spec(spec, place(environment, "spec"))
     if not isinstance(environment.truncates, bool):
@@ -175,14 +191,44 @@ def check_shapes(environment: Any) -> None:
         )
 
 
+def _check_game(game: SingleGame[Any]) -> None:
+    """The methods of one game, which a message names instead of `Batched`'s."""
+    count = game.num_actions
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise TypeError(
+            f"{place(game, 'num_actions')} is {described(count)}; expected a whole number, of a "
+            "property or a field"
+        )
+    key, action = jax.eval_shape(lambda: (jax.random.key(0), jnp.int32(0)))
+    state = _called(game, "start", key=key)
+    said, mask = place(game, "legal"), _called(game, "legal", state)
+    hint = "a True for each legal action"
+    check_array(f"{said} returns", mask, "bool", (int(count),), hint=hint)
+    said, played = place(game, "play"), _called(game, "play", state, action, key=key)
+    if not isinstance(played, Played):
+        raise TypeError(
+            f"{said} returns {described(played)}; expected an hm.Played: return "
+            "hm.Played(state, reward, terminated)"
+        )
+    if changed := difference("state", state, played.state):
+        raise ValueError(f"{said} returns a state of another kind than `start`: {changed}")
+    if played.reward.shape:
+        raise ValueError(f"{said} returns a reward of shape {played.reward.shape}; expected ()")
+    for name in ("terminated", "truncated"):
+        check_array(f"{said} returns {name}", getattr(played, name), "bool", ())
+
+
+def _called(owner: Any, method: str, *given: Any, on: str = "", **named: Any) -> Any:
+    try:
+        return jax.eval_shape(getattr(owner, method), *given, **named)
+    except Exception as error:
+        raise ValueError(f"{place(owner, method)} fails{on}: {first_line(error)}") from error
+
+
 def _tried(environment: Environment, method: str, *given: Any) -> tuple[Any, Timestep]:
     said = place(environment, method)
-    try:
-        found = jax.eval_shape(getattr(environment, method), *given)
-    except Exception as error:
-        raise ValueError(
-            f"{said} fails on a batch of {TRIED} environments: {first_line(error)}"
-        ) from error
+    on = f" on a batch of {TRIED} environments"
+    found = _called(environment, method, *given, on=on)
     if not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(
             f"{said} returns {described(found)}; expected two things: return state, timestep"

@@ -17,7 +17,7 @@ from hackmatrix_rl.env import (
     HackMatrix,
     Kind,
     check_is_environment,
-    check_shapes,
+    check_own_shapes,
 )
 from hackmatrix_rl.errors import (
     check_array,
@@ -34,8 +34,7 @@ from hackmatrix_rl.evaluation._player import Agent, PolicyAgent, StateAgent
 def check_environment_and_players(environment: Any, players: Any) -> None:
     """Raises unless each player's shapes fit the environment, and none holds a NaN."""
     check_is_environment(environment)
-    if not is_ours(environment):
-        check_shapes(environment)
+    check_own_shapes(environment)
     for player in players:
         check_is_player(player)
         network = player.policy if isinstance(player, PolicyAgent) else player

@@ -9,8 +9,8 @@ from jaxtyping import Array, Float32, Int32, Key
 
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
-from hackmatrix_rl.env import Environment, check_is_environment, check_shapes, env_keys
-from hackmatrix_rl.errors import finite, instance, is_ours
+from hackmatrix_rl.env import Environment, check_is_environment, check_own_shapes, env_keys
+from hackmatrix_rl.errors import finite, instance
 from hackmatrix_rl.training.sharding import ShardedCollector
 
 
@@ -163,8 +163,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         sizes = training.RolloutSizes(num_envs, num_steps, num_minibatches, update_epochs, parts)
         sizes.check_mesh(self.optimization.mesh)
         check_is_environment(environment)
-        if not is_ours(environment):  # tests check the package's own
-            check_shapes(environment)
+        check_own_shapes(environment)
         self.optimization.check_policy(policy, environment.spec)
         for name, given in {"gamma": gamma, "q_lambda": q_lambda, "epsilon": epsilon}.items():
             ends = (
