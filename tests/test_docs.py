@@ -15,8 +15,8 @@ from hackmatrix_rl.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
-    *(ROOT / "examples" / "README.md", ROOT / "benchmarks" / "RESULTS.md"),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / "examples" / "README.md", *sorted(ROOT.glob("benchmarks/*.md"))),
     *(ROOT / "notebooks" / "README.md", *sorted(ROOT.glob("notebooks/*.ipynb"))),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
