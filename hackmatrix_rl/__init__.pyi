@@ -77,6 +77,7 @@ from .system import target as target
 from .training import EvaluateEvery as EvaluateEvery
 from .training import Hook as Hook
 from .training import Metrics as Metrics
+from .training import Optimization as Optimization
 from .training import Population as Population
 from .training import PopulationBasedTraining as PopulationBasedTraining
 from .training import SaveGifEvery as SaveGifEvery

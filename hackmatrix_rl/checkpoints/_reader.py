@@ -151,9 +151,10 @@ class Loaded:
 
     @property
     def gamma(self) -> float | None:
-        """The discount at the end of the training; `None` for a run of `hm.SaveRun`."""
+        """The discount at the end of the training; `None` if a run of `hm.SaveRun` has several."""
         if self._saved is not None:
-            return None
+            stored = self.metadata["config"].get("gamma")
+            return float(stored) if isinstance(stored, float) and 0 <= stored <= 1 else None
         assert self.config is not None
         schedule = schedule_of(self.config.gamma, steps=self.config.total_timesteps)
         return float(ends_of(schedule)[-1])

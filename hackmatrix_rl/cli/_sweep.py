@@ -187,8 +187,9 @@ def conclusion(sweep: "sweeps.Sweep", status: "system.ExitCode") -> list[str]:
     if status is not system.ExitCode.DONE:
         lines.append("Stopped. The same command resumes the trial that was left.")
     elif counts["RUNNING"]:
-        others = f"{counts['RUNNING']} of the trials are trained by others"
-        lines.append(f"{others}; if one of them dies, the same command resumes its trial.")
+        trials = "a trial" if counts["RUNNING"] == 1 else f"{counts['RUNNING']} trials"
+        resumed = "if one of them dies, the same command resumes its trial."
+        lines.append(f"Other workers train {trials}; {resumed}")
     if best is not None:
         lines.append(f"Best: {sweep.metric} {best[1]:.4g}, trial {best[0]}")
         train = in_shell("hackmatrix-rl", "train", "--config", sweep.folder / "best.toml")

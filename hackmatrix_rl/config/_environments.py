@@ -137,6 +137,9 @@ def make_environment(env: str, arguments: str | None) -> "envs.Environment":
             said += f" --env-args {arguments}"
         with refusing(f"{said}: ", ". Give it as --env-args name=value.", of=TypeError):
             _bind(make, given)
+        if missing := sorted(getattr(make, "__abstractmethods__", ())):
+            lacks = ", ".join(missing)
+            raise ConfigError(f"{said}: the class lacks {lacks}. Define what it lacks.")
         made = make(**given)
     except ConfigError:
         raise

@@ -37,7 +37,16 @@ def build_named(
     Raises:
         ConfigError: there is no such network, or it does not fit into memory.
     """
-    build = partial(build_network, config.network, spec, width=config.width, depth=config.depth)
+    presets = *type(config).presets.values(), getattr(config, "elsewhere", {})
+    chosen = config.width not in [each.get("width") for each in presets]
+    build = partial(
+        build_network,
+        config.network,
+        spec,
+        width=config.width,
+        depth=config.depth,
+        optional=() if chosen else ("width",),
+    )
     try:
         if config.network in NETWORKS and (config.width or config.depth):
             _check_room(config, copies * bytes_of(eqx.filter_eval_shape(build, key=key)))

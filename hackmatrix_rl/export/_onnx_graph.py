@@ -28,7 +28,7 @@ class Graph:
             import onnx  # belongs to an extra
         except ImportError as error:
             raise ConfigError(
-                "--format onnx needs the package onnx, which is not installed. Install the export "
+                "this format needs the package onnx, which is not installed. Install the export "
                 "extra: pip install '.[export]'"
             ) from error
         self._onnx: Any = onnx

@@ -28,6 +28,6 @@ def as_stablehlo(agent: PolicyAgent, environment: Environment) -> bytes:
         return bytes(program.serialize())
     except ImportError as error:
         raise ConfigError(
-            "--format stablehlo needs the package flatbuffers, which is not installed. Install the "
+            "this format needs the package flatbuffers, which is not installed. Install the "
             "export extra: pip install '.[export]'"
         ) from error

@@ -159,7 +159,8 @@ def find_player(
             f"{base}: no checkpoint there, nor a player of that name. Use {known}."
         ) from error
     if member is None and loaded.member is not None:
-        report(f"{base}#{loaded.member} plays: {why_member(loaded)}. Another one: {base}#0")
+        other = 0 if loaded.member else 1
+        report(f"{base}#{loaded.member} plays: {why_member(loaded)}. Another one: {base}#{other}")
     if cycles is not None:
         loaded = replace(loaded, policy=_with_cycles(loaded.policy, cycles, base))
     its_own = loaded.environment

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.errors import ConfigError, in_shell, shortened
 from hackmatrix_rl.runs._curve import baselines, draw_panel, entry, number, panels_of
 from hackmatrix_rl.runs._lineage import CAPTION, Lineage, draw_setting
 from hackmatrix_rl.runs._record import (
@@ -217,7 +217,7 @@ def _replays(record: RunRecord) -> str:
     rows = [_replay_row(name, replay) for name, replay in record.replays]
     staged = any(isinstance(replay, Replay) for _, replay in record.replays)
     heads = ["file", "return", *(["stage", "score"] if staged else []), "moves", "end"]
-    caption = "Watch one: hackmatrix-rl replay FILE"
+    caption = f"Watch one: hackmatrix-rl replay {in_shell(record.folder.replays)}/FILE"
     caption += "; --agent RUN adds the agent's thoughts." if staged else "."
     rows = [row if staged else [*row[:2], *row[4:]] for row in rows]
     return _played(*record.replays[0]) + table(heads, rows, escaped=True, caption=caption)

@@ -290,6 +290,7 @@ def test_a_network_of_ones_own_is_named_by_module_and_factory():
         ("own_networks:make:make", "module:factory"),
         ("no_such_module_anywhere:make", "no module"),
         ("own_networks:nothing", "has no 'nothing'"),
+        ("own_networks:maek", "the nearest name is own_networks:make"),
         ("own_networks:number", "cannot be called"),
         ("own_networks:wrong", "built a str"),
     ],

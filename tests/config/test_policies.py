@@ -10,7 +10,7 @@ from agent.builders import Closed
 from training.states import assert_same
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, MLPActorCritic
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import TERM_NAMES
@@ -76,3 +76,15 @@ def test_a_network_that_returns_something_else_is_refused_in_one_line(monkeypatc
     monkeypatch.setitem(sys.modules, "own_networks", module)
     with pytest.raises(ConfigError, match=r"--network own_networks:two: Two.__call__ .*a tuple of"):
         compose(make_config("debug", {"network": "own_networks:two"}), key=KEY)
+
+
+def test_a_network_of_ones_own_gets_no_width_that_nobody_chose(monkeypatch):
+    module = types.ModuleType("own_networks")
+    module.plain = lambda spec, *, key: MLPActorCritic(spec, width=3, key=key)
+    monkeypatch.setitem(sys.modules, "own_networks", module)
+    for env in ("hackmatrix", "cartpole"):
+        for preset in ("debug", "cpu"):
+            config = make_config(preset, {"network": "own_networks:plain", "env": env}, "ppo")
+            assert config.policy(key=KEY).layers[0].bias.shape == (3,)
+    with pytest.raises(ValueError, match="has no width to choose"):
+        make_config("debug", {"network": "own_networks:plain", "width": 8}).policy(key=KEY)

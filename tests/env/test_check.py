@@ -1,6 +1,8 @@
 """`check_environment`: what only playing shows, found in environments that break one promise."""
 
 import dataclasses
+import sys
+import types
 
 import equinox as eqx
 import jax
@@ -11,6 +13,8 @@ from agent import probes
 from training.test_wrong_use import Walk, shows
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.config import make_config
+from hackmatrix_rl.config._environments import make_environment
 from hackmatrix_rl.env import CartPole, EpisodeStatistics
 
 
@@ -196,3 +200,47 @@ def test_what_nobody_can_show_is_refused_by_its_method(shown, said):
         hm.Trainer(algorithm)
     with pytest.raises(hm.ConfigError, match=said):
         hm.watch(policy, environment=environment)
+
+
+class Wrong(Shown):
+    """A game with one wrong method."""
+
+    wrong: str = eqx.field(static=True, default="")
+
+    def legal(self, state):
+        return {"short": jnp.ones(1, bool), "float": jnp.ones(2)}.get(self.wrong, jnp.ones(2, bool))
+
+    def play(self, state, action, *, key):
+        if self.wrong == "if" and action == 1:
+            return None
+        if self.wrong == "tuple":
+            return state, 1.0, True
+        reward = jnp.ones(1) if self.wrong == "reward" else 1.0
+        after = state[:1] if self.wrong == "state" else state
+        return hm.Played(after, reward, 1.0 if self.wrong == "done" else jnp.bool_(True))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("short", r"Wrong.legal .*of shape \(1,\); expected bool of shape \(2,\)"),
+        ("float", "Wrong.legal .*add .astype\\(bool\\)"),
+        ("if", "Wrong.play .* fails: TracerBoolConversionError"),
+        ("tuple", "Wrong.play .* expected an hm.Played"),
+        ("reward", "Wrong.play .* a reward of shape"),
+        ("state", "Wrong.play .* a state of another kind"),
+        ("done", "Wrong.play .* returns terminated"),
+    ],
+)
+def test_a_wrong_method_of_a_game_is_refused_by_its_name(wrong, said, monkeypatch):
+    environment = hm.Batched(Wrong(wrong=wrong))
+    policy = hm.MLPActorCritic(hm.Batched(Shown()).spec, width=4, key=jax.random.key(0))
+    for algorithm in (hm.PPO, hm.PQN):
+        with pytest.raises((TypeError, ValueError), match=said):
+            algorithm(environment, policy, num_envs=8, num_steps=4, num_minibatches=2)
+    module = types.ModuleType("wrong_games")
+    module.Game = lambda: Wrong(wrong=wrong)
+    monkeypatch.setitem(sys.modules, "wrong_games", module)
+    with pytest.raises(hm.ConfigError, match=f"--env wrong_games:Game: {said}"):
+        make_config("debug", {"env": "wrong_games:Game"}).environment()
+    make_environment.cache_clear()

@@ -467,7 +467,9 @@ def test_the_command_exports_a_run_of_another_environment(tmp_path, monkeypatch)
 
 def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(hm.ConfigError, match=r"--format onnx needs .*pip install '\.\[export\]'"):
+    with pytest.raises(
+        hm.ConfigError, match=r"this format needs the package onnx.*pip install '\.\[export\]'"
+    ):
         export_agent(*agent_of("mlp", "classic"), tmp_path / "a", format="onnx")
     assert list(tmp_path.iterdir()) == []
 

@@ -22,6 +22,7 @@ from hackmatrix_rl.agent.networks._recurrent import GRUActorCritic, LSTMActorCri
 from hackmatrix_rl.agent.networks._recursive import RecursiveNetwork
 from hackmatrix_rl.agent.networks._transformer import TransformerActorCritic
 from hackmatrix_rl.env import EnvSpec
+from hackmatrix_rl.errors import similar
 
 NETWORKS: dict[str, Callable[..., ActorCritic]] = {
     "mlp": MLPActorCritic,
@@ -49,6 +50,7 @@ def build_network(
     *,
     width: int | None = None,
     depth: int | None = None,
+    optional: Sequence[str] = (),
     key: Key[Array, ""],
 ) -> ActorCritic:
     """Builds a network by its name.
@@ -61,6 +63,7 @@ def build_network(
         width: width of the hidden layers; `None` for the network's default (the factory then gets
             no `width`).
         depth: number of hidden layers or blocks; `None` for the network's default.
+        optional: sizes that a factory need not take: nobody chose them.
         key: source of randomness for the weights.
 
     Raises:
@@ -76,9 +79,10 @@ def build_network(
     given = {"width": width, "depth": depth}
     sizes = {size: number for size, number in given.items() if number is not None}
     for size in sizes:
-        if not _takes(factory, size):
+        if not _takes(factory, size) and size not in optional:
             raise ValueError(f"network {name!r} has no {size} to choose")
-    network = factory(spec, **sizes, key=key)
+    taken = {size: number for size, number in sizes.items() if _takes(factory, size)}
+    network = factory(spec, **taken, key=key)
     if not isinstance(network, ActorCritic):
         raise ValueError(
             f"network {name!r} built a {type(network).__name__}; it must build a subclass of "
@@ -117,13 +121,15 @@ def import_factory(name: str, what: str) -> Callable[..., object]:
         if missing != module_name and not module_name.startswith(f"{missing}."):
             raise
         raise ValueError(
-            f"{what} {name!r}: there is no module {module_name!r} to import; is its folder on "
-            "PYTHONPATH?"
+            f"{what} {name!r}: there is no module {module_name!r} to import; add its folder to "
+            "PYTHONPATH"
         ) from error
     if here not in sys.path:
         sys.path.append(here)  # for what the network imports when it is called
     if not hasattr(module, factory_name):
-        raise ValueError(f"{what} {name!r}: module {module_name!r} has no {factory_name!r}")
+        likely = similar(factory_name, vars(module))
+        advice = "" if likely is None else f"; the nearest name is {module_name}:{likely}"
+        raise ValueError(f"{what} {name!r}: module {module_name!r} has no {factory_name!r}{advice}")
     factory: Callable[..., object] = getattr(module, factory_name)
     if not callable(factory):
         raise ValueError(f"{what} {name!r}: {factory_name!r} cannot be called")
