@@ -141,7 +141,7 @@ def next_steps(config: "configs.RunConfig", run: Path, *, done: bool) -> list[st
     code = {name: each for name, each in configs.code_of(config).items() if each.look() != "known"}
     named = {name: [f"--{name}", each.text] for name, each in code.items()}
     resume = in_shell("hackmatrix-rl", "train", "--resume-run", run, *chain(*named.values()))
-    again = f"Go on:  {resume}"
+    again = f"Resume:  {resume}"
     if not isinstance(config, configs.TrainConfig):
         return [again]
     # `watch` plays in the environment of the run, and needs no teacher.

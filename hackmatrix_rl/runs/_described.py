@@ -20,7 +20,7 @@ from hackmatrix_rl.config import (
 )
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.errors import ConfigError, shortened
-from hackmatrix_rl.training import Algorithm, Population, Trainer, leaves_by_path
+from hackmatrix_rl.training import Algorithm, Constant, Population, Trainer, leaves_by_path
 
 
 def describe_training(trainer: Trainer[Any], agent: str | None) -> dict[str, Any]:
@@ -63,6 +63,7 @@ def _algorithm(algorithm: Algorithm[Any]) -> dict[str, Any]:
     parts = [one, *(part for part in vars(one).values() if is_dataclass(part))]
     found = {each: part for part in reversed(parts) for each in fields if hasattr(part, each)}
     numbers = {each: getattr(part, each) for each, part in found.items()}
+    numbers |= {each: n.value for each, n in numbers.items() if isinstance(n, Constant)}
     plain = {each: n for each, n in numbers.items() if type(n) in (bool, int, float)}
     return {"algorithm": name, **plain}
 

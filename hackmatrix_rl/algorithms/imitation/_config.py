@@ -97,7 +97,7 @@ class ImitationConfig(ActorCriticConfig):
         True, "Augment the labelled positions by random symmetries of the board.", env=HACKMATRIX
     )
     program_weight: float = in_imitation(
-        1.0, "Loss weight of a siphon or a program; that of a move is 1.", above=0, env=HACKMATRIX
+        1.0, "Loss weight of a siphon or a program; a move weighs 1.", above=0, env=HACKMATRIX
     )
 
     @classmethod
@@ -156,7 +156,7 @@ class ImitationConfig(ActorCriticConfig):
                 ) from error
             if error.argument == "soft_labels":
                 raise ConfigError(
-                    f"--soft-labels: --teacher {self.teacher} only acts, and tells no "
+                    f"--soft-labels: --teacher {self.teacher} only acts, and has no "
                     "probabilities. Use --no-soft-labels, or a run or pretrained as the teacher."
                 ) from error
             raise
@@ -223,4 +223,4 @@ class ImitationConfig(ActorCriticConfig):
 
     def advice(self, run: str) -> list[str]:
         """How to continue with PPO, in a line."""
-        return [f"Go on by PPO:  hackmatrix-rl train --algorithm ppo --init {run}"]
+        return [f"Continue by PPO:  hackmatrix-rl train --algorithm ppo --init {run}"]

@@ -211,7 +211,7 @@ class PPOConfig(config.ActorCriticConfig):
         if self.teacher_kl != 0 and self.init is None:
             raise ConfigError(
                 f"--teacher-kl {self.teacher_kl}: the teacher is the policy that training starts "
-                "from. Use --init RUN beside it, or leave --teacher-kl out."
+                "from. Add --init RUN, or leave --teacher-kl out."
             )
         if self.critic_warmup_timesteps >= self.total_timesteps:
             raise ConfigError(
@@ -223,7 +223,7 @@ class PPOConfig(config.ActorCriticConfig):
         if self.debug in (training.NANS, training.CHECKS) and scales:
             raise ConfigError(
                 f"--debug {self.debug} would stop at the overflows that the loss scale of float16 "
-                "provokes on purpose. Use --precision f32 or --precision bf16 beside it."
+                "provokes on purpose. Use --precision f32 or --precision bf16 with it."
             )
 
     def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:

@@ -220,12 +220,12 @@ def advice(config: SelfPlayConfig, folder: runs.RunFolder, result: runs.RunResul
     own = [word for each in code for word in (f"--{each.setting}", each.text)]
     again = in_shell("hackmatrix-rl", "selfplay", "--resume-run", folder.path, *own)
     if result.exit_code is not ExitCode.DONE:
-        return [f"Go on:  {again}"]
+        return [f"Resume:  {again}"]
     trusted = ["--trust-code"] if own else []
     return [
         f"Play against it:  {in_shell('hackmatrix-rl', 'ui', folder.path, *trusted)}",
         f"See a game:  {again} --show-game",
-        f"Go on:  {again} --num-games {2 * config.num_games}",
+        f"Resume:  {again} --num-games {2 * config.num_games}",
     ]
 
 
