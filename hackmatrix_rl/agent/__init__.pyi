@@ -38,6 +38,7 @@ from ._schedules import Scheduled as Scheduled
 from ._schedules import as_arguments as as_arguments
 from ._schedules import at as at
 from ._schedules import ends_of as ends_of
+from ._schedules import fraction_of as fraction_of
 from ._schedules import scheduled_at as scheduled_at
 from ._value_scale import IDENTITY_SCALE as IDENTITY_SCALE
 from ._value_scale import IdentityScale as IdentityScale

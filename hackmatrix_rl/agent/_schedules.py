@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32
 
+from hackmatrix_rl.errors import finite
+
 T = TypeVar("T")
 
 
@@ -153,6 +155,19 @@ def ends_of(number: Any) -> tuple[float, ...]:
     if isinstance(number, _Ramp):
         return number.initial, number.final
     return (float(number),) if isinstance(number, numbers.Real) else ()
+
+
+def fraction_of(name: str, given: Any) -> Schedule:
+    """An argument as a schedule of numbers in [0, 1]; a number is a constant one.
+
+    Raises:
+        TypeError: it is neither a schedule nor a number.
+        ValueError: a number is not in [0, 1].
+    """
+    schedule = given if isinstance(given, Schedule) else Constant(finite(name, given))
+    if not all(0 <= end <= 1 for end in ends_of(schedule)):
+        raise ValueError(f"{name} must be in [0, 1], not {given}")
+    return schedule
 
 
 def number_of(number: Scheduled) -> float | Float32[Array, ""]:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float32, Int32, Key
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.env import Environment, check_is_environment, check_own_shapes, env_keys
-from hackmatrix_rl.errors import finite, instance
+from hackmatrix_rl.errors import instance
 from hackmatrix_rl.training.sharding import ShardedCollector
 
 
@@ -165,22 +165,14 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         check_is_environment(environment)
         check_own_shapes(environment)
         self.optimization.check_policy(policy, environment.spec)
-        for name, given in {"gamma": gamma, "q_lambda": q_lambda, "epsilon": epsilon}.items():
-            ends = (
-                agent.ends_of(given)
-                if isinstance(given, agent.Schedule)
-                else (finite(name, given),)
-            )
-            if not all(0 <= end <= 1 for end in ends):
-                raise ValueError(f"{name} must be in [0, 1], not {given}")
+        for name, given in {"gamma": gamma, "q_lambda": q_lambda}.items():
+            agent.fraction_of(name, given)
+        self.epsilon = agent.fraction_of("epsilon", epsilon)
         value_scale = agent.RunningScale() if value_scale is None else value_scale
         instance("value_scale", value_scale, agent.ValueScale, "RunningScale()")
         self.sizes = sizes
         self.environment = environment
         self.collect = ShardedCollector(agent.RolloutCollector(sizes.num_steps), self.mesh)
-        self.epsilon = (
-            epsilon if isinstance(epsilon, agent.Schedule) else agent.Constant(float(epsilon))
-        )
         # With V = max Q, the value targets of GAE are the lambda-returns: advantage + V =
         # r + gamma * V' + gamma * q_lambda * (G' - V').
         self.estimate = agent.GAE(gamma, q_lambda)

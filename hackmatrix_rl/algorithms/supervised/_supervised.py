@@ -16,7 +16,7 @@ from hackmatrix_rl.algorithms.supervised._puzzle import Puzzle
 from hackmatrix_rl.algorithms.supervised._schedules import Curriculum, Halting
 from hackmatrix_rl.batching import select
 from hackmatrix_rl.env import Batched, Environment
-from hackmatrix_rl.errors import ArgumentError, finite, instance, whole
+from hackmatrix_rl.errors import ArgumentError, instance, whole
 from hackmatrix_rl.puzzles import Examples, ExampleStream
 from hackmatrix_rl.training.sharding import Blocks
 
@@ -231,18 +231,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         parts = self.optimization.grad_accum
         blocks.check_mesh(self.mesh, grad_accum=parts, samples="rows")
         self.optimization.check_policy(policy, self.environment.spec)
-        ends = (
-            agent.ends_of(halt_exploration)
-            if isinstance(halt_exploration, agent.Schedule)
-            else (finite("halt_exploration", halt_exploration),)
-        )
-        if not all(0 <= end <= 1 for end in ends):
-            raise ValueError(f"halt_exploration must be in [0, 1], not {halt_exploration}")
-        self.exploration = (
-            halt_exploration
-            if isinstance(halt_exploration, agent.Schedule)
-            else agent.Constant(float(halt_exploration))
-        )
+        self.exploration = agent.fraction_of("halt_exploration", halt_exploration)
         if curriculum is not None:
             instance("curriculum", curriculum, Curriculum, "Curriculum(3, 6, over=1000)")
             if curriculum.low > policy.gradient_cycles:
