@@ -34,7 +34,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import MaskedCategorical
-from hackmatrix_rl.batching import select, side_by_side
+from hackmatrix_rl.batching import flat_vmap, select
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import (
     Agent,
@@ -105,7 +105,7 @@ class OnePly(StateAgent):
         keys = jax.random.split(key, NUM_ACTIONS)
         actions = jnp.arange(NUM_ACTIONS, dtype=jnp.int32)
         shared = (self.model, observation, length)
-        returns = side_by_side(playout, (actions, legal, keys), shared)
+        returns = flat_vmap(playout, (actions, legal, keys), shared)
         choice = jnp.argmax(jnp.where(legal, returns, -jnp.inf)).astype(jnp.int32)
         return jnp.where(legal.any(), choice, jnp.argmax(mask)).astype(jnp.int32), carry, Thought()
 

@@ -127,11 +127,11 @@ class ActionChoice(eqx.Module):
 
     @abstractmethod
     def choose(
-        self, actors: CollectorState, chances: MaskedCategorical, memory: PyTree[Array], keys: Keys
+        self, actors: CollectorState, pi: MaskedCategorical, memory: PyTree[Array], keys: Keys
     ) -> Chosen:
         """The actions, the choice's memory after them, and notes to keep for each step.
 
-        `chances` are the policy's distributions. Each leaf of `memory` has a leading axis of
+        `pi` are the policy's distributions. Each leaf of `memory` has a leading axis of
         environments.
         """
 
@@ -164,9 +164,9 @@ class Drawn(ActionChoice):
     """Draws the actions from the policy's distribution."""
 
     def choose(
-        self, actors: CollectorState, chances: MaskedCategorical, memory: PyTree[Array], keys: Keys
+        self, actors: CollectorState, pi: MaskedCategorical, memory: PyTree[Array], keys: Keys
     ) -> Chosen:
-        return jax.vmap(MaskedCategorical.sample)(chances, keys), memory, ()
+        return jax.vmap(MaskedCategorical.sample)(pi, keys), memory, ()
 
 
 DRAWN = Drawn()
@@ -219,11 +219,9 @@ class EpsilonGreedyChoice(ActionChoice):
     epsilon: Float32[Array, ""]
 
     def choose(
-        self, actors: CollectorState, chances: MaskedCategorical, memory: PyTree[Array], keys: Keys
+        self, actors: CollectorState, pi: MaskedCategorical, memory: PyTree[Array], keys: Keys
     ) -> Chosen:
-        actions = jax.vmap(lambda dist, key: epsilon_greedy(dist, self.epsilon, key=key))(
-            chances, keys
-        )
+        actions = jax.vmap(lambda dist, key: epsilon_greedy(dist, self.epsilon, key=key))(pi, keys)
         return actions, memory, ()
 
     def state_value(self, logits: Logits, value: PerEnv, mask: Mask) -> PerEnv:

@@ -160,5 +160,5 @@ def stacked_terms(
             f"the environment's spec names the parts of the reward {sorted(names)}, but a step "
             f"has {sorted(terms)}"
         )
-    side_by_side = jnp.stack([terms[name] for name in names], axis=-1)
-    return symlog(side_by_side).astype(jnp.float16)
+    flat_vmap = jnp.stack([terms[name] for name in names], axis=-1)
+    return symlog(flat_vmap).astype(jnp.float16)

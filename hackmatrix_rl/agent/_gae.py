@@ -64,23 +64,23 @@ class GAE(AdvantageEstimator):
     def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
         value = value_scale.denormalize(rollout.value)
         last_value = value_scale.denormalize(rollout.last_value)
-        beyond = value_scale.denormalize(rollout.bootstrap_value)
+        bootstrap_value = value_scale.denormalize(rollout.bootstrap_value)
 
-        following = jnp.concatenate([value[1:], last_value[None]])
-        following = jnp.where(rollout.truncated, beyond, following)
-        following = jnp.where(rollout.terminated, 0.0, following)
+        next_value = jnp.concatenate([value[1:], last_value[None]])
+        next_value = jnp.where(rollout.truncated, bootstrap_value, next_value)
+        next_value = jnp.where(rollout.terminated, 0.0, next_value)
         gamma = number_of(self.gamma)
-        surprise = rollout.reward + gamma * following - value
+        delta = rollout.reward + gamma * next_value - value
         trace = jnp.where(rollout.done, 0.0, gamma * self.gae_lambda)
 
-        def back(
+        def step(
             later: Float32[Array, " num_envs"],
-            step: tuple[Float32[Array, " num_envs"], Float32[Array, " num_envs"]],
+            inputs: tuple[Float32[Array, " num_envs"], Float32[Array, " num_envs"]],
         ) -> tuple[Float32[Array, " num_envs"], Float32[Array, " num_envs"]]:
-            surprise, trace = step
-            advantage = surprise + trace * later
+            delta, trace = inputs
+            advantage = delta + trace * later
             return advantage, advantage
 
         start = jnp.zeros_like(last_value)
-        _, advantage = jax.lax.scan(back, start, (surprise, trace), reverse=True)
+        _, advantage = jax.lax.scan(step, start, (delta, trace), reverse=True)
         return Targets(advantage=advantage, value=value, value_target=advantage + value)

@@ -165,13 +165,13 @@ class PPOLoss(eqx.Module):
         evaluator = evaluator_of(policy)
         found = Unrolled.of(evaluator, batch)
         auxiliary = self._auxiliary(evaluator, found, batch)
-        chances = MaskedCategorical(found.logits, batch.mask)
-        log_ratio = chances.log_prob(batch.action) - batch.log_prob
+        pi = MaskedCategorical(found.logits, batch.mask)
+        log_ratio = pi.log_prob(batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)
         clipped = jnp.clip(ratio, 1.0 - self.clip_coef, 1.0 + self.clip_coef)
         policy_loss = -jnp.mean(jnp.minimum(ratio * batch.advantage, clipped * batch.advantage))
         value_loss = found.value_loss(batch, self.value_clip)
-        entropy = jnp.mean(chances.entropy())
+        entropy = jnp.mean(pi.entropy())
 
         loss = policy_loss + self.vf_coef * value_loss - number_of(self.ent_coef) * entropy
         auxiliary_metrics = None
@@ -181,11 +181,11 @@ class PPOLoss(eqx.Module):
         kl = None
         if self.true_kl:
             old = _needed(batch, "log_probs", "true_kl=True")
-            kl = jnp.mean(old.divergence_from(chances))
+            kl = jnp.mean(old.divergence_from(pi))
         extra: dict[str, Float32[Array, ""]] = {}
         if self.needs_teacher:
             teacher = _needed(batch, "teacher_log_probs", "teacher_kl_coef=...")
-            extra["teacher_kl"] = jnp.mean(teacher.divergence_from(chances))
+            extra["teacher_kl"] = jnp.mean(teacher.divergence_from(pi))
             loss = loss + number_of(self.teacher_kl_coef) * extra["teacher_kl"]
         return loss, LossMetrics(
             policy_loss=policy_loss,

@@ -240,8 +240,8 @@ class RolloutCollector(Collector):
         action_keys, environment_keys = actors.draw_keys()
 
         logits, value, carry, cache = evaluator.act_step(observation, actors.carry, cache)
-        chances = MaskedCategorical(logits, actors.mask)
-        action, memory, note = choice.choose(actors, chances, memory, action_keys)
+        pi = MaskedCategorical(logits, actors.mask)
+        action, memory, note = choice.choose(actors, pi, memory, action_keys)
         state, timestep = environment.step(actors.environment, action, environment_keys)
 
         # The fields of a rollout that have an axis of steps.
@@ -249,7 +249,7 @@ class RolloutCollector(Collector):
             observation=observation,
             mask=actors.mask,
             action=action,
-            log_prob=chances.log_prob(action),
+            log_prob=pi.log_prob(action),
             value=choice.state_value(logits, value, actors.mask),
             reward=timestep.reward,
             terminated=timestep.terminated,
@@ -258,7 +258,7 @@ class RolloutCollector(Collector):
                 choice, evaluator.policy, environment, timestep, carry
             ),
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
-            log_probs=chances.log_probs if self.keep_log_probs else None,
+            log_probs=pi.log_probs if self.keep_log_probs else None,
         )
         after = CollectorState(
             environment=state,

@@ -30,9 +30,9 @@ from ._rows import write_row as write_row
 from ._sparse import Chunk as Chunk
 from ._sparse import first_indices as first_indices
 from ._sparse import first_success as first_success
+from ._sparse import flat_vmap as flat_vmap
 from ._sparse import for_each_chunk as for_each_chunk
 from ._sparse import one_round_loop as one_round_loop
 from ._sparse import settled as settled
-from ._sparse import side_by_side as side_by_side
 from ._sparse import sparse_cond as sparse_cond
 from ._sparse import sparse_while_loop as sparse_while_loop

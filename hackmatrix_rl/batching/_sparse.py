@@ -66,9 +66,7 @@ def for_each_chunk(
     return jax.lax.fori_loop(0, (count + width - 1) // width, one, value)
 
 
-def side_by_side(
-    function: Callable[[Each, Operands], Result], each: Each, shared: Operands
-) -> Result:
+def flat_vmap(function: Callable[[Each, Operands], Result], each: Each, shared: Operands) -> Result:
     """`function(each[n], shared)` for every n, stacked along a first axis.
 
     In a batch of games, the variants of all games become one batch. `jax.vmap` inside a game

@@ -333,7 +333,7 @@ class RunConfig(Members, ABC):
         return False
 
     @abstractmethod
-    def lasting(self, updates: int) -> "RunConfig":
+    def shorten(self, updates: int) -> "RunConfig":
         """These settings, shortened to `updates` updates or few more, without an evaluation."""
 
     @classmethod

@@ -299,10 +299,10 @@ class TrainConfig(RunConfig, ABC):
         """Environment steps of the whole training, over which schedules go."""
         return self.num_updates * self.batch
 
-    def lasting(self, updates: int) -> "TrainConfig":
+    def shorten(self, updates: int) -> "TrainConfig":
         """These settings, shortened to `updates` updates, without a summary; stages share them."""
         own = max(1, updates // len(self.stages))
-        then = None if self.then is None else self.then.lasting(updates - own)
+        then = None if self.then is None else self.then.shorten(updates - own)
         return replace(self, total_timesteps=own * self.batch, eval_episodes=0, then=then)
 
     @property

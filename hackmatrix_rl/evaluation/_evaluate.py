@@ -210,9 +210,9 @@ def _mean_divergence(
 ) -> Float32[Array, ""]:
     rollout, _ = collect(policy, environment, actors)
 
-    def chances(each: ActorCritic) -> MaskedCategorical:
+    def distribution(each: ActorCritic) -> MaskedCategorical:
         first = start_carries(each, rollout.done.shape[1])
         logits, _ = evaluator_of(each).unroll(rollout.observation, first, rollout.done)
         return MaskedCategorical(logits, rollout.mask)
 
-    return jnp.mean(chances(policy).divergence_from(chances(other)))
+    return jnp.mean(distribution(policy).divergence_from(distribution(other)))

@@ -160,11 +160,11 @@ class PolicyAgent(ThinkingAgent):
         probability of winning if the network has a head for it.
         """
         logits, value, carry, win = consult(self.policy, observation, carry)
-        chances = MaskedCategorical(logits, mask)
-        action: Array = chances.mode() if self.greedy else chances.sample(key)
+        pi = MaskedCategorical(logits, mask)
+        action: Array = pi.mode() if self.greedy else pi.sample(key)
         scale = self.value_scale
         thought = Thought(
-            probabilities=jnp.where(mask, chances.probs, 0.0),
+            probabilities=jnp.where(mask, pi.probs, 0.0),
             value=None if scale is None else scale.denormalize(value.astype(jnp.float32)),
             win_probability=None if win is None else jax.nn.sigmoid(win),
         )

@@ -81,7 +81,7 @@ def verify_resume(
     """
     config.check_provable()
     config = dataclasses.replace(
-        config.lasting(2 * updates),
+        config.shorten(2 * updates),
         save_interval=updates,
         keep=2,
         run_dir=None,

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
-from hackmatrix_rl.batching import Chance, side_by_side
+from hackmatrix_rl.batching import Chance, flat_vmap
 from hackmatrix_rl.evaluation import Thought
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, Position, State
 from hackmatrix_rl.search._expert import Expert, undoes
@@ -96,7 +96,7 @@ class ExpertGuide(Guide):
 
         actions = jnp.arange(NUM_ACTIONS, dtype=jnp.int32)
         shared = (self.expert.weights, position, chance)
-        worth: Array = side_by_side(one, (actions, legal), shared)
+        worth: Array = flat_vmap(one, (actions, legal), shared)
         return self.opinion * worth
 
     def roll_out(

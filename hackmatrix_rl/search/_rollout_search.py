@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, Key, PyTree
 
-from hackmatrix_rl.batching import Chance, side_by_side
+from hackmatrix_rl.batching import Chance, flat_vmap
 from hackmatrix_rl.evaluation import GameAgent, Thought
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, Position
 from hackmatrix_rl.search._expert import UNDO, Expert, without_undo
@@ -132,7 +132,7 @@ class RolloutSearch(GameAgent):
             actions = order[places]
             wanted = jnp.broadcast_to(left > 1, seats.shape)
             shared = (self.guide, position, chance.fold_in(number))
-            results = side_by_side(one, (rows, actions, wanted), shared)
+            results = flat_vmap(one, (rows, actions, wanted), shared)
             mine = (actions[:, None] == np.arange(NUM_ACTIONS)[None, :]) & wanted[:, None]
             sums = arms.sums + jnp.sum(jnp.where(mine, results[:, None], 0.0), axis=0)
             visits = arms.visits + jnp.sum(mine, axis=0, dtype=jnp.int32)

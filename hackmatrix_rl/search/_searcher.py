@@ -136,15 +136,15 @@ class Searcher(StateAgent):
         model, network = trees.model, trees.policy
         logits, value, _, win = consult(network, model.observe(game), network.initial_carry())
         prior = Prior(logits, trees.improvement.scale.denormalize(value.astype(jnp.float32)))
-        chances = MaskedCategorical(logits, mask)
+        pi = MaskedCategorical(logits, mask)
         legal = model.searched(mask)
-        drawn = chances.sample(draw_key)
+        drawn = pi.sample(draw_key)
         searches = legal[drawn]
         wanted = (jnp.sum(legal, dtype=jnp.int32) > 1) & searches
         result = self._searched(game, legal, prior, wanted, search_key)
         worth = result.values[result.action]
         thought = Thought(
-            probabilities=_beside_unsearched(result.policy, legal, chances),
+            probabilities=_beside_unsearched(result.policy, legal, pi),
             value=jnp.where(jnp.isnan(worth), prior.value, worth),
             win_probability=None if win is None else jax.nn.sigmoid(win),
             search_values=result.values,
@@ -161,10 +161,10 @@ class Searcher(StateAgent):
         key: Key[Array, ""],
     ) -> SearchResult:
         """The result of the search; without a choice to make, the result without a search."""
-        chances = MaskedCategorical(prior.logits, legal)
+        pi = MaskedCategorical(prior.logits, legal)
         nothing = SearchResult(
-            action=chances.mode(),
-            policy=jnp.where(legal, chances.probs, 0.0),
+            action=pi.mode(),
+            policy=jnp.where(legal, pi.probs, 0.0),
             values=jnp.full(legal.shape, jnp.nan, jnp.float32),
             visits=jnp.zeros(legal.shape, jnp.int32),
         )

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.batching import select, side_by_side
+from hackmatrix_rl.batching import flat_vmap, select
 from hackmatrix_rl.search._game_model import GameModel
 from hackmatrix_rl.search._imagined import Legal, PerAction
 
@@ -294,7 +294,7 @@ class Trees(eqx.Module):
             )
             return output, Node(state, over)
 
-        return side_by_side(one, (nodes, actions, keys), arrays)
+        return flat_vmap(one, (nodes, actions, keys), arrays)
 
 
 def gumbel_noise(scale: float, legal: Legal, *, key: Key[Array, ""]) -> PerAction:
@@ -349,7 +349,7 @@ class TreeSearch(eqx.Module):
         count = self.determinisations
         prior = Prior(masked_logits(prior.logits, legal), prior.value)
         noise = gumbel_noise(self.gumbel_scale, legal, key=noise_key)
-        states = side_by_side(
+        states = flat_vmap(
             lambda key, shared: shared[0].imagine(shared[1], key=key),
             jax.random.split(unseen_key, count),
             (self.trees.model, game),

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix_rl.batching import computed_once, one_round_loop, side_by_side
+from hackmatrix_rl.batching import computed_once, flat_vmap, one_round_loop
 
 GAMES, VARIANTS = 7, 3
 
@@ -33,7 +33,7 @@ def test_a_batch_of_games_gives_what_each_game_gives():
     rows = jnp.arange(GAMES * 2, dtype=jnp.int32).reshape(GAMES, 2)
 
     def one(starts, goal, row):
-        return side_by_side(counted, (variants, starts), (goal, row))
+        return flat_vmap(counted, (variants, starts), (goal, row))
 
     together = jax.jit(jax.vmap(one))(starts, goals, rows)
     assert together["count"].shape == (GAMES, VARIANTS)
@@ -62,7 +62,7 @@ def test_what_all_games_share_is_not_copied():
         )
 
     def one(goal, weights):
-        return side_by_side(variant, jnp.arange(VARIANTS, dtype=jnp.int32), (goal, weights))
+        return flat_vmap(variant, jnp.arange(VARIANTS, dtype=jnp.int32), (goal, weights))
 
     goals, weights = jnp.arange(GAMES, dtype=jnp.int32), jnp.full(97, 100.0)
     every = jax.vmap(one, in_axes=(0, None))

@@ -34,7 +34,7 @@ def test_every_preset_for_a_device_trains_by_it(preset):
 def test_an_own_network_has_its_own_width_and_a_run_lasts_some_updates():
     assert make_config("cpu", {"algorithm": "r2d2", "network": "lstm"}).width is None
     assert make_config("cpu", {"algorithm": "r2d2"}).width == 64
-    config = make_config("debug", {"algorithm": "r2d2"}).lasting(7)
+    config = make_config("debug", {"algorithm": "r2d2"}).shorten(7)
     assert config.num_updates == 7
     assert config.goal == 7 * config.num_envs * config.train_freq
 
@@ -80,7 +80,7 @@ def test_stored_settings_are_of_their_algorithm_and_those_of_others_have_no_effe
 def test_every_config_says_where_a_run_ends(config):
     assert config.batch > 0
     assert config.goal > 0
-    lasting = config.lasting(3)
+    lasting = config.shorten(3)
     assert dataclasses.replace(lasting, **{n: getattr(config, n) for n in ENDS[type(config)]}) == (
         config
     )
@@ -97,9 +97,9 @@ def test_a_run_of_some_updates_has_enough_games():
     config = SelfPlayConfig(
         vertices=4, opening=0, game_batch_size=8, moves_per_update=4, training_batch_size=8
     )
-    assert config.lasting(10).num_games == 10 * 7
-    assert dataclasses.replace(config, opening=2).lasting(10).num_games == 10 * 11
-    assert config.lasting(10).league_games == 0
+    assert config.shorten(10).num_games == 10 * 7
+    assert dataclasses.replace(config, opening=2).shorten(10).num_games == 10 * 11
+    assert config.shorten(10).league_games == 0
 
 
 def test_a_file_has_no_preset_and_no_field_of_another_config(tmp_path):

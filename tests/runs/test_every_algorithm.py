@@ -68,7 +68,7 @@ CONFIGS = {
 def test_a_run_that_is_killed_and_told_to_stop_ends_as_if_nothing_had_been(
     tmp_path, cache, algorithm, seeds
 ):
-    config = replace(CONFIGS[algorithm].lasting(150), save_interval=20, seeds=seeds)
+    config = replace(CONFIGS[algorithm].shorten(150), save_interval=20, seeds=seeds)
     command, settings = config.command, tmp_path / "settings.toml"
     settings.write_text(toml_of(config))
     run, straight = tmp_path / "run", tmp_path / "straight"

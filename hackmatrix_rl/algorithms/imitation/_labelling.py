@@ -68,7 +68,7 @@ class Labelling(ActionChoice):
     def choose(
         self,
         actors: CollectorState,
-        chances: MaskedCategorical,
+        pi: MaskedCategorical,
         memory: Teaching,
         keys: Key[Array, " num_envs"],
     ) -> tuple[Int32[Array, " num_envs"], Teaching, Label]:
@@ -86,7 +86,7 @@ class Labelling(ActionChoice):
             return *self.teacher.act(read, mask, carry, key=key), None
 
         label, carry, probabilities = jax.vmap(ask)(read, actors.mask, memory.carry, draw.teacher)
-        own = jax.vmap(MaskedCategorical.sample)(chances, draw.student)
+        own = jax.vmap(MaskedCategorical.sample)(pi, draw.student)
         chosen = jnp.where(memory.taught, label, own)
         any_legal, _ = jax.vmap(lambda mask, key: RandomAgent().act((), mask, (), key=key))(
             actors.mask, draw.random
@@ -94,8 +94,8 @@ class Labelling(ActionChoice):
         strays = jax.vmap(jax.random.uniform)(draw.strays) < self.random_share
         note = Label(
             action=label,
-            log_prob=chances.log_prob(label),
-            mode=chances.mode(),
+            log_prob=pi.log_prob(label),
+            mode=pi.mode(),
             taught=memory.taught & ~strays,
             probabilities=probabilities,
         )

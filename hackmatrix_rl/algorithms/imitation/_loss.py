@@ -47,8 +47,8 @@ class CloneLoss(eqx.Module):
         the policy with the one that acted is 0.
         """
         found = Unrolled.of(evaluator_of(policy), batch)
-        chances = MaskedCategorical(found.logits, batch.mask)
-        surprise = _surprise(chances, batch)
+        pi = MaskedCategorical(found.logits, batch.mask)
+        surprise = _surprise(pi, batch)
         if self.special_from is not None:
             special = batch.action >= self.special_from
             surprise = surprise * jnp.where(special, self.special_weight, 1.0)
@@ -58,17 +58,17 @@ class CloneLoss(eqx.Module):
         return cross_entropy + self.vf_coef * value_loss, LossMetrics(
             policy_loss=cross_entropy,
             value_loss=value_loss,
-            entropy=jnp.mean(chances.entropy()),
+            entropy=jnp.mean(pi.entropy()),
             approx_kl=nothing,
             clip_fraction=nothing,
         )
 
 
-def _surprise(chances: MaskedCategorical, batch: Batch) -> Float32[Array, "num_steps batch"]:
+def _surprise(pi: MaskedCategorical, batch: Batch) -> Float32[Array, "num_steps batch"]:
     """The cross-entropy of each position."""
     if batch.teacher_log_probs is None:
-        return -chances.log_prob(batch.action)
-    return chances.cross_entropy(jnp.exp(batch.teacher_log_probs))
+        return -pi.log_prob(batch.action)
+    return pi.cross_entropy(jnp.exp(batch.teacher_log_probs))
 
 
 Kinds = tuple[tuple[str, int, int], ...]

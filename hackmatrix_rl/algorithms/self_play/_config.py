@@ -269,7 +269,7 @@ class SelfPlayConfig(config.RunConfig):
         """Moves in one update."""
         return self.game_batch_size * self.moves_per_update
 
-    def lasting(self, updates: int) -> "SelfPlayConfig":
+    def shorten(self, updates: int) -> "SelfPlayConfig":
         """These settings, shortened to at least `updates` updates, without a league."""
         clique = self.k * (self.k - 1) - 1  # moves until the first player may have one
         shortest = max(1, clique - self.opening)

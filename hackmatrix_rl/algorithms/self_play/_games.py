@@ -192,8 +192,8 @@ def begin(
         state, ended = board
         here = jax.random.fold_in(moves_key, number)
         legal = game.legal(state)
-        chances = MaskedCategorical(jnp.zeros(legal.shape, jnp.float32), legal)
-        played: Played = game.play(state, chances.sample(here), key=here)
+        pi = MaskedCategorical(jnp.zeros(legal.shape, jnp.float32), legal)
+        played: Played = game.play(state, pi.sample(here), key=here)
         plays = number < count
         over = ended | (plays & (played.terminated | played.truncated))
         return select(plays, played.state, state), over

@@ -305,7 +305,7 @@ class SupervisedConfig(config.RunConfig):
         """False: the value is the logit of halting."""
         return False
 
-    def lasting(self, updates: int) -> "SupervisedConfig":
+    def shorten(self, updates: int) -> "SupervisedConfig":
         """These settings, shortened to `updates` updates, without an evaluation."""
         return replace(self, total_updates=updates, eval_puzzles=0, eval_interval=0)
 
