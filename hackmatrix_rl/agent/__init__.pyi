@@ -22,8 +22,8 @@ from ._gae import GAE as GAE
 from ._gae import AdvantageEstimator as AdvantageEstimator
 from ._gae import Targets as Targets
 from ._loss import LossMetrics as LossMetrics
+from ._loss import NetworkOutput as NetworkOutput
 from ._loss import PPOLoss as PPOLoss
-from ._loss import Unrolled as Unrolled
 from ._rollout import Collector as Collector
 from ._rollout import EpisodeSums as EpisodeSums
 from ._rollout import Rollout as Rollout
@@ -36,9 +36,9 @@ from ._schedules import Piecewise as Piecewise
 from ._schedules import Schedule as Schedule
 from ._schedules import Scheduled as Scheduled
 from ._schedules import as_arguments as as_arguments
-from ._schedules import at as at
 from ._schedules import ends_of as ends_of
 from ._schedules import fraction_of as fraction_of
+from ._schedules import resolve_schedules as resolve_schedules
 from ._schedules import scheduled_at as scheduled_at
 from ._value_scale import IDENTITY_SCALE as IDENTITY_SCALE
 from ._value_scale import IdentityScale as IdentityScale

@@ -48,7 +48,7 @@ class GAE(AdvantageEstimator):
 
     Attributes:
         gamma: discount factor: the weight of a reward one step later; a number or a schedule (see
-            `at`).
+            `resolve_schedules`).
         gae_lambda: weight between one-step estimates (0) and whole returns (1).
     """
 

@@ -38,7 +38,7 @@ class LossMetrics(eqx.Module):
         return self.approx_kl if self.kl is None else self.kl
 
 
-class Unrolled(eqx.Module):
+class NetworkOutput(eqx.Module):
     """The outputs of a network on a batch."""
 
     logits: Float32[Array, "num_steps batch num_actions"]  #: Of all actions.
@@ -50,14 +50,14 @@ class Unrolled(eqx.Module):
     own_value_loss: Float32[Array, "num_steps batch"] | None
 
     @staticmethod
-    def of(policy: Evaluator, batch: Batch) -> "Unrolled":
+    def of(policy: Evaluator, batch: Batch) -> "NetworkOutput":
         """The outputs of a policy on a batch."""
         sequences = batch.observation, batch.initial_carry, batch.done
         if not isinstance(policy, TrunkEvaluator):
-            return Unrolled(*policy.unroll(*sequences), None, None)
+            return NetworkOutput(*policy.unroll(*sequences), None, None)
         hidden = policy.unroll_trunk(*sequences)
         own = policy.value_loss(hidden, batch.value_target)
-        return Unrolled(*policy.apply_heads(hidden), hidden, own)
+        return NetworkOutput(*policy.apply_heads(hidden), hidden, own)
 
     def value_loss(self, batch: Batch, clip: float | None = None) -> Float32[Array, ""]:
         """Mean value loss: half the squared error, or what the network's `ValueHead` returns.
@@ -93,7 +93,7 @@ class PPOLoss(eqx.Module):
         clip_coef: clips the ratio of new to old probability to `1 - clip_coef` and
             `1 + clip_coef`.
         vf_coef: weight of the value loss.
-        ent_coef: weight of the entropy bonus; a number or a schedule (see `at`).
+        ent_coef: weight of the entropy bonus; a number or a schedule (see `resolve_schedules`).
         value_clip: clips the difference of the new value from the acting policy's value, in units
             of the network; `None` for no clip.
         normalize_advantage: whether to scale the advantages of each minibatch to mean 0 and
@@ -163,7 +163,7 @@ class PPOLoss(eqx.Module):
         """
         _, batch = self.prepare(batch)
         evaluator = evaluator_of(policy)
-        found = Unrolled.of(evaluator, batch)
+        found = NetworkOutput.of(evaluator, batch)
         auxiliary = self._auxiliary(evaluator, found, batch)
         pi = MaskedCategorical(found.logits, batch.mask)
         log_ratio = pi.log_prob(batch.action) - batch.log_prob
@@ -199,7 +199,7 @@ class PPOLoss(eqx.Module):
         )
 
     def _auxiliary(
-        self, policy: Evaluator, found: Unrolled, batch: Batch
+        self, policy: Evaluator, found: NetworkOutput, batch: Batch
     ) -> tuple[Float32[Array, ""], AuxiliaryMetrics] | None:
         """The auxiliary loss and its metrics; `None` without one."""
         if self.auxiliary is None:

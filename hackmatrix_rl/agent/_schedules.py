@@ -28,7 +28,7 @@ class Schedule(eqx.Module):
 
 
 Scheduled = float | Schedule | Float32[Array, ""]
-"""A number of a loss or an estimator: fixed, as a schedule, or as `at` computed it."""
+"""A number of a loss or an estimator: fixed, a schedule, or computed by `resolve_schedules`."""
 
 
 class Constant(Schedule):
@@ -174,13 +174,13 @@ def number_of(number: Scheduled) -> float | Float32[Array, ""]:
     """The number that a `Scheduled` is; a TypeError for a schedule, which depends on the step."""
     if isinstance(number, Schedule):
         raise TypeError(
-            f"{type(number).__name__} is a schedule, not yet a number: call at(module, env_steps) "
-            "on the module first, as PPO does"
+            f"{type(number).__name__} is a schedule, not yet a number: call "
+            "resolve_schedules(module, env_steps) first, as PPO does"
         )
     return number
 
 
-def at(module: T, env_steps: Float32[Array, ""]) -> T:
+def resolve_schedules(module: T, env_steps: Float32[Array, ""]) -> T:
     """The module with each schedule replaced by its current value.
 
     An algorithm calls this on its loss and its estimator before each update. `env_steps` are

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Key, UInt32
 
-from hackmatrix_rl.agent import CollectorState, Constant, Schedule, at, scheduled_at
+from hackmatrix_rl.agent import CollectorState, Constant, Schedule, resolve_schedules, scheduled_at
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.algorithms.imitation._labelling import Labelling, Teaching
@@ -94,7 +94,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
             before.games,
             precision=self.ppo.precision,
         )
-        targets = at(self.ppo.estimate, now)(rollout, learner.value_scale)
+        targets = resolve_schedules(self.ppo.estimate, now)(rollout, learner.value_scale)
         scale = learner.value_scale.update(targets.value_target)
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
         seen = rollout.observation, rollout.mask, labels.action, rollout.done

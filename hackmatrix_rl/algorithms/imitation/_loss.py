@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32
 
-from hackmatrix_rl.agent import Batch, LossMetrics, MaskedCategorical, Unrolled
+from hackmatrix_rl.agent import Batch, LossMetrics, MaskedCategorical, NetworkOutput
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.algorithms.imitation._labelling import Label
 from hackmatrix_rl.training import Dispatch, Metrics, UpdateReport
@@ -46,7 +46,7 @@ class CloneLoss(eqx.Module):
         `LossMetrics.policy_loss` is the cross-entropy, each label with its weight. What compares
         the policy with the one that acted is 0.
         """
-        found = Unrolled.of(evaluator_of(policy), batch)
+        found = NetworkOutput.of(evaluator_of(policy), batch)
         pi = MaskedCategorical(found.logits, batch.mask)
         surprise = _surprise(pi, batch)
         if self.special_from is not None:

@@ -20,7 +20,6 @@ from hackmatrix_rl.agent import (
     RolloutCollector,
     RunningScale,
     ValueScale,
-    at,
 )
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
@@ -130,7 +129,7 @@ def check_losses(
     def evaluate(loss: Any, policy: ActorCritic) -> Any:
         # The batch exists only while tracing and takes no memory.
         batch = _zeros(policy, spec, *sizes, loss)
-        loss = at(loss, jnp.float32(0))
+        loss = resolve_schedules(loss, jnp.float32(0))
         return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
 
     try:

@@ -48,7 +48,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         environment: to act in.
         collect: lets the policy act.
         estimate: says how good each action was. It may hold schedules, as the loss may (see
-            `hackmatrix_rl.agent.at`).
+            `hackmatrix_rl.agent.resolve_schedules`).
         loss: what to descend.
         optimization: the gradient step, with optimizer, learning rate, precision and mesh.
         sizes: environments, minibatches and epochs of an update.
@@ -78,7 +78,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         """The state after one update, and its report."""
         learner = state.learner
         now = state.env_steps.as_float()
-        loss, estimate = agent.at((self.loss, self.estimate), now)
+        loss, estimate = agent.resolve_schedules((self.loss, self.estimate), now)
         rollout, actors = self.collect(
             learner.policy, self.environment, state.actors, precision=self.precision
         )

@@ -210,4 +210,8 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
             state.actors,
             precision=self.optimization.precision,
         )
-        return rollout, agent.at(self.estimate, now)(rollout, state.learner.value_scale), actors
+        return (
+            rollout,
+            agent.resolve_schedules(self.estimate, now)(rollout, state.learner.value_scale),
+            actors,
+        )

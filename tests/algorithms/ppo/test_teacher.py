@@ -12,7 +12,7 @@ from training.states import assert_same
 from training.test_matrix import save
 
 from hackmatrix_rl.agent import GAE, MaskedCategorical, PPOLoss
-from hackmatrix_rl.agent._schedules import at
+from hackmatrix_rl.agent._schedules import resolve_schedules
 from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic, add_auxiliary_head
 from hackmatrix_rl.agent.precision import parameter_paths
 from hackmatrix_rl.algorithms.ppo import PPO
@@ -139,7 +139,7 @@ def test_numbers_are_put_in_wherever_schedules_are():
     loss, _ = checked(PPOLoss(teacher_kl_coef=0.5), GAE(gamma=Constant(0.5)), "nans")
     assert loss.needs_teacher
     rollout = random_rollout(0)
-    one = at(GAE(gamma=Constant(0.5)), jnp.float32(5))(rollout)
+    one = resolve_schedules(GAE(gamma=Constant(0.5)), jnp.float32(5))(rollout)
     np.testing.assert_allclose(one.advantage, GAE(gamma=0.5)(rollout).advantage, rtol=1e-5)
     with pytest.raises(TypeError, match=r"Constant is a schedule, not yet a number: call at\("):
         GAE(gamma=Constant(0.5))(rollout)
