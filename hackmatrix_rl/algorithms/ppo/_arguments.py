@@ -20,6 +20,7 @@ from hackmatrix_rl.agent import (
     RolloutCollector,
     RunningScale,
     ValueScale,
+    resolve_schedules,
 )
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths

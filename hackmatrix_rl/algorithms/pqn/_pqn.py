@@ -210,8 +210,5 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
             state.actors,
             precision=self.optimization.precision,
         )
-        return (
-            rollout,
-            agent.resolve_schedules(self.estimate, now)(rollout, state.learner.value_scale),
-            actors,
-        )
+        estimate = agent.resolve_schedules(self.estimate, now)
+        return rollout, estimate(rollout, state.learner.value_scale), actors
