@@ -187,16 +187,16 @@ def value_of(
 
 
 def epsilon_greedy(
-    dist: MaskedCategorical, epsilon: Float32[Array, ""], *, key: Key[Array, ""]
+    pi: MaskedCategorical, epsilon: Float32[Array, ""], key: Key[Array, ""]
 ) -> Int32[Array, ""]:
     """A uniformly random legal action with probability `epsilon`, else the most probable one.
 
-    If the logits of `dist` are Q-values, its mode is the greedy action.
+    If the logits of `pi` are Q-values, its mode is the greedy action.
     """
     whether, which = jax.random.split(key)
-    anything = MaskedCategorical(jnp.zeros_like(dist.log_probs), dist.support).sample(which)
+    anything = MaskedCategorical(jnp.zeros_like(pi.log_probs), pi.support).sample(which)
     explores = jax.random.uniform(whether) < epsilon
-    return jnp.where(explores, anything, dist.mode())
+    return jnp.where(explores, anything, pi.mode())
 
 
 class QLosses(eqx.Module):
@@ -221,7 +221,7 @@ class EpsilonGreedyChoice(ActionChoice):
     def choose(
         self, actors: CollectorState, pi: MaskedCategorical, memory: PyTree[Array], keys: Keys
     ) -> Chosen:
-        actions = jax.vmap(lambda dist, key: epsilon_greedy(dist, self.epsilon, key=key))(pi, keys)
+        actions = jax.vmap(epsilon_greedy, in_axes=(0, None, 0))(pi, self.epsilon, keys)
         return actions, memory, ()
 
     def state_value(self, logits: Logits, value: PerEnv, mask: Mask) -> PerEnv:

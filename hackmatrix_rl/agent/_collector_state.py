@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key, PyTree, UInt32
 
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import Environment
+from hackmatrix_rl.agent.networks import ActorCritic, reset_carry
+from hackmatrix_rl.env import Environment, Timestep
 
 _AXIS = "environments"
 
@@ -55,6 +55,23 @@ class CollectorState(OfEnvironments):
         here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(self.keys, self.step + 1)
         pair = jax.vmap(jax.random.split)(here)
         return pair[:, 0], pair[:, 1]
+
+    def after(
+        self,
+        environment: PyTree[Array],
+        timestep: Timestep,
+        carry: PyTree[Array],
+        initial_carry: PyTree[Array],
+    ) -> "CollectorState":
+        """The state after a step of all environments; ended episodes start with `initial_carry`."""
+        return CollectorState(
+            environment=environment,
+            observation=timestep.observation,
+            mask=timestep.mask,
+            carry=reset_carry(carry, initial_carry, timestep.done),
+            keys=self.keys,
+            step=self.step + 1,
+        )
 
 
 def start_collector(

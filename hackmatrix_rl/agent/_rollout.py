@@ -17,7 +17,7 @@ from hackmatrix_rl.agent._collector_state import (
     OfEnvironments,
     start_collector,
 )
-from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of, reset_carry
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.batching import is_dense, materialize, platform, sparse_cond
 from hackmatrix_rl.env import Environment, Timestep
@@ -260,14 +260,7 @@ class RolloutCollector(Collector):
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
             log_probs=pi.log_probs if self.keep_log_probs else None,
         )
-        after = CollectorState(
-            environment=state,
-            observation=timestep.observation,
-            mask=timestep.mask,
-            carry=reset_carry(carry, evaluator.policy.initial_carry(), timestep.done),
-            keys=actors.keys,
-            step=actors.step + 1,
-        )
+        after = actors.after(state, timestep, carry, evaluator.policy.initial_carry())
         sums = EpisodeSums.of(timestep, choice.counts(memory))
         memory = choice.begin_anew(memory, timestep.done, action_keys)
         return (after, memory, cache), (happened, sums, note)

@@ -6,10 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from hackmatrix_rl.agent import CollectorState, EpisodeSums, MaskedCategorical, epsilon_greedy
-from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of, reset_carry
+from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.algorithms.r2d2._q_values import q_values
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import number
@@ -44,17 +44,6 @@ class EpsilonGreedy(eqx.Module):
         """The exploration probability of each environment."""
         place = np.arange(num_envs) / max(num_envs - 1, 1)
         return jnp.asarray(self.epsilon ** (1 + self.spread * place), jnp.float32)
-
-    def choose(
-        self,
-        values: Float32[Array, " num_actions"],
-        mask: Bool[Array, " num_actions"],
-        epsilon: Float32[Array, ""],
-        *,
-        key: Key[Array, ""],
-    ) -> Int32[Array, ""]:
-        """A random legal action with probability `epsilon`, else one of the largest value."""
-        return epsilon_greedy(MaskedCategorical(values, mask), epsilon, key=key)
 
 
 class LastPosition(eqx.Module):
@@ -103,7 +92,6 @@ def play_steps(
     policy: ActorCritic,
     environment: Environment,
     actors: CollectorState,
-    explore: EpsilonGreedy,
     epsilons: Float32[Array, " num_envs"],
     count: int,
     *,
@@ -123,9 +111,8 @@ def play_steps(
         seen, mask = actors.observation, actors.mask
         logits, value, carry, cache = evaluator.act_step(seen, actors.carry, cache)
         values = q_values(logits, value, dueling=dueling)
-        action = jax.vmap(lambda *given: explore.choose(*given[:3], key=given[3]))(
-            values, mask, epsilons, action_keys
-        )
+        pi = MaskedCategorical(values, mask)
+        action = jax.vmap(epsilon_greedy)(pi, epsilons, action_keys)
         board, timestep = environment.step(actors.environment, action, environment_keys)
         last = LastPosition(timestep.last_observation, timestep.last_mask)
         happened = Steps(
@@ -137,14 +124,7 @@ def play_steps(
             truncated=timestep.truncated,
             last=last if environment.truncates else None,
         )
-        after = CollectorState(
-            environment=board,
-            observation=timestep.observation,
-            mask=timestep.mask,
-            carry=reset_carry(carry, policy.initial_carry(), timestep.done),
-            keys=actors.keys,
-            step=actors.step + 1,
-        )
+        after = actors.after(board, timestep, carry, policy.initial_carry())
         return (after, cache), (happened, EpisodeSums.of(timestep))
 
     start = actors, evaluator.init_cache(actors.observation)

@@ -104,15 +104,12 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         learn.
         """
 
-        def on_one(
-            policy: ActorCritic, environment: Environment, explore: EpsilonGreedy, given: Any
-        ) -> Any:
+        def on_one(policy: ActorCritic, environment: Environment, given: Any) -> Any:
             actors, epsilons = given
             after, steps, sums = play_steps(
                 policy,
                 environment,
                 agent.CollectorState(**actors),
-                explore,
                 epsilons,
                 self.sizes.train_freq,
                 dueling=self.learn.loss.dueling,
@@ -125,7 +122,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         after, steps, sums = on_each_device(
             self.mesh if mesh is None else mesh,
             on_one,
-            (policy, self.environment, self.explore),
+            (policy, self.environment),
             (vars(collector), self.explore.of_each(self.sizes.num_envs)),
             takes=(cut, BY_ENVIRONMENT),
             returns=(cut, BY_ENVIRONMENT, BY_ENVIRONMENT),

@@ -10,6 +10,7 @@ import pytest
 from agent import probes
 from training.states import assert_close
 
+from hackmatrix_rl.agent import MaskedCategorical, epsilon_greedy
 from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, SquareRootScale, Uniform
 from hackmatrix_rl.algorithms.r2d2._acting import LastPosition, Steps
 from hackmatrix_rl.algorithms.r2d2._buffer import Sample
@@ -48,10 +49,10 @@ def test_only_legal_actions_are_taken_the_best_one_and_others_as_often_as_epsilo
     values = jnp.asarray([1.0, 3.0, 2.0, 9.0])
     mask = jnp.asarray([True, True, True, False])
     keys = jax.random.split(jax.random.key(0), 6000)
-    explore = EpsilonGreedy()
+    pi = MaskedCategorical(values, mask)
 
     def share(epsilon):
-        found = jax.vmap(lambda key: explore.choose(values, mask, jnp.float32(epsilon), key=key))
+        found = jax.vmap(lambda key: epsilon_greedy(pi, jnp.float32(epsilon), key))
         return np.bincount(np.asarray(found(keys)), minlength=4) / 6000
 
     assert share(0.0).tolist() == [0, 1, 0, 0]
