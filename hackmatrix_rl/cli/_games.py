@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-from hackmatrix_rl import env as envs
 from hackmatrix_rl import evaluation, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import NumberRange
@@ -17,7 +16,7 @@ from hackmatrix_rl.cli._working import Working
 from hackmatrix_rl.errors import ConfigError, in_shell, refusing
 from hackmatrix_rl.view import replays
 
-E = TypeVar("E", bound="envs.Environment")
+E = TypeVar("E")
 
 
 def named(player: str, search: int | None, cycles: tuple[int, int] | None = None) -> str:

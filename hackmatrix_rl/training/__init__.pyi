@@ -33,7 +33,6 @@ from ._optimization import OptimizationArguments as OptimizationArguments
 from ._optimization import optimization_of as optimization_of
 from ._optimizer import UnitRate as UnitRate
 from ._optimizer import adam as adam
-from ._optimizer import optimizer_of as optimizer_of
 from ._optimizer import unit_rate as unit_rate
 from ._playing_hooks import EVALUATION as EVALUATION
 from ._playing_hooks import EvaluateEvery as EvaluateEvery

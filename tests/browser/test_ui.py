@@ -206,4 +206,4 @@ def test_a_second_window_shows_the_same_game(page, open_page, address):
     wait_until(other, lambda: number_shown(other) == (2, 2))
     legal_direction(page)[0].click()
     page.locator("#message").wait_for()
-    assert "gone on" in page.inner_text("#message")
+    assert "moved on" in page.inner_text("#message")

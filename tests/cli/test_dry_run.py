@@ -85,7 +85,7 @@ def test_what_does_not_fit_into_the_target_is_refused(here, slice_of_cpus):
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ("RESOURCE_EXHAUSTED: (40.1G) exceeds the limit (30.5G)", "a device needs 40.1GB beside"),
+        ("RESOURCE_EXHAUSTED: (40.1G) exceeds the limit (30.5G)", "a device needs 40.1GB in"),
         ("INTERNAL: no\nkernel", "the compiler for cpu fails by itself: INTERNAL: no kernel."),
     ],
 )

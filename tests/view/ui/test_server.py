@@ -246,7 +246,7 @@ def test_of_many_moves_at_once_one_counts(served):
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: served.ask("/play", number=0, action=action), range(8)))
     assert sum("error" not in each for each in answers) == 1
-    assert all("gone on" in each["error"] for each in answers if "error" in each)
+    assert all("moved on" in each["error"] for each in answers if "error" in each)
     assert len(served.ask("/state")["moments"]) == 2
 
 
