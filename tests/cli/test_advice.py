@@ -79,7 +79,7 @@ BRIEF = {"taught": "--dry-run"}
 
 
 def commands_in(lines):
-    """The commands of lines such as `Go on:  hackmatrix-rl train ...`, without the program."""
+    """The commands of lines such as `Resume:  hackmatrix-rl train ...`, without the program."""
     found = (re.fullmatch(r"[A-Z][\w ]*:  hackmatrix-rl (.*)", line) for line in lines)
     return [shlex.split(each[1]) for each in found if each is not None]
 

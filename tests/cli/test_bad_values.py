@@ -48,7 +48,7 @@ OF_VALUES = {
     "train --connect-timeout 0": "--connect-timeout",
     "train --heartbeat-timeout 10000000000": "--heartbeat-timeout",
     "train --num-processes 10000000000": "--num-processes",
-    "train --algorithm ppo --teacher-kl 0.5": "Use --init RUN beside it",
+    "train --algorithm ppo --teacher-kl 0.5": "Add --init RUN",
     "train --algorithm ppo --critic-warmup-timesteps 100 --total-timesteps 64": (
         "leaves nothing of --total-timesteps 64"
     ),

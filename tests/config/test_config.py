@@ -348,7 +348,7 @@ REFUSED = [
     (
         {"debug": "nans", "precision": "f16"},
         "--debug nans would stop at the overflows that the loss scale of float16 provokes on "
-        "purpose. Use --precision f32 or --precision bf16 beside it.",
+        "purpose. Use --precision f32 or --precision bf16 with it.",
     ),
     ({"target_kl": "much"}, "--target-kl 'much': must be a number or none."),
     ({"seed": list(range(1000))}, "[0, 1, 2, 3"),
