@@ -132,11 +132,15 @@ class Loaded:
         Raises:
             ConfigError: the checkpoint's part of these units cannot be read.
         """
-        return PolicyAgent(
-            self.policy,
-            greedy=self.greedy if greedy is None else greedy,
-            value_scale=self.value_scale(),
-            gamma=self.gamma,
+        agent = PolicyAgent(
+            self.policy, greedy=self.greedy, value_scale=self.value_scale(), gamma=self.gamma
+        )
+        if greedy is None or greedy == self.greedy:
+            return agent
+        return (
+            agent.likeliest(self.environment)
+            if greedy
+            else dataclasses.replace(agent, greedy=False)
         )
 
     @property

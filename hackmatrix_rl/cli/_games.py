@@ -1,13 +1,13 @@
 """The players, the replays and the outputs of a game in commands that play."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
-from hackmatrix_rl import evaluation, system
+from hackmatrix_rl import env, evaluation, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import NumberRange
 from hackmatrix_rl.cli._failures import notify, writing
@@ -39,7 +39,7 @@ def chosen_player(
         name, simulations=search, report=lambda message: work.say(message, notify), **chosen
     )
     if greedy and isinstance(player, evaluation.PolicyAgent):
-        player = replace(player, greedy=True)
+        player = player.likeliest(cast("env.Environment", environment))
     return player, environment
 
 

@@ -45,3 +45,4 @@ from ._player import Thought as Thought
 from ._player import consult as consult
 from ._player import read_by as read_by
 from ._player import thinking as thinking
+from ._undo_memory import UndoMemory as UndoMemory

@@ -1,7 +1,7 @@
 """How well a policy plays, over whole episodes and without a bias to short ones."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -84,7 +84,7 @@ def evaluate(
         episodes: number of episodes, at least 1.
         key: decides all games and all draws.
         num_envs: number of games at the same time; more games need more memory.
-        greedy: a network takes its likeliest action instead.
+        greedy: a network takes its likeliest action instead (`PolicyAgent.likeliest`).
         max_steps: step limit of an episode; see `Evaluation.unfinished`.
         record: whether to keep the actions; see `Evaluation.actions`. A game then needs some
             bytes of memory for each action.
@@ -132,7 +132,7 @@ def evaluate_all(
     check_jax()
     check_key(key)
     check_environment_and_players(environment, policies.values())
-    players = tuple(_player(policy, greedy) for policy in policies.values())
+    players = tuple(_player(each, environment, greedy) for each in policies.values())
     num_envs = min(num_envs, episodes)
     parts: list[tuple[EpisodeStatistics, np.ndarray]] = []
     recorded: list[list[np.ndarray]] = [[] for _ in players]
@@ -171,13 +171,10 @@ def evaluate_all(
     }
 
 
-def _player(policy: ActorCritic | Agent, greedy: bool) -> Agent:
+def _player(policy: ActorCritic | Agent, environment: Environment, greedy: bool) -> Agent:
     """The player; only networks know which action is the likeliest."""
-    if isinstance(policy, ActorCritic):
-        return PolicyAgent(policy, greedy=greedy)
-    if greedy and isinstance(policy, PolicyAgent):
-        return replace(policy, greedy=True)
-    return policy
+    player = PolicyAgent(policy) if isinstance(policy, ActorCritic) else policy
+    return player.likeliest(environment) if greedy and isinstance(player, PolicyAgent) else player
 
 
 def policy_divergence(

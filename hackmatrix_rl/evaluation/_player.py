@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -12,6 +13,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
 from hackmatrix_rl.env import CompactObservation, Environment, HackMatrix, Number, Sight
+from hackmatrix_rl.evaluation._undo_memory import UndoMemory
 from hackmatrix_rl.game import NUM_DIRECTIONS, SIZE, STEPS, CellSet, GameConfig, flood
 
 Mask = Bool[Array, " num_actions"]
@@ -142,14 +144,21 @@ class PolicyAgent(ThinkingAgent):
     value_scale: ValueScale | None = None
     #: Discount of the return that the value predicts; `None` if unknown.
     gamma: float | None = eqx.field(static=True, default=None)
+    #: Makes actions that UNDO took back less likely; only of HackMatrix.
+    undo_memory: UndoMemory | None = None
 
     @property
     def tells_probabilities(self) -> bool:
         """Always true: the probabilities that it samples from."""
         return True
 
+    def likeliest(self, environment: Environment) -> "PolicyAgent":
+        """This player as a greedy one; in HackMatrix, it remembers what UNDO took back."""
+        return replace(self, greedy=True, undo_memory=UndoMemory.for_environment(environment))
+
     def initial_carry(self) -> PyTree[Array]:
-        return self.policy.initial_carry()
+        carry = self.policy.initial_carry()
+        return carry if self.undo_memory is None else (carry, self.undo_memory.initial())
 
     def think(
         self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
@@ -159,9 +168,15 @@ class PolicyAgent(ThinkingAgent):
         The thought has no value if the units of the network's value are unknown, and a
         probability of winning if the network has a head for it.
         """
+        memory = self.undo_memory
+        if memory is not None:
+            carry, undone = carry
+            cost, undone = memory.arrive(undone, observation)
         logits, value, carry, win = consult(self.policy, observation, carry)
-        pi = MaskedCategorical(logits, mask)
+        pi = MaskedCategorical(logits if memory is None else logits - cost, mask)
         action: Array = pi.mode() if self.greedy else pi.sample(key)
+        if memory is not None:
+            carry = carry, memory.leave(undone, action)
         scale = self.value_scale
         thought = Thought(
             probabilities=jnp.where(mask, pi.probs, 0.0),

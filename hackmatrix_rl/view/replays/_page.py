@@ -371,7 +371,8 @@ def watch(
     environment = HackMatrix() if environment is None else environment
     check_player(player, environment)
     if isinstance(player, ActorCritic):
-        player = PolicyAgent(player, greedy=greedy)
+        player = PolicyAgent(player)
+        player = player.likeliest(environment) if greedy else player
     name = name or type(player.policy if isinstance(player, PolicyAgent) else player).__name__
     if not isinstance(environment, HackMatrix):
         how: Json = {"game": game, "max_steps": max_moves, "report": warnings.warn}
