@@ -105,7 +105,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if asked == "all" or not collection_path.name.startswith("test_"):
         return None
     markers = set(re.findall(r"pytest\.mark\.(\w+)", collection_path.read_text("utf-8")))
-    return None if (asked in markers or asked == "tests" and not markers & SESSIONS) else True
+    return None if (asked in markers or (asked == "tests" and not markers & SESSIONS)) else True
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
