@@ -19,51 +19,6 @@ nox.options.default_venv_backend = "uv|virtualenv"
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 CONSTRAINTS = ("-c", "constraints.txt")
 
-# Tests that are sessions of their own; everything else is in `tests`.
-PROCESSES = (
-    *("tests/runs/test_every_algorithm.py", "tests/runs/test_faults.py"),
-    *("tests/runs/test_verify_resume.py", "tests/system/test_hosts.py"),
-    *("tests/cli/test_as_users_run_it.py", "tests/cli/test_dry_run.py"),
-    *("tests/cli/test_eval.py", "tests/cli/test_output.py", "tests/cli/test_train.py"),
-    *("tests/checkpoints/test_kept_checkpoints.py", "tests/system/test_rendezvous.py"),
-    *("tests/cli/test_doctor.py", "tests/cli/test_foreign_folder.py", "tests/test_package.py"),
-    *("tests/game/test_one_more_program.py", "tests/runs/test_frontier_resume.py"),
-    *("tests/system/test_cpu_devices.py", "tests/test_runtime_types.py"),
-    *("tests/training/test_wrong_use.py", "tests/protocol", "tests/sweeps"),
-)
-DEVICES = (
-    *("tests/agent/test_first_layer.py", "tests/agent/test_remat.py", "tests/cli/test_bench.py"),
-    *("tests/bench/test_benchmarks.py", "tests/bench/test_lent_accelerator.py"),
-    "tests/training/test_compiled.py",
-    *("tests/runs/test_compare.py", "tests/training/test_debug.py"),
-    *("tests/training/test_gradient_step.py", "tests/training/test_loss_scaling.py"),
-    *("tests/training/test_matrix.py", "tests/training/test_mesh_training.py"),
-    *("tests/training/test_narrow_arithmetic.py", "tests/training/test_offload.py"),
-    *("tests/bench/test_speed.py", "tests/training/test_speed_guards.py"),
-)
-ADAPTERS = ("tests/adapters", "tests/pages/test_code_blocks.py")
-VIEW = (
-    *("tests/evaluation", "tests/view", "tests/test_pretrained.py"),
-    *("tests/cli/test_play.py", "tests/cli/test_ui.py", "tests/cli/test_watch.py"),
-    *("tests/cli/test_report.py", "tests/runs/test_replaying.py", "tests/runs/test_report.py"),
-    *("tests/cli/test_analyze.py", "tests/export", "tests/checkpoints/test_npz.py"),
-    *("tests/runs/test_forged_text.py", "tests/runs/test_trust.py"),
-)
-SEARCH = (
-    *("tests/search", "tests/clique", "tests/puzzles", "tests/algorithms/self_play"),
-    *("tests/cli/test_replay.py", "tests/cli/test_self_play.py", "tests/runs/test_league.py"),
-    *("tests/memory_tasks", "tests/algorithms/r2d2"),
-    *("tests/cli/test_imitate.py", "tests/algorithms/imitation"),
-)
-# What needs more than the dependency group `test`.
-OTHER_GROUPS = tuple(
-    f"tests/{name}"
-    for name in (
-        *("accelerators", "adapters", "beside_neurogym", "browser", "examples", "pages"),
-        "site",
-    )
-)
-APART = (*OTHER_GROUPS, *PROCESSES, *DEVICES, *VIEW, *SEARCH)
 # By file: what a file's tests share is compiled once. In the order of tests/conftest.py.
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 PARALLEL = ("-n", "2", *BY_FILE)
@@ -72,17 +27,6 @@ WAITING = ("-n", "3", *BY_FILE)
 TYPES_CHECKED = {"HACKMATRIX_RL_CHECK_TYPES": "1"}
 LARGEST_WHEEL = 10_000_000
 SITE = Path("site/html")
-# Some hundred tests that compile little, for versions that are not the pinned ones.
-FAST = (
-    *("tests/cli/test_bad_values.py", "tests/cli/test_settings.py", "tests/cli/test_help.py"),
-    *("tests/config/test_config.py", "tests/runs/test_health.py"),
-    *("tests/checkpoints/test_checkpoints.py", "tests/runs/test_sinks.py"),
-    *("tests/agent/test_gae.py", "tests/agent/test_distribution.py"),
-    *("tests/agent/test_precision.py", "tests/env/test_cartpole.py"),
-    *("tests/batching/test_device.py", "tests/batching/test_packed.py"),
-    "tests/batching/test_random.py",
-    "tests/search/test_tree_search.py",
-)
 
 
 def install(session: nox.Session, *groups: str, package: bool = True) -> None:
@@ -111,22 +55,21 @@ def tests(session: nox.Session) -> None:
         "for real processes, devices, search, pictures, examples and pages; `bash .ci/run` runs "
         "them all."
     )
-    apart = [f"--ignore={path}" for path in APART]
-    session.run("pytest", *PARALLEL, *apart, *session.posargs)
+    session.run("pytest", *PARALLEL, "--session", "tests", *session.posargs)
 
 
 @nox.session
 def processes(session: nox.Session) -> None:
     """Commands as users run them, with real processes, signals, kills and full disks."""
     install(session, "test")
-    session.run("pytest", *WAITING, *PROCESSES, *session.posargs)
+    session.run("pytest", *WAITING, "--session", "processes", *session.posargs)
 
 
 @nox.session
 def devices(session: nox.Session) -> None:
     """Meshes, number formats, memory, debugging and speed; shapes are checked at run time."""
     install(session, "test")
-    session.run("pytest", *PARALLEL, *DEVICES, *session.posargs, env=TYPES_CHECKED)
+    session.run("pytest", *PARALLEL, "--session", "devices", *session.posargs, env=TYPES_CHECKED)
 
 
 @nox.session
@@ -142,14 +85,14 @@ def accelerators(session: nox.Session) -> None:
 def view(session: nox.Session) -> None:
     """How agents and people play; evaluation, replays, reports; what a sent run could do."""
     install(session, "test")
-    session.run("pytest", *PARALLEL, *VIEW, *session.posargs)
+    session.run("pytest", *PARALLEL, "--session", "view", *session.posargs)
 
 
 @nox.session
 def search(session: nox.Session) -> None:
     """Players that search, imitation, the clique game, self-play, memory tasks and Q-learning."""
     install(session, "test")
-    session.run("pytest", *PARALLEL, *SEARCH, *session.posargs)
+    session.run("pytest", *PARALLEL, "--session", "search", *session.posargs)
 
 
 @nox.session
@@ -170,7 +113,8 @@ def notebooks(session: nox.Session) -> None:
 def adapters(session: nox.Session) -> None:
     """gymnasium, gymnax and pgx: the game in theirs, their games here, and the page about them."""
     install(session, "adapters")
-    session.run("pytest", *PARALLEL, *ADAPTERS, "-k", "adapters or coming", *session.posargs)
+    paths = ("tests/adapters", "tests/pages/test_code_blocks.py")
+    session.run("pytest", *PARALLEL, *paths, "-k", "adapters or coming", *session.posargs)
 
 
 @nox.session
@@ -281,9 +225,8 @@ def try_version(session: nox.Session) -> None:
     session.run("hackmatrix-rl", "train", "--preset", "debug", "--num-envs", "8", "--run-dir", run)
     session.run("hackmatrix-rl", "train", "--resume-run", run, "--total-timesteps", "4096")
     session.run("hackmatrix-rl", "eval", run, "--episodes", "16")
-    apart = [f"--ignore={path}" for path in APART]
-    tests = FAST if "smoke" in session.posargs else apart
-    session.run("pytest", *PARALLEL, *tests, env=TYPES_CHECKED)
+    tests = "smoke" if "smoke" in session.posargs else "tests"
+    session.run("pytest", *PARALLEL, "--session", tests, env=TYPES_CHECKED)
 
 
 @nox.session
@@ -314,9 +257,8 @@ def faults(session: nox.Session) -> None:
 def long(session: nox.Session) -> None:
     """Mutants, long trainings and other tests marked nightly; `-- --nightly 2/7` for a part."""
     install(session, "test")
-    ignored = [f"--ignore={path}" for path in OTHER_GROUPS]
     part = [] if "--nightly" in session.posargs else ["--nightly", "1/1"]
-    session.run("pytest", *WAITING, *ignored, "-m", "nightly", *part, *session.posargs)
+    session.run("pytest", *WAITING, "--session", "all", "-m", "nightly", *part, *session.posargs)
 
 
 @nox.session

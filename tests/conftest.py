@@ -85,7 +85,35 @@ def optimized() -> Iterator[None]:
         yield
 
 
+SESSIONS = {"processes", "devices", "search", "view"}
+# What needs more than the dependency group `test`.
+OTHER_GROUPS = [
+    Path(__file__).parent / name
+    for name in (
+        *("accelerators", "adapters", "beside_neurogym", "browser", "examples", "pages", "site"),
+    )
+]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A session imports its own files alone, so their markers are read from the text."""
+    asked = config.getoption("--session")
+    if asked is None:
+        return None
+    if collection_path.is_dir():
+        return collection_path in OTHER_GROUPS or None
+    if asked == "all" or not collection_path.name.startswith("test_"):
+        return None
+    markers = set(re.findall(r"pytest\.mark\.(\w+)", collection_path.read_text("utf-8")))
+    return None if (asked in markers or (asked == "tests" and not markers & SESSIONS)) else True
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--session",
+        choices=["all", "tests", "smoke", *sorted(SESSIONS)],
+        help="run the files with this marker; tests: those without a session's marker; all: both",
+    )
     parser.addoption(
         "--write-fingerprints",
         action="store_true",
