@@ -123,32 +123,32 @@ Chosen = tuple[Int32[Array, " num_envs"], PyTree[Array], PyTree[Array]]
 
 
 class ActionChoice(eqx.Module):
-    """Chooses the actions of a batch of environments; a subclass may keep a memory."""
+    """Chooses the actions of a batch of environments.
+
+    Its state, `CollectorState.choice_state`, has a leading axis of environments.
+    """
 
     @abstractmethod
-    def choose(
-        self, actors: CollectorState, pi: MaskedCategorical, memory: PyTree[Array], keys: Keys
-    ) -> Chosen:
-        """The actions, the choice's memory after them, and notes to keep for each step.
+    def choose(self, actors: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
+        """The actions, the choice's state after them, and notes to keep for each step.
 
-        `pi` are the policy's distributions. Each leaf of `memory` has a leading axis of
-        environments.
+        `pi` are the policy's distributions.
         """
 
     def begin_anew(
-        self, memory: PyTree[Array], done: Bool[Array, " num_envs"], keys: Keys
+        self, state: PyTree[Array], done: Bool[Array, " num_envs"], keys: Keys
     ) -> PyTree[Array]:
-        """The memory after an action, where episodes may have begun; by default the same memory.
+        """The state after an action, where episodes may have begun; by default the same state.
 
         `keys` are the keys that `choose` got for this action.
         """
-        return memory
+        return state
 
-    def counts(self, memory: PyTree[Array]) -> Bool[Array, " num_envs"] | None:
+    def counts(self, state: PyTree[Array]) -> Bool[Array, " num_envs"] | None:
         """Whether the policy itself plays the episode of each environment; `None`: all.
 
-        Episodes of another player are left out of the sums of a rollout. `memory` is that after the
-        action.
+        Episodes of another player are left out of the sums of a rollout. `state` is the choice's
+        after the action.
         """
         return None
 
@@ -163,10 +163,8 @@ class ActionChoice(eqx.Module):
 class Drawn(ActionChoice):
     """Draws the actions from the policy's distribution."""
 
-    def choose(
-        self, actors: CollectorState, pi: MaskedCategorical, memory: PyTree[Array], keys: Keys
-    ) -> Chosen:
-        return jax.vmap(MaskedCategorical.sample)(pi, keys), memory, ()
+    def choose(self, actors: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
+        return jax.vmap(MaskedCategorical.sample)(pi, keys), actors.choice_state, ()
 
 
 DRAWN = Drawn()
@@ -218,11 +216,9 @@ class EpsilonGreedyChoice(ActionChoice):
 
     epsilon: Float32[Array, ""]
 
-    def choose(
-        self, actors: CollectorState, pi: MaskedCategorical, memory: PyTree[Array], keys: Keys
-    ) -> Chosen:
+    def choose(self, actors: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
         actions = jax.vmap(epsilon_greedy, in_axes=(0, None, 0))(pi, self.epsilon, keys)
-        return actions, memory, ()
+        return actions, actors.choice_state, ()
 
     def state_value(self, logits: Logits, value: PerEnv, mask: Mask) -> PerEnv:
         """The largest Q-value of the legal actions."""

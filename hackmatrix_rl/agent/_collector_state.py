@@ -1,6 +1,7 @@
 """The state of a batch of environments between two rollouts."""
 
 import dataclasses
+from dataclasses import replace
 from typing import ClassVar
 
 import equinox as eqx
@@ -48,6 +49,7 @@ class CollectorState(OfEnvironments):
     keys: Key[Array, " num_envs"]
     #: Number of steps that each environment has taken.
     step: UInt32[Array, ""] = eqx.field(metadata=SHARED)
+    choice_state: PyTree[Array] = ()  #: State of the collector's `ActionChoice`.
 
     def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
         """The keys of this step: for the actions, and for the environment."""
@@ -64,12 +66,12 @@ class CollectorState(OfEnvironments):
         initial_carry: PyTree[Array],
     ) -> "CollectorState":
         """The state after a step of all environments; ended episodes start with `initial_carry`."""
-        return CollectorState(
+        return replace(
+            self,
             environment=environment,
             observation=timestep.observation,
             mask=timestep.mask,
             carry=reset_carry(carry, initial_carry, timestep.done),
-            keys=self.keys,
             step=self.step + 1,
         )
 

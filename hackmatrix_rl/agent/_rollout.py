@@ -1,6 +1,7 @@
 """Collects rollouts: the policy acts in the environment for some steps."""
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -111,6 +112,7 @@ class Rollout(OfEnvironments):
     #: Log-probabilities of all actions, minus infinity for illegal ones; `None` unless the
     #: collector keeps them.
     log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None
+    notes: PyTree[Array] = ()  #: Notes of the collector's `ActionChoice`.
 
     @property
     def done(self) -> Bool[Array, "num_steps num_envs"]:
@@ -153,12 +155,14 @@ class RolloutCollector(Collector):
         terms: as in `Collector`; none by default.
         keep_log_probs: as in `Collector`; false by default.
         precompute: whether the rollout keeps the results of `EnvSpec.precompute`; true by default.
+        choice: chooses the actions; by default they are drawn from the policy's distribution.
     """
 
     num_steps: int = eqx.field(static=True)
     terms: tuple[str, ...] = eqx.field(static=True, default=(), kw_only=True)
     keep_log_probs: bool = eqx.field(static=True, default=False, kw_only=True)
     precompute: bool = eqx.field(static=True, default=True, kw_only=True)
+    choice: ActionChoice = eqx.field(default=DRAWN, kw_only=True)
 
     def __check_init__(self) -> None:
         if self.num_steps < 1:
@@ -177,71 +181,42 @@ class RolloutCollector(Collector):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        return self.collect_with(DRAWN, (), policy, environment, actors, precision=precision)[:2]
-
-    def collect_with(
-        self,
-        choice: ActionChoice,
-        memory: PyTree[Array],
-        policy: ActorCritic,
-        environment: Environment,
-        actors: CollectorState,
-        *,
-        precision: PrecisionPolicy = FLOAT32,
-    ) -> tuple[Rollout, CollectorState, PyTree[Array], PyTree[Array]]:
-        """Collects a rollout in which something else than the policy chooses the actions.
-
-        Args:
-            choice: chooses them, and says what a position is worth.
-            memory: of the choice, before the first step.
-            policy: evaluates each position.
-            environment: the environment.
-            actors: the state of the environments.
-            precision: the dtypes in which the policy computes.
-
-        Returns:
-            The rollout, the states of the environments and of the choice after it, and the notes
-            of the choice; each leaf `[num_steps, ...]`.
-        """
         evaluator = evaluator_of(precision.cast_to_compute(policy))
         initial = actors.carry
         precompute = environment.spec.precompute if self.precompute else None
 
         def step(state: Any, _: None) -> tuple[Any, Any]:
-            actors, *others = state
+            actors, cache = state
             observation = actors.observation
             if precompute is not None:
                 observation = jax.vmap(precompute)(observation)
-            return self._step(choice, evaluator, environment, observation, actors, *others)
+            return self._step(evaluator, environment, observation, actors, cache)
 
-        start = actors, memory, evaluator.init_cache(actors.observation)
-        (actors, memory, _), (steps, sums, notes) = jax.lax.scan(
-            step, start, None, length=self.num_steps
-        )
+        start = actors, evaluator.init_cache(actors.observation)
+        (actors, _), (steps, sums) = jax.lax.scan(step, start, None, length=self.num_steps)
         logits, value, _ = jax.vmap(evaluator.policy)(actors.observation, actors.carry)
         rollout = Rollout(
             **steps,
             initial_carry=initial,
-            last_value=choice.state_value(logits, value, actors.mask),
+            last_value=self.choice.state_value(logits, value, actors.mask),
             episodes=jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums),
         )
-        return rollout, actors, memory, notes
+        return rollout, actors
 
     def _step(
         self,
-        choice: ActionChoice,
         evaluator: Evaluator,
         environment: Environment,
         observation: PyTree[Array],
         actors: CollectorState,
-        memory: PyTree[Array],
         cache: PyTree[Array],
-    ) -> tuple[tuple[Any, ...], tuple[Fields, EpisodeSums, PyTree[Array]]]:
+    ) -> tuple[tuple[CollectorState, PyTree[Array]], tuple[Fields, EpisodeSums]]:
+        choice = self.choice
         action_keys, environment_keys = actors.draw_keys()
 
         logits, value, carry, cache = evaluator.act_step(observation, actors.carry, cache)
         pi = MaskedCategorical(logits, actors.mask)
-        action, memory, note = choice.choose(actors, pi, memory, action_keys)
+        action, choice_state, notes = choice.choose(actors, pi, action_keys)
         state, timestep = environment.step(actors.environment, action, environment_keys)
 
         # The fields of a rollout that have an axis of steps.
@@ -259,11 +234,12 @@ class RolloutCollector(Collector):
             ),
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
             log_probs=pi.log_probs if self.keep_log_probs else None,
+            notes=notes,
         )
         after = actors.after(state, timestep, carry, evaluator.policy.initial_carry())
-        sums = EpisodeSums.of(timestep, choice.counts(memory))
-        memory = choice.begin_anew(memory, timestep.done, action_keys)
-        return (after, memory, cache), (happened, sums, note)
+        sums = EpisodeSums.of(timestep, choice.counts(choice_state))
+        choice_state = choice.begin_anew(choice_state, timestep.done, action_keys)
+        return (replace(after, choice_state=choice_state), cache), (happened, sums)
 
 
 def _bootstrap_value(

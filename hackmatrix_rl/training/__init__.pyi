@@ -49,6 +49,10 @@ from ._report import Dispatch as Dispatch
 from ._report import Metrics as Metrics
 from ._report import StepReport as StepReport
 from ._report import UpdateReport as UpdateReport
+from ._ring import advance_ring as advance_ring
+from ._ring import empty_ring as empty_ring
+from ._ring import oldest_slot as oldest_slot
+from ._ring import write_ring as write_ring
 from ._schedules import Constant as Constant
 from ._schedules import Cosine as Cosine
 from ._schedules import Linear as Linear

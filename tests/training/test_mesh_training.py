@@ -12,12 +12,13 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent import DRAWN, Batch, MaskedCategorical, PPOLoss
+from hackmatrix_rl.agent import Batch, MaskedCategorical, PPOLoss
 from hackmatrix_rl.agent.networks import GRUActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, parameters_of
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import BLOCK, CartPole, Frontier, env_keys
 from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import GradientStep, Minibatches, Trainer
 from hackmatrix_rl.training.compiled import collectives
 from hackmatrix_rl.training.sharding import (
@@ -62,8 +63,8 @@ def first_rollout(trainer: Trainer):
         policy = eqx.combine(weights, rest)
         collect, keys = update.collect, env_keys(key, trainer.algorithm.sizes.num_envs)
         actors = collect.start(policy, update.environment, keys)
-        rollout, after, *_ = collect.collect_parts(DRAWN, (), policy, update.environment, actors)
-        return rollout, after
+        rollout, after = collect(policy, update.environment, actors)
+        return vars(rollout), after
 
     compiled = jax.jit(program).lower(KEY, weights).compile()
     given = place((KEY, weights), replicated_shardings(trainer.mesh, (KEY, weights)))
@@ -92,17 +93,16 @@ def test_the_first_games_are_the_same_on_any_mesh(rollouts, devices):
     assert_same(one_after, many_after)
     for name in ("log_prob", "value", "last_value", "bootstrap_value"):
         np.testing.assert_allclose(one[name], many[name], rtol=1e-5, atol=1e-6)
-    for total, parts in zip(
-        *map(jax.tree.leaves, (one["episodes"], many["episodes"])), strict=True
-    ):
-        assert parts.shape == (devices,)
-        np.testing.assert_allclose(np.sum(total), np.sum(parts), rtol=1e-5)
+    assert_close(one["episodes"], many["episodes"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("devices", [1, 2, 8])
 def test_devices_send_nothing_while_they_play(rollouts, devices):
     (rollout, after), program = rollouts[devices]
-    assert collectives(program, devices) == []
+    sent = collectives(program, devices)
+    sums = 0 if devices == 1 else bytes_of(rollout["episodes"])
+    assert sum(each.times * each.result_bytes for each in sent) == sums, "of episodes alone"
+    assert {each.kind for each in sent} <= {"all-reduce"}
     num_steps = rollout["action"].shape[0]
     assert rollout["action"].sharding.shard_shape((num_steps, 32)) == (num_steps, 32 // devices)
     assert after.keys.sharding.shard_shape((32,)) == (32 // devices,)

@@ -1,6 +1,6 @@
 """The newest labelled positions, on the devices."""
 
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 from hackmatrix_rl.agent import Batch, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import EnvSpec, Symmetry
+from hackmatrix_rl.training import empty_ring, write_ring
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT, on_each_device
 
 
@@ -59,20 +60,16 @@ class Buffer(eqx.Module):
         soft: bool = False,
     ) -> "Buffer":
         """A buffer without positions."""
-
-        def zeros(length: int, leaf: Any) -> Array:
-            return jnp.zeros((num_envs, length, *leaf.shape), leaf.dtype)
-
         shape = (num_envs, slots * num_steps)
         positions = Labelled(
-            observation=jax.tree.map(partial(zeros, slots * num_steps), spec.observation),
+            observation=empty_ring(spec.observation, *shape),
             mask=jnp.zeros((*shape, spec.num_actions), bool),
             action=jnp.zeros(shape, jnp.int32),
             done=jnp.zeros(shape, bool),
             value_target=jnp.zeros(shape, jnp.float32),
             probabilities=jnp.zeros((*shape, spec.num_actions), jnp.float32) if soft else None,
         )
-        carries = jax.tree.map(partial(zeros, slots), policy.initial_carry())
+        carries = empty_ring(policy.initial_carry(), num_envs, slots)
         return cls(positions, carries, jnp.zeros((), jnp.uint32))
 
     def write(self, positions: Labelled, carry: PyTree[Array]) -> "Buffer":
@@ -80,22 +77,14 @@ class Buffer(eqx.Module):
 
         `positions` are `[num_steps, num_envs, ...]`; `carry` is the student's memory before them.
         """
-        num_steps, slots = positions.action.shape[0], self.slots(positions.action.shape[0])
-        slot = (self.written % slots).astype(jnp.int32)
-
-        def put(ring: Array, new: Array, where: Array) -> Array:
-            return jax.lax.dynamic_update_slice_in_dim(ring, new, where, axis=1)
-
+        num_steps = positions.action.shape[0]
+        slot = (self.written % self.slots(num_steps)).astype(jnp.int32)
+        rows = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), positions)
+        carry = jax.tree.map(lambda leaf: leaf[:, None], carry)
         return Buffer(
-            positions=jax.tree.map(
-                lambda ring, new: put(ring, jnp.swapaxes(new, 0, 1), slot * num_steps),
-                self.positions,
-                positions,
-            ),
-            carries=jax.tree.map(
-                lambda ring, new: put(ring, new[:, None], slot), self.carries, carry
-            ),
-            written=self.written + 1,
+            write_ring(self.positions, rows, slot * num_steps),
+            write_ring(self.carries, carry, slot),
+            self.written + 1,
         )
 
     def slots(self, num_steps: int) -> int:
@@ -174,15 +163,12 @@ def _changed(positions: Labelled, augment: Symmetry | None, key: Key[Array, ""])
 
     def one(positions: Labelled, key: Key[Array, ""]) -> Labelled:
         changed = augment(positions.observation, key=key)
-        return Labelled(
+        return replace(
+            positions,
             observation=changed.observation,
             mask=changed.of_each(positions.mask),
             action=changed.action(positions.action),
-            done=positions.done,
-            value_target=positions.value_target,
-            probabilities=None
-            if positions.probabilities is None
-            else changed.of_each(positions.probabilities),
+            probabilities=jax.tree.map(changed.of_each, positions.probabilities),
         )
 
     return jax.vmap(one)(positions, jax.random.split(key, positions.action.shape[0]))

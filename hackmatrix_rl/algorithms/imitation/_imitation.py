@@ -10,7 +10,7 @@ from jaxtyping import Array, Float32, Key, UInt32
 from hackmatrix_rl.agent import CollectorState, Constant, Schedule, resolve_schedules, scheduled_at
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
-from hackmatrix_rl.algorithms.imitation._labelling import Labelling, Teaching
+from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling, Teaching
 from hackmatrix_rl.algorithms.imitation._loss import Agreement, ImitationMetrics, Kinds
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
@@ -84,16 +84,16 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         """The state after one update, and its report."""
         learner, before = state.learner, state.actors
         now = state.env_steps.as_float()
-        collect = self.ppo.collect
-        assert isinstance(collect, ShardedCollector)
-        rollout, games, teaching, labels = collect.collect_with(
-            self._labelling(state.env_steps),
-            before.teaching,
+        assert isinstance(self.ppo.collect, ShardedCollector)
+        collect = replace(self.ppo.collect.collect, choice=self._labelling(state.env_steps))
+        rollout, games = ShardedCollector(collect, self.mesh)(
             learner.policy,
             self.environment,
-            before.games,
+            replace(before.games, choice_state=before.teaching),
             precision=self.ppo.precision,
         )
+        teaching, games = games.choice_state, replace(games, choice_state=())
+        labels: Label = rollout.notes
         targets = resolve_schedules(self.ppo.estimate, now)(rollout, learner.value_scale)
         scale = learner.value_scale.update(targets.value_target)
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)

@@ -57,7 +57,7 @@ class Labelling(ActionChoice):
     soft: bool = eqx.field(static=True, default=False)
 
     def start(self, keys: Key[Array, " num_envs"]) -> Teaching:
-        """The memory before the first step."""
+        """The state before the first step."""
         carry = jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (keys.shape[0], *leaf.shape)),
             self.teacher.initial_carry(),
@@ -66,13 +66,10 @@ class Labelling(ActionChoice):
         return Teaching(carry=carry, taught=self._is_taught(first))
 
     def choose(
-        self,
-        actors: CollectorState,
-        pi: MaskedCategorical,
-        memory: Teaching,
-        keys: Key[Array, " num_envs"],
+        self, actors: CollectorState, pi: MaskedCategorical, keys: Key[Array, " num_envs"]
     ) -> tuple[Int32[Array, " num_envs"], Teaching, Label]:
         """The action to play, and the teacher's label as the note."""
+        state: Teaching = actors.choice_state
         draw = _draws(keys)
         read = read_by(self.teacher, actors.observation, lambda: actors.environment.games)
 
@@ -85,9 +82,9 @@ class Labelling(ActionChoice):
                 return action, carry, thought.probabilities
             return *self.teacher.act(read, mask, carry, key=key), None
 
-        label, carry, probabilities = jax.vmap(ask)(read, actors.mask, memory.carry, draw.teacher)
+        label, carry, probabilities = jax.vmap(ask)(read, actors.mask, state.carry, draw.teacher)
         own = jax.vmap(MaskedCategorical.sample)(pi, draw.student)
-        chosen = jnp.where(memory.taught, label, own)
+        chosen = jnp.where(state.taught, label, own)
         any_legal, _ = jax.vmap(lambda mask, key: RandomAgent().act((), mask, (), key=key))(
             actors.mask, draw.random
         )
@@ -96,24 +93,24 @@ class Labelling(ActionChoice):
             action=label,
             log_prob=pi.log_prob(label),
             mode=pi.mode(),
-            taught=memory.taught & ~strays,
+            taught=state.taught & ~strays,
             probabilities=probabilities,
         )
         action = jnp.where(strays, any_legal, chosen)
-        return action, Teaching(carry=carry, taught=memory.taught), note
+        return action, Teaching(carry=carry, taught=state.taught), note
 
     def begin_anew(
-        self, memory: Teaching, done: Bool[Array, " num_envs"], keys: Key[Array, " num_envs"]
+        self, state: Teaching, done: Bool[Array, " num_envs"], keys: Key[Array, " num_envs"]
     ) -> Teaching:
         """Resets the teacher's memory of ended episodes, and draws who plays the next ones."""
         return Teaching(
-            carry=reset_carry(memory.carry, self.teacher.initial_carry(), done),
-            taught=jnp.where(done, self._is_taught(_draws(keys).player), memory.taught),
+            carry=reset_carry(state.carry, self.teacher.initial_carry(), done),
+            taught=jnp.where(done, self._is_taught(_draws(keys).player), state.taught),
         )
 
-    def counts(self, memory: Teaching) -> Bool[Array, " num_envs"]:
+    def counts(self, state: Teaching) -> Bool[Array, " num_envs"]:
         """Whether the student plays each episode."""
-        return ~memory.taught
+        return ~state.taught
 
     def _is_taught(self, keys: Key[Array, " num_envs"]) -> Bool[Array, " num_envs"]:
         return jax.vmap(jax.random.uniform)(keys) < self.beta

@@ -1,6 +1,7 @@
 """Plays a teacher's games and writes them down."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,16 +95,15 @@ def _games(
 ) -> tuple[dict[str, Any], Label]:
     """The fields of a rollout of whole games, on the host, and its labels; more games follow."""
     nobody = _Nobody(environment.spec.num_actions)
-    collector = RolloutCollector(_STEPS, precompute=False)
-    play_on = eqx.filter_jit(collector.collect_with)
+    play_on = eqx.filter_jit(RolloutCollector(_STEPS, precompute=False, choice=choice))
     actors = eqx.filter_jit(start_collector)(environment, nobody, keys)
-    teaching = eqx.filter_jit(choice.start)(keys)
+    actors = replace(actors, choice_state=eqx.filter_jit(choice.start)(keys))
     ended = np.zeros(keys.shape[0], bool)
     parts: list[Any] = []
     while not ended.all() and len(parts) * _STEPS < max_steps:
-        rollout, actors, teaching, labels = play_on(choice, teaching, nobody, environment, actors)
+        rollout, actors = play_on(nobody, environment, actors)
         kept = {name: getattr(rollout, name) for name in _KEPT}
-        parts.append(jax.device_get((kept, labels)))
+        parts.append(jax.device_get((kept, rollout.notes)))
         ended |= np.asarray(rollout.done).any(axis=0)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from hackmatrix_rl.agent import (
+    DRAWN,
     GAE,
     AdvantageEstimator,
     AuxiliaryTargets,
@@ -103,6 +104,12 @@ def collector_of(
     keep_log_probs = bool(getattr(loss, "needs_old_log_probs", False))
     if given is None:
         given = RolloutCollector(num_steps, terms=terms, keep_log_probs=keep_log_probs)
+    choice = getattr(given, "choice", DRAWN)
+    if not isinstance(choice, type(DRAWN)):
+        raise ValueError(
+            f"collector chooses the actions by {type(choice).__name__}, and PPO learns from those "
+            "drawn from the policy; leave choice out"
+        )
     if terms and given.terms != terms:
         raise ValueError(
             f"collector keeps the terms {list(given.terms)}, and the auxiliary loss needs all of "

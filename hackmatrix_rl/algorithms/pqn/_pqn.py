@@ -1,5 +1,6 @@
 """PQN: one update collects, computes lambda-returns and learns."""
 
+from dataclasses import replace
 from typing import Unpack
 
 import equinox as eqx
@@ -77,7 +78,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
     """
 
     environment: Environment
-    collect: ShardedCollector
+    collect: agent.RolloutCollector
     epsilon: agent.Schedule
     estimate: agent.GAE
     optimization: training.Optimization
@@ -115,7 +116,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         actors_key, learner_key = jax.random.split(key)
         keys = env_keys(actors_key, self.sizes.num_envs)
         learner = self.optimization.init(policy, self.value_scale)
-        actors = self.collect.start(policy, self.environment, keys)
+        actors = ShardedCollector(self.collect, self.mesh).start(policy, self.environment, keys)
         return training.TrainState.first(learner_key, learner, actors)
 
     def __init__(
@@ -172,7 +173,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         instance("value_scale", value_scale, agent.ValueScale, "RunningScale()")
         self.sizes = sizes
         self.environment = environment
-        self.collect = ShardedCollector(agent.RolloutCollector(sizes.num_steps), self.mesh)
+        self.collect = agent.RolloutCollector(sizes.num_steps)
         # With V = max Q, the value targets of GAE are the lambda-returns: advantage + V =
         # r + gamma * V' + gamma * q_lambda * (G' - V').
         self.estimate = agent.GAE(gamma, q_lambda)
@@ -202,9 +203,8 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
     ) -> tuple[agent.Rollout, agent.Targets, agent.CollectorState]:
         """A rollout by epsilon-greedy actions, its lambda-returns, and the state after it."""
         now = state.env_steps.as_float()
-        rollout, actors, _, _ = self.collect.collect_with(
-            agent.EpsilonGreedyChoice(self.epsilon(now)),
-            (),
+        collect = replace(self.collect, choice=agent.EpsilonGreedyChoice(self.epsilon(now)))
+        rollout, actors = ShardedCollector(collect, self.mesh)(
             state.learner.policy,
             self.environment,
             state.actors,

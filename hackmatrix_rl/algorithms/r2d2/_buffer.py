@@ -1,7 +1,7 @@
 """The newest steps of each environment, in a ring on the device, and how they are sampled."""
 
 from abc import abstractmethod
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -13,11 +13,17 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.r2d2._acting import LastPosition, Steps
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import number
+from hackmatrix_rl.training import advance_ring, empty_ring, oldest_slot, write_ring
 
 SMALLEST_PRIORITY = 1e-6
 """Added to each priority: a sequence without an error is drawn again some day."""
 
 _TINY = float(np.finfo(np.float32).tiny)
+
+Starts = Bool[Array, "environments starts"]
+Priorities = Float32[Array, "environments starts"]
+Sequences = Float32[Array, " sequences"]
+Drawn = tuple[Int32[Array, " count"], Float32[Array, " count"]]
 
 
 class Sampling(eqx.Module):
@@ -30,13 +36,8 @@ class Sampling(eqx.Module):
 
     @abstractmethod
     def draw(
-        self,
-        there: Bool[Array, "environments starts"],
-        priority: Float32[Array, "environments starts"] | None,
-        count: int,
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, " count"], Float32[Array, " count"]]:
+        self, there: Starts, priority: Priorities | None, count: int, *, key: Key[Array, ""]
+    ) -> Drawn:
         """A random sample of sequences: `count` draws from all that are `there`.
 
         Returns:
@@ -44,18 +45,14 @@ class Sampling(eqx.Module):
             are undefined where there is no sequence.
         """
 
-    def weight(
-        self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
-    ) -> Float32[Array, " sequences"]:
+    def weight(self, probability: Sequences, number: Float32[Array, ""]) -> Sequences:
         """The importance weight of each sampled sequence, up to a common factor; by default equal.
 
         `probability` is the probability of each draw, `number` the number of stored sequences.
         """
         return jnp.ones_like(probability)
 
-    def priority(
-        self, td_error: Float32[Array, "time sequences"]
-    ) -> Float32[Array, " sequences"] | None:
+    def priority(self, td_error: Float32[Array, "time sequences"]) -> Sequences | None:
         """The priorities of sequences with these errors; `None` unless `uses_priorities`."""
         return None
 
@@ -65,13 +62,8 @@ class Uniform(Sampling):
     """Samples all sequences with equal probability."""
 
     def draw(
-        self,
-        there: Bool[Array, "environments starts"],
-        priority: Float32[Array, "environments starts"] | None,
-        count: int,
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, " count"], Float32[Array, " count"]]:
+        self, there: Starts, priority: Priorities | None, count: int, *, key: Key[Array, ""]
+    ) -> Drawn:
         flat = there.ravel()
         number = jnp.maximum(jnp.sum(flat, dtype=jnp.int32), 1)
         which = jax.random.randint(key, (count,), 0, number)
@@ -113,13 +105,8 @@ class Prioritized(Sampling):
         return True
 
     def draw(
-        self,
-        there: Bool[Array, "environments starts"],
-        priority: Float32[Array, "environments starts"] | None,
-        count: int,
-        *,
-        key: Key[Array, ""],
-    ) -> tuple[Int32[Array, " count"], Float32[Array, " count"]]:
+        self, there: Starts, priority: Priorities | None, count: int, *, key: Key[Array, ""]
+    ) -> Drawn:
         assert priority is not None
         mass = jnp.where(there, priority**self.exponent, 0.0).ravel()
         sums = jnp.cumsum(mass)
@@ -128,16 +115,12 @@ class Prioritized(Sampling):
         place = jnp.minimum(found, mass.size - 1)
         return place, mass[place] / jnp.maximum(sums[-1], _TINY)
 
-    def weight(
-        self, probability: Float32[Array, " sequences"], number: Float32[Array, ""]
-    ) -> Float32[Array, " sequences"]:
+    def weight(self, probability: Sequences, number: Float32[Array, ""]) -> Sequences:
         """Importance weights: a negative power of the probability, 1 at `Uniform`'s."""
         relative = jnp.maximum(probability * number, _TINY)
         return relative**-self.correction
 
-    def priority(
-        self, td_error: Float32[Array, "time sequences"]
-    ) -> Float32[Array, " sequences"] | None:
+    def priority(self, td_error: Float32[Array, "time sequences"]) -> Sequences | None:
         """The largest error of each sequence and its mean error, weighted; a little above 0."""
         errors = jnp.abs(td_error)
         mean, largest = jnp.mean(errors, axis=0), jnp.max(errors, axis=0)
@@ -157,8 +140,8 @@ class Sample(eqx.Module):
     carry: PyTree[Array]
     environment: Int32[Array, " sequences"]
     start: Int32[Array, " sequences"]
-    weight: Float32[Array, " sequences"]
-    valid: Float32[Array, " sequences"]
+    weight: Sequences
+    valid: Sequences
 
 
 class Buffer(eqx.Module):
@@ -176,7 +159,7 @@ class Buffer(eqx.Module):
 
     steps: Steps
     carry: PyTree[Array]
-    priority: Float32[Array, "num_envs starts"] | None
+    priority: Priorities | None
     slot: Int32[Array, ""]
     filled: Int32[Array, ""]
 
@@ -194,11 +177,7 @@ class Buffer(eqx.Module):
         """A buffer without steps, for `length` steps of each environment: whole updates."""
         shape, starts = (num_envs, length), (num_envs, length // train_freq)
         spec = environment.spec
-
-        def zeros(leaf: Any, axes: tuple[int, int] = shape) -> Array:
-            return jnp.zeros((*axes, *leaf.shape), leaf.dtype)
-
-        observation = jax.tree.map(zeros, spec.observation)
+        observation = empty_ring(spec.observation, *shape)
         mask = jnp.zeros((*shape, spec.num_actions), bool)
         steps = Steps(
             observation=observation,
@@ -209,7 +188,7 @@ class Buffer(eqx.Module):
             truncated=jnp.zeros(shape, bool),
             last=LastPosition(observation, mask) if environment.truncates else None,
         )
-        carry = jax.tree.map(lambda leaf: zeros(leaf, starts), policy.initial_carry())
+        carry = empty_ring(policy.initial_carry(), *starts)
         priority = jnp.zeros(starts, jnp.float32) if priorities else None
         return cls(steps, carry, priority, jnp.int32(0), jnp.int32(0))
 
@@ -219,31 +198,20 @@ class Buffer(eqx.Module):
         A new sequence has the largest priority of its environment, so that it is drawn soon.
         """
         length, count = self.steps.reward.shape[1], steps.reward.shape[1]
-
-        def put(ring: Array, new: Array) -> Array:
-            return jax.lax.dynamic_update_slice_in_dim(ring, new, self.slot, axis=1)
-
-        def put_start(ring: Array, new: Array) -> Array:
-            return jax.lax.dynamic_update_slice_in_dim(ring, new[:, None], start, axis=1)
-
-        start = self.slot // count
-        priority = self.priority
-        if priority is not None:
-            largest = jnp.max(priority, axis=1)
-            priority = put_start(priority, jnp.where(largest > 0, largest, 1.0))
-        return Buffer(
-            steps=jax.tree.map(put, self.steps, steps),
-            carry=jax.tree.map(put_start, self.carry, carry),
-            priority=priority,
-            slot=(self.slot + count) % length,
-            filled=jnp.minimum(self.filled + count, length),
-        )
+        priority = None
+        if self.priority is not None:
+            largest = jnp.max(self.priority, axis=1)
+            priority = jnp.where(largest > 0, largest, 1.0)
+        at_start = jax.tree.map(lambda leaf: leaf[:, None], (carry, priority))
+        carry, priority = write_ring((self.carry, self.priority), at_start, self.slot // count)
+        steps = write_ring(self.steps, steps, self.slot)
+        return Buffer(steps, carry, priority, *advance_ring(self.slot, self.filled, count, length))
 
     def valid_starts(self, starts: int, window: int) -> Bool[Array, " starts"]:
         """Where in the ring a whole sequence begins; the same for all environments."""
         length = self.steps.reward.shape[1]
         train_freq = length // starts
-        oldest = jnp.where(self.filled == length, self.slot, 0) // train_freq
+        oldest = oldest_slot(self.slot, self.filled, length) // train_freq
         age = (jnp.arange(starts, dtype=jnp.int32) - oldest) % starts
         return age * train_freq + window <= self.filled
 
@@ -265,13 +233,10 @@ class Buffer(eqx.Module):
         blocks = keys.shape[0]
         size = num_envs // blocks
         valid = jnp.broadcast_to(self.valid_starts(starts, window)[None], (size, starts))
-
-        def apart(leaf: Array) -> Array:
-            return leaf.reshape(blocks, size, starts)
-
+        priority = None if self.priority is None else self.priority.reshape(blocks, size, starts)
         place, probability = jax.vmap(
             lambda priority, key: sampling.draw(valid, priority, count, key=key)
-        )(jax.tree.map(apart, self.priority), keys)
+        )(priority, keys)
         first = jnp.arange(0, num_envs, size, dtype=jnp.int32)
         environment = (first[:, None] + place // starts).ravel()
         start = (place % starts).ravel()
@@ -289,11 +254,8 @@ class Buffer(eqx.Module):
 
 
 def with_priorities(
-    priority: Float32[Array, "num_envs starts"],
-    sample: Sample,
-    new: Float32[Array, " sequences"],
-    applied: Bool[Array, ""],
-) -> Float32[Array, "num_envs starts"]:
+    priority: Priorities, sample: Sample, new: Sequences, applied: Bool[Array, ""]
+) -> Priorities:
     """The priorities after a gradient step on a sample: new ones for its valid sequences.
 
     If the step was not `applied`, they stay, except for a sequence whose error is not finite: it

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.algorithms.self_play._games import OPTIONAL, Moves
 from hackmatrix_rl.env import EnvSpec, Symmetry
+from hackmatrix_rl.training import advance_ring, empty_ring, oldest_slot, write_ring
 
 
 class Sample(eqx.Module):
@@ -59,12 +60,8 @@ class Buffer(eqx.Module):
     ) -> "Buffer":
         """A buffer without moves; `keeps` names the fields of `OPTIONAL` that moves have."""
         shape = (games, length)
-
-        def zeros(leaf: Any) -> Array:
-            return jnp.zeros((*shape, *leaf.shape), leaf.dtype)
-
         moves = Moves(
-            observation=jax.tree.map(zeros, spec.observation),
+            observation=empty_ring(spec.observation, *shape),
             mask=jnp.zeros((*shape, spec.num_actions), bool),
             weights=jnp.zeros((*shape, spec.num_actions), jnp.float32),
             reward=jnp.zeros(shape, jnp.float32),
@@ -76,14 +73,9 @@ class Buffer(eqx.Module):
     def write(self, moves: Moves) -> "Buffer":
         """The buffer with new moves, `[games, count, ...]`, in place of the oldest."""
         length, count = self.moves.reward.shape[1], moves.reward.shape[1]
-
-        def put(ring: Array, new: Array) -> Array:
-            return jax.lax.dynamic_update_slice_in_dim(ring, new, self.slot, axis=1)
-
         return Buffer(
-            moves=jax.tree.map(put, self.moves, moves),
-            slot=(self.slot + count) % length,
-            filled=jnp.minimum(self.filled + count, length),
+            write_ring(self.moves, moves, self.slot),
+            *advance_ring(self.slot, self.filled, count, length),
         )
 
     def outcomes(self) -> Outcomes:
@@ -137,7 +129,7 @@ class Buffer(eqx.Module):
 
     def _oldest(self) -> Int32[Array, ""]:
         """The place of the oldest move."""
-        return jnp.where(self.filled == self.moves.reward.shape[1], self.slot, 0)
+        return oldest_slot(self.slot, self.filled, self.moves.reward.shape[1])
 
 
 def outcomes_of(

@@ -6,25 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Key
 
-from hackmatrix_rl.agent import (
-    DRAWN,
-    ActionChoice,
-    Collector,
-    CollectorState,
-    Rollout,
-    RolloutCollector,
-)
+from hackmatrix_rl.agent import Collector, CollectorState, Rollout, RolloutCollector
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.training.sharding._mesh import (
-    BY_ENVIRONMENT,
-    BY_STEP_AND_ENVIRONMENT,
-    on_each_device,
-    specs_of,
-)
+from hackmatrix_rl.training.sharding._mesh import BY_ENVIRONMENT, on_each_device, specs_of
 
 Fields = dict[str, Any]
 
@@ -59,64 +47,27 @@ class ShardedCollector(Collector):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        return self.collect_with(DRAWN, (), policy, environment, actors, precision=precision)[:2]
-
-    def collect_with(
-        self,
-        choice: ActionChoice,
-        memory: PyTree[Array],
-        policy: ActorCritic,
-        environment: Environment,
-        actors: CollectorState,
-        *,
-        precision: PrecisionPolicy = FLOAT32,
-    ) -> tuple[Rollout, CollectorState, PyTree[Array], PyTree[Array]]:
-        """Collects a rollout with chosen actions; see `RolloutCollector.collect_with`.
-
-        The memory of the choice has a leading axis of environments, its notes one after the steps.
-        """
-        parts, *after = self.collect_parts(
-            choice, memory, policy, environment, actors, precision=precision
-        )
-        sums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), parts.pop("episodes"))
-        return Rollout(**parts, episodes=sums), *after
-
-    def collect_parts(
-        self,
-        choice: ActionChoice,
-        memory: PyTree[Array],
-        policy: ActorCritic,
-        environment: Environment,
-        actors: CollectorState,
-        *,
-        precision: PrecisionPolicy = FLOAT32,
-    ) -> tuple[Fields, CollectorState, PyTree[Array], PyTree[Array]]:
-        """As `collect_with`, but with a leading axis of devices in the `episodes`."""
         # Cast first: then less is gathered if parameters are cut along `fsdp`.
         policy = precision.cast_to_compute(policy)
 
         def play(
-            choice: ActionChoice, policy: ActorCritic, environment: Environment, given: Any
-        ) -> Any:
-            memory, actors = given
-            rollout, after, memory, notes = self.collect.collect_with(
-                choice, memory, policy, environment, CollectorState(**actors), precision=precision
+            collect: RolloutCollector, policy: ActorCritic, environment: Environment, actors: Fields
+        ) -> tuple[Fields, Fields]:
+            rollout, after = collect(
+                policy, environment, CollectorState(**actors), precision=precision
             )
             episodes = jax.tree.map(lambda leaf: leaf[None], rollout.episodes)
-            return {**vars(rollout), "episodes": episodes}, vars(after), memory, notes
+            return {**vars(rollout), "episodes": episodes}, vars(after)
 
-        state = specs_of(CollectorState.environment_axes())
         # One row of sums from each device.
         made = {**specs_of(Rollout.environment_axes()), "episodes": BY_ENVIRONMENT}
-        rollout, after, memory, notes = on_each_device(
-            self.mesh,
-            play,
-            (choice, policy, environment),
-            (memory, vars(actors)),
-            takes=(BY_ENVIRONMENT, state),
-            returns=(made, state, BY_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT),
+        state = specs_of(CollectorState.environment_axes())
+        modules = self.collect, policy, environment
+        parts, after = on_each_device(
+            self.mesh, play, modules, vars(actors), takes=state, returns=(made, state)
         )
-        return rollout, CollectorState(**after), memory, notes
+        sums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), parts.pop("episodes"))
+        return Rollout(**parts, episodes=sums), CollectorState(**after)
 
     def start(
         self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]

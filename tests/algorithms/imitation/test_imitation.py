@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from env.mirror import Mirror
 
-from hackmatrix_rl.agent import IDENTITY_SCALE, Batch
+from hackmatrix_rl.agent import IDENTITY_SCALE, Batch, RolloutCollector
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.imitation import CloneLoss
 from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
@@ -57,13 +57,13 @@ def test_who_plays_is_drawn_for_a_whole_episode():
     trainer = imitation(beta=Constant(0.5), random_share=0.0)
     trainer.start(jax.random.key(2))
     algorithm, state = trainer.algorithm, trainer.state
-    collect = eqx.filter_jit(algorithm.ppo.collect.collect_with)
     labelling = algorithm._labelling(state.env_steps)
-    games, teaching, seen = state.actors.games, state.actors.teaching, []
+    collect = eqx.filter_jit(RolloutCollector(algorithm.ppo.collect.num_steps, choice=labelling))
+    games = dataclasses.replace(state.actors.games, choice_state=state.actors.teaching)
+    seen = []
     for _ in range(5):
-        rollout, games, teaching, labels = collect(
-            labelling, teaching, state.learner.policy, algorithm.environment, games
-        )
+        rollout, games = collect(state.learner.policy, algorithm.environment, games)
+        labels = rollout.notes
         own = rollout.done & ~labels.taught
         assert int(rollout.episodes.count) == own.sum(), "the student's alone"
         seen.append((rollout.action, rollout.done, labels))

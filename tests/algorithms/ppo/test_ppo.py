@@ -7,7 +7,13 @@ import pytest
 from training.states import assert_same
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent import AuxiliaryLoss, Collector, PPOLoss, RolloutCollector
+from hackmatrix_rl.agent import (
+    AuxiliaryLoss,
+    Collector,
+    EpsilonGreedyChoice,
+    PPOLoss,
+    RolloutCollector,
+)
 from hackmatrix_rl.agent.networks import add_auxiliary_head
 from hackmatrix_rl.algorithms.imitation import CloneLoss
 from hackmatrix_rl.evaluation import RandomAgent
@@ -44,6 +50,9 @@ def test_a_collector_brings_its_number_of_steps():
     assert ppo(collector=RolloutCollector(16), num_steps=16).steps_per_update == 4 * 16
     with pytest.raises(ValueError, match="num_steps is 8, and the collector takes 16 steps"):
         ppo(collector=RolloutCollector(16), num_steps=8)
+    greedy = RolloutCollector(16, choice=EpsilonGreedyChoice(jnp.float32(0.1)))
+    with pytest.raises(ValueError, match="collector chooses the actions by EpsilonGreedyChoice"):
+        ppo(collector=greedy)
 
 
 class Sub(RolloutCollector):

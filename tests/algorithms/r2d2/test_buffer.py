@@ -58,7 +58,7 @@ def drawn_from(buffer, keys, sampling, count=200):
     return buffer.draw(sampling, count, starts=STARTS, window=WINDOW, keys=keys)
 
 
-@pytest.mark.parametrize("writes", [2, 4, 5, 11])
+@pytest.mark.parametrize("writes", [2, 4, 11])
 @pytest.mark.parametrize("blocks", [4, 2])
 @pytest.mark.parametrize("sampling", [Uniform(), Prioritized()], ids=["uniform", "priorities"])
 def test_exactly_the_whole_sequences_are_drawn_with_the_memory_before_them(

@@ -1,0 +1,38 @@
+"""Rings on the device: arrays `[num_envs, length, ...]` whose oldest entries are overwritten.
+
+All environments are written at once. So one `slot`, where the next entry goes, serves all of them,
+and so does `filled`, their number of entries.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32
+
+Scalar = Int32[Array, ""]
+
+
+def empty_ring(entry: Any, num_envs: int, length: int) -> Any:
+    """A ring of zeros for entries like `entry`, a tree of arrays or of their shapes."""
+    return jax.tree.map(lambda leaf: jnp.zeros((num_envs, length, *leaf.shape), leaf.dtype), entry)
+
+
+def write_ring(ring: Any, entries: Any, slot: Scalar) -> Any:
+    """The ring with new entries, `[num_envs, count, ...]`, from `slot` on.
+
+    `count` must divide `length`, and `slot` be a multiple of it.
+    """
+    return jax.tree.map(
+        lambda old, new: jax.lax.dynamic_update_slice_in_dim(old, new, slot, axis=1), ring, entries
+    )
+
+
+def advance_ring(slot: Scalar, filled: Scalar, count: int, length: int) -> tuple[Scalar, Scalar]:
+    """The next `slot` and `filled`, after `count` entries."""
+    return (slot + count) % length, jnp.minimum(filled + count, length)
+
+
+def oldest_slot(slot: Scalar, filled: Scalar, length: int) -> Scalar:
+    """The slot of the oldest entry."""
+    return jnp.where(filled == length, slot, 0)
