@@ -60,7 +60,7 @@ class Reinforce(training.Algorithm[ReinforceState]):
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=training.adam())
     grad_accum: int = eqx.field(static=True, default=1)
     mesh: jax.sharding.Mesh = eqx.field(static=True, default_factory=single_device)
-    resettable = ("actors",)
+    reinit_fields = ("actors",)
 
     @property
     def step(self):

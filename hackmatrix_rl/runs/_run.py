@@ -36,6 +36,7 @@ from hackmatrix_rl.training import (
     StopTraining,
     Trainer,
     reports_of,
+    updates_until,
     without_members,
 )
 
@@ -243,7 +244,7 @@ def _start(
 
 def _is_left(config: RunConfig, trainer: Trainer[Any]) -> bool:
     """Whether the stage has not reached its goal: a hook has stopped it."""
-    return trainer.algorithm.updates_until(trainer.state, config.goal) > 0
+    return updates_until(trainer.algorithm, trainer.state, config.goal) > 0
 
 
 def _reached(config: RunConfig, trainer: Trainer[Any]) -> str:
@@ -275,7 +276,7 @@ class _RunLoop(Hook):
         if system.is_single_process():  # of several, only the first has read what a run logged
             trainer.member = self._watch.plays
         self._agree(trainer)
-        if not trainer.compiled and trainer.algorithm.updates_until(trainer.state, self._goal) > 0:
+        if not trainer.compiled and updates_until(trainer.algorithm, trainer.state, self._goal) > 0:
             tick = partial(self._sink.working, "compiling")
             with system.compiling(self._sink.note, tick=tick, clock=self._clock):
                 trainer.compile()

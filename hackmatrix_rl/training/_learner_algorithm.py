@@ -114,7 +114,7 @@ class LearnerAlgorithm(Algorithm[S]):
         return state_shardings(self.mesh, state, networks=self.networks, offload=offload)
 
     @property
-    def resettable(self) -> tuple[str, ...]:
+    def reinit_fields(self) -> tuple[str, ...]:
         """The actors: a resume reinitializes them if their number or sizes change."""
         return ("actors",)
 

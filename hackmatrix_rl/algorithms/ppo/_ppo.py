@@ -244,7 +244,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         check_losses(self.loss, policy, self.environment.spec, self.precision, sizes)
 
     def eager(self) -> "PPO":
-        """A copy for `jax.disable_jit()`; see `Algorithm.eager`. Its collector is not sharded."""
+        """A copy for `jax.disable_jit()`; see `RunsEagerly`. Its collector is not sharded."""
         collect = self.collect
         if isinstance(collect, ShardedCollector):
             collect = collect.collect  # `shard_map` compiles what it maps

@@ -246,7 +246,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         return self.sizes.num_envs * self.sizes.train_freq
 
     @property
-    def resettable(self) -> tuple[str, ...]:
+    def reinit_fields(self) -> tuple[str, ...]:
         """The environments and the buffer: a resume reinitializes them if their sizes change.
 
         If only the sizes of the buffer change, the environments continue.
@@ -257,7 +257,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     def greedy(self) -> bool:
         return True  # the logits are Q-values
 
-    def to_store(self, state: R2D2State) -> PyTree:
+    def checkpoint_state(self, state: R2D2State) -> PyTree:
         """The state, without the buffer unless `keep_buffer`."""
         if self.keep_buffer:
             return state

@@ -24,7 +24,7 @@ from hackmatrix_rl.checkpoints import load, save
 from hackmatrix_rl.clique import FIRST, SECOND, Solution, State, new_game, play
 from hackmatrix_rl.env import CliqueGame, SingleGame
 from hackmatrix_rl.evaluation import Estimate
-from hackmatrix_rl.training import Hook, Metrics, Trainer
+from hackmatrix_rl.training import Hook, Metrics, Trainer, updates_until
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class KeepForLeague(Hook):
         """Updates until the next network is kept."""
         done = trainer.algorithm.progress(trainer.state)
         mark = self._league.next_mark(done)
-        return None if mark is None else trainer.algorithm.updates_until(trainer.state, mark)
+        return None if mark is None else updates_until(trainer.algorithm, trainer.state, mark)
 
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
         """Keeps the network at the marks that the dispatch has passed."""
