@@ -1,5 +1,7 @@
 """Random words by hashing, and integers from them without division or rejection."""
 
+from enum import IntEnum
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,13 @@ from hackmatrix_rl.batching._bits import materialize, nth_bit, right, size_of
 
 _GOLDEN = np.uint32(0x9E3779B9)
 """2**32 over the golden ratio: multiples of it are far apart for neighbouring numbers."""
+
+
+class Stream(IntEnum):
+    """Names of the sources that are derived from one `Chance`, for `Chance.fold_in`.
+
+    A subclass names the sources of one purpose. Another value means other games from the same key.
+    """
 
 
 class Chance(eqx.Module):

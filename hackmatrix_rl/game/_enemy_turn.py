@@ -31,6 +31,7 @@ from hackmatrix_rl.game._state import (
     Transmissions,
     by_type,
 )
+from hackmatrix_rl.game._streams import TurnStream
 
 
 def enemy_turn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -> Position:
@@ -41,8 +42,8 @@ def enemy_turn(position: Position, takes_place: Bool[Array, ""], *, chance: Chan
     """
     position = replace(position, turn=position.turn + takes_place.astype(jnp.int32))
     position = arrive(position, takes_place)
-    position = move_enemies(position, takes_place, chance=chance.fold_in(0))
-    position = spawn(position, takes_place, chance=chance.fold_in(1))
+    position = move_enemies(position, takes_place, chance=chance.fold_in(TurnStream.MOVES))
+    position = spawn(position, takes_place, chance=chance.fold_in(TurnStream.SPAWNS))
     return recover(position, takes_place)
 
 

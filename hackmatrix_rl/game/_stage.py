@@ -45,6 +45,7 @@ from hackmatrix_rl.game._state import (
     State,
     Transmissions,
 )
+from hackmatrix_rl.game._streams import ContentStream, GameStream, StageStream
 
 FIRST_INTERVAL = 12
 """Turns between scheduled tasks in stage 1; one less in each further stage."""
@@ -67,8 +68,8 @@ def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
         key: source of the starting corner, the bonus and the first stage.
     """
     chance = Chance.of(key)
-    blank = blank_position(config, chance=chance.fold_in(0))
-    position = set_up_stage(blank, chance=chance.fold_in(1))
+    blank = blank_position(config, chance=chance.fold_in(GameStream.PLAYER))
+    position = set_up_stage(blank, chance=chance.fold_in(GameStream.STAGE))
     return State(position=position, history=empty_history(config, position))
 
 
@@ -112,14 +113,13 @@ def set_up_stage(
 
     The result is undefined unless it is `needed`.
     """
-    exit_chance = chance.fold_in(0)
+    exit_chance = chance.fold_in(StageStream.EXIT)
     exit_cell = (corners() - CellSet.of(position.player.cell)).choose(exit_chance.bits())
     occupied = position.enemies.cells | position.transmissions.cells
-    blocks = draw_layout(
-        position.player.cell, exit_cell, occupied, chance=chance.fold_in(1), needed=needed
-    )
-    board = draw_contents(position.player.cell, exit_cell, blocks, chance=chance.fold_in(2))
-    board = draw_resources(board, exit_cell, blocks, chance=chance.fold_in(3))
+    layout, contents = chance.fold_in(StageStream.LAYOUT), chance.fold_in(StageStream.CONTENTS)
+    blocks = draw_layout(position.player.cell, exit_cell, occupied, chance=layout, needed=needed)
+    board = draw_contents(position.player.cell, exit_cell, blocks, chance=contents)
+    board = draw_resources(board, exit_cell, blocks, chance=chance.fold_in(StageStream.RESOURCES))
     position = replace(
         position,
         board=board,
@@ -138,7 +138,7 @@ def set_up_stage(
         scheduled=jnp.bool_(False),
         from_siphon=jnp.int32(0),
         unflagged=position.stage,
-        chance=chance.fold_in(4),
+        chance=chance.fold_in(StageStream.TRANSMISSIONS),
     )
     return replace(position, transmissions=transmissions, dropped=position.dropped + missed)
 
@@ -242,7 +242,9 @@ def draw_contents(
     program = is_block & (kind >> 31 == 1)
     hidden = below(kind << 1, 10) == 0
     points = 1 + below(chance.words(NUM_CELLS, first=NUM_CELLS), MAX_POINTS)
-    programs = distinct_programs(CellSet.from_array(program), chance=chance.fold_in(0))
+    programs = distinct_programs(
+        CellSet.from_array(program), chance=chance.fold_in(ContentStream.PROGRAMS)
+    )
 
     shown = jnp.where(program, Content.PROGRAM, Content.DATA)
     secret = jnp.where(program, Content.HIDDEN_PROGRAM, Content.HIDDEN_DATA)

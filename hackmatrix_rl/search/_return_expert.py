@@ -12,6 +12,7 @@ from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, State, rewound
 from hackmatrix_rl.search._evaluation import DEAD, evaluate
 from hackmatrix_rl.search._expert import UNDO, without_undo
 from hackmatrix_rl.search._imagined import NOTHING, Legal, PerAction, deciding, imagine
+from hackmatrix_rl.search._streams import ImaginedStream
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import ReturnWeights
 
@@ -106,15 +107,16 @@ class ReturnExpert(GameAgent):
         """What the result of each legal action is worth; `NOTHING` for the others."""
 
         def results(which: Legal, luck: Chance) -> PerAction:
-            seen = draw_unseen(state.position, chance=luck.fold_in(0))
+            seen = draw_unseen(state.position, chance=luck.fold_in(ImaginedStream.UNSEEN))
             game = deciding(seen, which)
-            values = imagine(self.config, game, self.weights, chance=luck.fold_in(1)).values
+            play = luck.fold_in(ImaginedStream.PLAY)
+            values = imagine(self.config, game, self.weights, chance=play).values
             assert values is not None
             return values
 
         weak = state.position.player.hp <= 1
-        once = results(legal, chance.fold_in(0))
-        twice = results(legal & weak, chance.fold_in(1))
+        tries = enumerate((legal, legal & weak))
+        once, twice = (results(which, chance.fold_in(number)) for number, which in tries)
         worse = jnp.where(weak, jnp.minimum(once, twice), once)
         return jnp.where(legal, worse, NOTHING)
 

@@ -21,6 +21,7 @@ from hackmatrix_rl.game import (
     Board,
     CellSet,
     Content,
+    ContentStream,
     Enemies,
     EnemyType,
     Position,
@@ -28,6 +29,7 @@ from hackmatrix_rl.game import (
     distinct_programs,
     row_and_column,
 )
+from hackmatrix_rl.search._streams import UnseenStream
 
 _SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.int32)
 
@@ -44,13 +46,14 @@ def draw_unseen(position: Position, *, chance: Chance) -> Position:
     What is seen does not change, and the result depends on nothing that is not.
     """
     transmissions = position.transmissions
-    kinds = (chance.fold_in(1).words(transmissions.size) >> 30).astype(jnp.int32)
+    words = chance.fold_in(UnseenStream.TRANSMISSIONS).words(transmissions.size)
+    kinds = (words >> 30).astype(jnp.int32)
     unknown = transmissions.present & ~position.show_activated
     return replace(
         position,
-        board=_questions(position.board, chance=chance.fold_in(0)),
+        board=_questions(position.board, chance=chance.fold_in(UnseenStream.QUESTIONS)),
         transmissions=transmissions.replace(unknown, type=kinds),
-        enemies=_cryptogs(position, chance=chance.fold_in(2)),
+        enemies=_cryptogs(position, chance=chance.fold_in(UnseenStream.CRYPTOGS)),
     )
 
 
@@ -65,7 +68,9 @@ def _questions(board: Board, *, chance: Chance) -> Board:
     bits = jnp.uint32(1) << board.value.astype(jnp.uint32)
     seen = union(jnp.where(seen_program, bits, jnp.uint32(0)))
     programs = distinct_programs(
-        CellSet.from_array(program), chance=chance.fold_in(0), unused=~seen & ALL_PROGRAMS
+        CellSet.from_array(program),
+        chance=chance.fold_in(ContentStream.PROGRAMS),
+        unused=~seen & ALL_PROGRAMS,
     )
     costs = jnp.asarray(_SPAWN_COSTS)[jnp.minimum(board.value, NUM_PROGRAMS - 1)]
     costs = jnp.where(seen_program, costs, board.value)
