@@ -30,9 +30,6 @@ from hackmatrix_rl.training import (
 )
 from hackmatrix_rl.training.sharding import ShardedCollector
 
-KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, NUM_ACTIONS))
-"""The kinds of actions of HackMatrix whose accuracy is reported separately."""
-
 
 class TaughtGames(eqx.Module):
     """The environments between two updates, who plays them, and the labelled positions.
@@ -250,3 +247,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
     def check(self, policy: ActorCritic) -> None:
         """Traces a custom loss; see `PPO.check`."""
         self.ppo.check(policy)
+
+
+KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, NUM_ACTIONS))
+"""The kinds of actions of HackMatrix whose accuracy is reported separately."""
