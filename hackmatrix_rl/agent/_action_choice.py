@@ -160,7 +160,7 @@ class ActionChoice(eqx.Module):
         return value
 
 
-class Drawn(ActionChoice):
+class Sample(ActionChoice):
     """Draws the actions from the policy's distribution."""
 
     def choose(
@@ -169,7 +169,7 @@ class Drawn(ActionChoice):
         return jax.vmap(MaskedCategorical.sample)(pi, keys), memory, ()
 
 
-DRAWN = Drawn()
+DRAWN = Sample()
 
 
 def best_action(

@@ -34,10 +34,12 @@ class Chance(eqx.Module):
     high: UInt32[Array, ""]
 
     @staticmethod
-    def of(key: Key[Array, ""]) -> "Chance":
+    def from_key(key: Key[Array, ""]) -> "Chance":
         """The source of a key. Use the key for nothing else."""
         data = jax.random.key_data(key)
         return Chance(data[-2], data[-1])
+
+    of = from_key  #: The former name, for one version.
 
     def fold_in(self, number: int | Int32[Array, ""]) -> "Chance":
         """A source derived from this one; different numbers give independent sources."""

@@ -81,7 +81,7 @@ def games_at_stage(
     """New games that start at a given stage, 1 to 8, one for each key."""
 
     def one(key: Key[Array, ""]) -> State:
-        chance = Chance.of(key)
+        chance = Chance.from_key(key)
         position = replace(
             blank_position(environment.config, chance=chance.fold_in(GameStream.PLAYER)),
             stage=stage,

@@ -121,7 +121,9 @@ class Frontier(Environment):
         here = Saved(after.games, after.mask, timestep.observation)
         bank = _save(state.bank, _kinds(state.inner, after) & ~timestep.done[:, None], here)
 
-        words = jax.vmap(lambda key: Chance.of(key).fold_in(StepStream.SAVED_GAME).words(2))(keys)
+        words = jax.vmap(lambda key: Chance.from_key(key).fold_in(StepStream.SAVED_GAME).words(2))(
+            keys
+        )
         wants = timestep.done & (_uniform(words[:, 0]) < self.share)
         wanting = wants.reshape(-1, BLOCK)
         who = _first(wanting)

@@ -193,7 +193,7 @@ class HackMatrix(Environment):
     def _step(
         self, state: HackMatrixState, action: Int32[Array, ""], key: Key[Array, ""]
     ) -> tuple[HackMatrixState, Timestep]:
-        chance = Chance.of(key)
+        chance = Chance.from_key(key)
         acting, coming = chance.fold_in(StepStream.ACT), chance.fold_in(StepStream.NEXT)
         after, outcome = act(self.config, state.games, action, state.mask, chance=acting)
         if state.without_undo is not None:

@@ -50,7 +50,7 @@ def play(
         ValueError: the game has other sizes than `config`.
     """
     action = as_action(action, "an hm.Action or its number, such as hm.Action.UP")
-    chance = Chance.of(key)
+    chance = Chance.from_key(key)
     mask = legal_actions(config, state)
     after, outcome = act(config, state, action, mask, chance=chance.fold_in(StepStream.ACT))
     goes_on = outcome.completed & ~outcome.won

@@ -91,7 +91,7 @@ class ResumableRun:
         }
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> "ResumableRun":
+    def from_fields(cls, fields: Mapping[str, Any]) -> "ResumableRun":
         """The run from the result of `as_dict`, perhaps of another process."""
         return cls(
             path=Path(fields["path"]),

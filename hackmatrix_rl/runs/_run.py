@@ -207,7 +207,7 @@ def _next_stage(
     network, training = (jax.random.fold_in(key, update) for key in run_keys(then.seed))
     made = compose(then, key=network, read_init=True, trust_code=trust_code, report=sink.note)
     made.start(training)
-    counters = jnp.asarray(update, jnp.int32), Counter.of(steps)
+    counters = jnp.asarray(update, jnp.int32), Counter.from_int(steps)
     made.state = eqx.tree_at(lambda state: (state.update, state.env_steps), made.state, counters)
     if folder.process == 0:
         try:

@@ -37,7 +37,7 @@ class Expert(GameAgent):
         self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Simulates the legal actions of a `State`; the thought has the value of each."""
-        chance = Chance.of(key)
+        chance = Chance.from_key(key)
         seen = draw_unseen(observation.position, chance=chance.fold_in(ImaginedStream.UNSEEN))
         others = without_undo(mask)
         play = chance.fold_in(ImaginedStream.PLAY)

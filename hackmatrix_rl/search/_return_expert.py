@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.evaluation import GameAgent, Thought
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, State, rewound
-from hackmatrix_rl.search._evaluation import DEAD, evaluate
+from hackmatrix_rl.search._evaluation import DEAD, heuristic
 from hackmatrix_rl.search._expert import UNDO, without_undo
 from hackmatrix_rl.search._imagined import NOTHING, Legal, PerAction, deciding, imagine
 from hackmatrix_rl.search._streams import ImaginedStream
@@ -79,7 +79,7 @@ class ReturnExpert(GameAgent):
         state: State = observation
         tried: Tried = carry
         others = without_undo(mask)
-        values = self._results(state, others, Chance.of(key))
+        values = self._results(state, others, Chance.from_key(key))
         since = _snapshots_since(state, tried)
         in_stage = jnp.where(state.position.stage == tried.stage, tried.in_stage, 0)
 
@@ -124,12 +124,12 @@ class ReturnExpert(GameAgent):
         """The value of the newest snapshot's position, or of the one `back` places before it."""
         found = rewound(state.position, state.history, back=back)
         held = state.history.count > back
-        return jnp.where(held, evaluate(self.config, found, self.weights), DEAD)
+        return jnp.where(held, heuristic(self.config, found, self.weights), DEAD)
 
     def _regrets(self, state: State, best: Value, patient: Flag) -> Flag:
         """Whether the previous position was worth more; `best` is the best other action's value."""
         # The newest snapshot is of the end of the last turn: what that brought is undone by two.
-        newest, now = self._before(state, 0), evaluate(self.config, state.position, self.weights)
+        newest, now = self._before(state, 0), heuristic(self.config, state.position, self.weights)
         back = jnp.maximum(newest, self._before(state, 1))
         worse = (back - now > self.weights["margin"]) | (back - best > self.weights["margin_best"])
         worse = jnp.where(patient, worse, back - best > _FATAL)

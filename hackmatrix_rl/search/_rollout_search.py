@@ -83,7 +83,7 @@ class RolloutSearch(GameAgent):
             raise ValueError(
                 f"rollouts must be an integer of at least {LEAST_ROLLOUTS}, not {rollouts!r}"
             )
-        self.guide = ExpertGuide.of(player) if isinstance(player, Expert) else player
+        self.guide = ExpertGuide.from_expert(player) if isinstance(player, Expert) else player
         self.config = self.guide.config
         self.rollouts = rollouts
 
@@ -91,7 +91,7 @@ class RolloutSearch(GameAgent):
         self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Searches a `State`; the thought has the mean result and the visits of each action."""
-        chance = Chance.of(key)
+        chance = Chance.from_key(key)
         position = observation.position
         others = without_undo(mask)
         undo = self.guide.undoes(observation, mask, chance=chance.fold_in(RolloutStream.UNDO))

@@ -96,7 +96,7 @@ def _cryptogs(position: Position, *, chance: Chance) -> Enemies:
     same = (enemies.cell[:, None] == enemies.cell[None, :]) & enemies.present[None, :]
     alone = jnp.sum(same, axis=1, dtype=jnp.int32) == 1
     moves = unseen & alone & ~position.show_activated
-    stay = CellSet.of_cells(enemies.cell, enemies.present & ~moves)
+    stay = CellSet.from_cells(enemies.cell, enemies.present & ~moves)
     free = ~(in_sight | position.board.blocks | position.transmissions.cells | stay)
 
     Carry = tuple[Bool[Array, " n"], CellSet, UInt32[Array, " n"]]
@@ -105,14 +105,14 @@ def _cryptogs(position: Position, *, chance: Chance) -> Enemies:
         moves, free, words = carry
         now = only_first(moves)
         last = pick(now, enemies.last_known)
-        near = free & CellSet.of(last).surroundings().surroundings()
+        near = free & CellSet.from_cell(last).surroundings().surroundings()
         near_some = near.any()
         choices = near.where(near_some) | free.where(~near_some)
         number: Int32[Array, ""] = jnp.sum(moves, dtype=jnp.int32)
         cell = choices.choose(chance.bits(number))
         now = now & choices.any()
         words = Enemies(words).replace(now, cell=cell).words
-        return moves & ~only_first(moves), free - CellSet.of(cell), words
+        return moves & ~only_first(moves), free - CellSet.from_cell(cell), words
 
     start = (moves, free, enemies.words)
     return Enemies(jax.lax.while_loop(lambda carry: carry[0].any(), one, start)[-1])

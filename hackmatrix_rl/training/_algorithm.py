@@ -17,20 +17,22 @@ from hackmatrix_rl.training._report import Dispatch, Metrics
 
 
 class Counter(eqx.Module):
-    """A count below 2^64 in two words, because JAX has no 64-bit integers by default.
+    """A count below 2^64, at first 0, in two words: JAX has no 64-bit integers by default.
 
     Attributes:
         high: multiples of 2^32.
         low: the rest.
     """
 
-    high: UInt32[Array, ""]
-    low: UInt32[Array, ""]
+    high: UInt32[Array, ""] = eqx.field(default_factory=lambda: jnp.uint32(0))
+    low: UInt32[Array, ""] = eqx.field(default_factory=lambda: jnp.uint32(0))
 
     @classmethod
-    def of(cls, count: int) -> "Counter":
+    def from_int(cls, count: int) -> "Counter":
         """A counter with the value `count`."""
         return cls(high=jnp.uint32(count >> 32), low=jnp.uint32(count & 0xFFFFFFFF))
+
+    of = from_int  #: The former name, for one version.
 
     def add(self, more: int | Int32[Array, ""]) -> "Counter":
         """The counter plus `more`, which is at least 0 and less than 2^32."""

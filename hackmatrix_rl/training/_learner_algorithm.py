@@ -87,7 +87,7 @@ class TrainState(AlgorithmState):
     @classmethod
     def first(cls: type[S], key: Key[Array, ""], learner: Learner, actors: Any, **own: Any) -> S:
         """The state before the first update, with a subclass's own fields."""
-        zero, none = jnp.zeros((), jnp.int32), Counter.of(0)
+        zero, none = jnp.zeros((), jnp.int32), Counter()
         return cls(learner=learner, actors=actors, key=key, update=zero, env_steps=none, **own)
 
 

@@ -23,7 +23,7 @@ LEAST = 1e-4
 
 @pytest.fixture(scope="module")
 def sources():
-    return jax.vmap(Chance.of)(jax.random.split(jax.random.key(1), GAMES))
+    return jax.vmap(Chance.from_key)(jax.random.split(jax.random.key(1), GAMES))
 
 
 def uniform(counts):

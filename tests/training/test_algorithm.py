@@ -6,15 +6,18 @@ import jax
 from displays import Notes, interrupt_at, stopped_and_resumed
 from own_algorithm import Reinforce
 
-from hackmatrix_rl.agent import RolloutCollector
+from hackmatrix_rl.agent import Batch, RolloutCollector
 from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.algorithms.r2d2 import SquareRootScale, ValueRescaling
+from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import estimate_memory, make_run_folder, run
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import ExitCode
-from hackmatrix_rl.training import Constant, Population, Trainer
+from hackmatrix_rl.training import Constant, Counter, Population, Trainer
+from hackmatrix_rl.view.replays import Replay
 
 from .states import assert_same
 
@@ -61,6 +64,15 @@ def test_it_may_have_the_methods_that_only_some_have():
     assert estimate_memory(Trainer(Population(trainer.algorithm, 2))).working == 246
     trained = trainer.train(2 * trainer.batch_size, key=jax.random.key(1))
     assert [metrics.dispatched for metrics in trained] == [1, 1]
+
+
+def test_former_names_of_what_own_code_calls_work_for_one_version():
+    assert int(Counter.of(2**40)) == 2**40
+    assert int(Counter()) == 0
+    assert (Batch.of, Chance.of, Replay.of) == (
+        *(Batch.from_rollout, Chance.from_key, Replay.from_match),
+    )
+    assert SquareRootScale is ValueRescaling
 
 
 def test_its_games_begin_anew_where_their_number_changes(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RolloutCollector
-from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, SquareRootScale
+from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, ValueRescaling
 from hackmatrix_rl.env import CartPole, EnvSpec, EpisodeStatistics
 from hackmatrix_rl.evaluation import Agent, RandomAgent
 from hackmatrix_rl.training import Algorithm, Linear
@@ -341,7 +341,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "epsilon_is_text": lambda: EpsilonGreedy(epsilon="a"),
     "spread_is_none": lambda: EpsilonGreedy(epsilon=0.4, spread=None),
     "largest_is_text": lambda: Prioritized(largest="a"),
-    "scale_is_text": lambda: SquareRootScale(epsilon="a"),
+    "scale_is_text": lambda: ValueRescaling(epsilon="a"),
     # Evaluation.
     "evaluate_class": lambda: evaluate(RandomAgent),
     "evaluate_network_class": lambda: evaluate(hm.MLPActorCritic),

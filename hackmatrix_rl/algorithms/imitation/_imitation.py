@@ -109,7 +109,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         }
         kinds = KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()
         report = UpdateReport(rollout.episodes, steps, means)
-        return after, ImitationMetrics(report, Agreement.of(labels, kinds))
+        return after, ImitationMetrics(report, Agreement.from_labels(labels, kinds))
 
     def _labelling(self, env_steps: Counter) -> Labelling:
         beta = self.beta(env_steps.as_float())

@@ -89,7 +89,9 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             advice = teacher_log_probs(
                 state.teacher, rollout, precision=self.precision, mesh=self.mesh
             )
-        batch = agent.Batch.of(rollout, targets, scale, number=first, teacher_log_probs=advice)
+        batch = agent.Batch.from_rollout(
+            rollout, targets, scale, number=first, teacher_log_probs=advice
+        )
 
         order = batches(self.sizes.num_envs, key=jax.random.fold_in(state.key, state.update))
         rate = self.optimization.learning_rate(now)

@@ -66,7 +66,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
         key = jax.random.fold_in(state.key, state.update)
         order = self.sizes.minibatches(self.sizes.num_envs, key=key)
-        loss, batch = QLoss(scale), agent.Batch.of(rollout, targets, scale)
+        loss, batch = QLoss(scale), agent.Batch.from_rollout(rollout, targets, scale)
 
         def descend(
             learner: training.Learner, environments: Int32[Array, " environments"]

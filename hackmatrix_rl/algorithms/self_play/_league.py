@@ -94,7 +94,7 @@ def judged_match(
         for record, side in ((first, FIRST), (second, SECOND))
     ]
     return JudgedMatch(
-        result=MatchResult.of(first.result, -second.result),
+        result=MatchResult.from_results(first.result, -second.result),
         judged=Mistakes(*(sum(each) for each in zip(*map(astuple, both), strict=True))),
         different=sum(len(np.unique(record.moves, axis=0)) for record in (first, second)),
     )
@@ -222,7 +222,7 @@ def league(
         on_progress(number, len(pairs))
         here = jax.random.fold_in(key, number)
         begun, answered = both_sides(players[one], players[other], game, games, here, opening)
-        results[one, other] = MatchResult.of(begun.result, -answered.result)
+        results[one, other] = MatchResult.from_results(begun.result, -answered.result)
         on_games(begun)
         on_games(answered)
     found = ratings(results)
@@ -240,7 +240,7 @@ class LeagueFolder:
     marks: tuple[int, ...]
 
     @classmethod
-    def of(cls, run: Path, *, size: int, goal: int) -> "LeagueFolder":
+    def from_run(cls, run: Path, *, size: int, goal: int) -> "LeagueFolder":
         """The league folder of a run, for `size` networks, evenly over `goal` games."""
         marks = sorted({max(1, goal * number // size) for number in range(1, size + 1)})
         return cls(run / "league", tuple(marks))

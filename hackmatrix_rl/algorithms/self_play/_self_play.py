@@ -138,7 +138,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         buffer = Buffer.empty(
             self.environment.spec, games=games, length=self.sizes.length, keeps=self.keeps
         )
-        actors, none = GamesAndMoves(begun, buffer), training.Counter.of(0)
+        actors, none = GamesAndMoves(begun, buffer), training.Counter()
         accepted = None if self.gate is None else learner.played
         return SelfPlayState.first(learner_key, learner, actors, games=none, accepted=accepted)
 

@@ -80,7 +80,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
             "high_cycles": policy.cycles.high.astype(jnp.float32),
             "low_cycles": policy.cycles.low.astype(jnp.float32),
         }
-        report = training.UpdateReport(Finished.of(rows, outcome), learned, means)
+        report = training.UpdateReport(Finished.from_rows(rows, outcome), learned, means)
         return self.advance(state, learner, rows), report
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
@@ -242,7 +242,7 @@ class Finished(eqx.Module):
     solved: Int32[Array, ""]
 
     @classmethod
-    def of(cls, rows: Rows, outcome: Outcome) -> "Finished":
+    def from_rows(cls, rows: Rows, outcome: Outcome) -> "Finished":
         """The sums of an update, from the rows after it."""
 
         def total(each: Any) -> Any:
