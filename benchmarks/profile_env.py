@@ -66,7 +66,7 @@ class Part(NamedTuple):
 
 def by_chance(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function with a key as its last argument instead of a `Chance`."""
-    return lambda *arguments: function(*arguments[:-1], chance=Chance.of(arguments[-1]))
+    return lambda *arguments: function(*arguments[:-1], chance=Chance.from_key(arguments[-1]))
 
 
 def parts(b: Batch) -> dict[str, Part]:
@@ -82,7 +82,7 @@ def parts(b: Batch) -> dict[str, Part]:
         "mask": one(lambda game: legal_actions(config, game), b.games),
         "action": one(
             lambda game, action, mask, key: apply_action(
-                game, action, is_legal(mask, action), chance=Chance.of(key)
+                game, action, is_legal(mask, action), chance=Chance.from_key(key)
             ),
             *(b.games, b.actions, b.mask, b.keys),
         ),
@@ -130,7 +130,7 @@ def played(environment: HackMatrix, num_games: int, steps: int) -> Batch:
     @jax.jit
     def act(games: State, mask: Any, actions: Any, keys: Any) -> Any:
         def one(game: State, mask: Any, action: Any, key: Any) -> Any:
-            return apply_action(game, action, is_legal(mask, action), chance=Chance.of(key))
+            return apply_action(game, action, is_legal(mask, action), chance=Chance.from_key(key))
 
         return jax.vmap(one)(games, mask, actions, keys)
 

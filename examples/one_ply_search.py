@@ -22,7 +22,7 @@ PLAYOUTS, LENGTH = 8, 12
 def playout(state, action, key):
     """The reward of an action and of some random moves after it."""
     hidden, *keys = jax.random.split(key, LENGTH + 1)
-    position = draw_unseen(state.position, chance=Chance.of(hidden))
+    position = draw_unseen(state.position, chance=Chance.from_key(hidden))
     first = play(CONFIG, State(position, state.history), action, key=keys[0])
 
     def move(carry, key):

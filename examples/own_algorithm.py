@@ -60,7 +60,7 @@ class Reinforce(training.Algorithm[ReinforceState]):
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=training.adam())
     grad_accum: int = eqx.field(static=True, default=1)
     mesh: jax.sharding.Mesh = eqx.field(static=True, default_factory=single_device)
-    resettable = ("actors",)
+    reinit_fields = ("actors",)
 
     @property
     def step(self):
@@ -73,12 +73,12 @@ class Reinforce(training.Algorithm[ReinforceState]):
     def init(self, key, policy):
         learner = self.step.init(policy, agent.IDENTITY_SCALE)
         actors = self.collect.start(policy, self.environment, jax.random.split(key, self.num_envs))
-        return ReinforceState(learner, actors, jnp.zeros((), jnp.int32), training.Counter.of(0))
+        return ReinforceState(learner, actors, jnp.zeros((), jnp.int32), training.Counter())
 
     def __call__(self, state):
         learner, now = state.learner, state.env_steps.as_float()
         rollout, actors = self.collect(learner.policy, self.environment, state.actors)
-        batch = hm.Batch.of(rollout, discounted_returns(rollout, self.gamma(now)))
+        batch = hm.Batch.from_rollout(rollout, discounted_returns(rollout, self.gamma(now)))
         gradient, losses, _ = self.step.gradient(learner, policy_gradient_loss, batch)
         rate, always = self.learning_rate(now), jnp.array(True)
         learner, learned = self.step.apply(learner, gradient, losses, rate, active=always)

@@ -56,3 +56,12 @@ def test_the_page_of_the_architecture_names_every_room_and_no_file_that_is_not_t
     assert len(named) > 20
     for name in named:
         assert any((place / name).exists() for place in (ROOT, REPOSITORY)), name
+
+
+@pytest.mark.parametrize("name", ["ppo", "pqn", "r2d2", "imitation", "self_play", "supervised"])
+def test_the_update_stands_at_the_top_of_an_algorithms_file(name):
+    file = ROOT / "algorithms" / name / f"_{name}.py"
+    classes = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
+    kind = next(each for each in classes if each.name.lower() == name.replace("_", ""))
+    first = next(node for node in kind.body if isinstance(node, ast.FunctionDef))
+    assert (first.name, first.lineno <= 80) == ("__call__", True)

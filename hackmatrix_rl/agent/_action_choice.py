@@ -160,14 +160,14 @@ class ActionChoice(eqx.Module):
         return value
 
 
-class Drawn(ActionChoice):
+class Sample(ActionChoice):
     """Draws the actions from the policy's distribution."""
 
     def choose(self, actors: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
         return jax.vmap(MaskedCategorical.sample)(pi, keys), actors.choice_state, ()
 
 
-DRAWN = Drawn()
+DRAWN = Sample()
 
 
 def best_action(

@@ -50,7 +50,7 @@ class Batch(OfEnvironments):
     )
 
     @classmethod
-    def of(
+    def from_rollout(
         cls,
         rollout: Rollout,
         targets: Targets,
@@ -86,6 +86,8 @@ class Batch(OfEnvironments):
             teacher_log_probs=teacher_log_probs,
             number=jnp.zeros((), jnp.uint32) if number is None else number,
         )
+
+    of = from_rollout  #: The former name, for one version.
 
     def select(self, environments: Int32[Array, " some"]) -> "Batch":
         """The sequences of the environments with these indices."""

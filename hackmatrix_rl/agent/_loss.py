@@ -50,7 +50,7 @@ class NetworkOutput(eqx.Module):
     own_value_loss: Float32[Array, "num_steps batch"] | None
 
     @staticmethod
-    def of(policy: Evaluator, batch: Batch) -> "NetworkOutput":
+    def from_policy(policy: Evaluator, batch: Batch) -> "NetworkOutput":
         """The outputs of a policy on a batch."""
         sequences = batch.observation, batch.initial_carry, batch.done
         if not isinstance(policy, TrunkEvaluator):
@@ -163,7 +163,7 @@ class PPOLoss(eqx.Module):
         """
         _, batch = self.prepare(batch)
         evaluator = evaluator_of(policy)
-        found = NetworkOutput.of(evaluator, batch)
+        found = NetworkOutput.from_policy(evaluator, batch)
         auxiliary = self._auxiliary(evaluator, found, batch)
         pi = MaskedCategorical(found.logits, batch.mask)
         log_ratio = pi.log_prob(batch.action) - batch.log_prob
@@ -220,6 +220,7 @@ def _needed(batch: Batch, field: str, argument: str) -> MaskedCategorical:
     log_probs = getattr(batch, field)
     if log_probs is None:
         raise ValueError(
-            f"PPOLoss({argument}) needs a batch with {field}, as the trainer makes it: see Batch.of"
+            f"PPOLoss({argument}) needs a batch with {field}, as the trainer makes it: see "
+            "Batch.from_rollout"
         )
     return MaskedCategorical(log_probs, batch.mask)

@@ -18,6 +18,7 @@ from ._device import games_innermost as games_innermost
 from ._device import is_dense as is_dense
 from ._device import platform as platform
 from ._hashed_random import Chance as Chance
+from ._hashed_random import Stream as Stream
 from ._hashed_random import below as below
 from ._hashed_random import random_bit as random_bit
 from ._packed import BitField as BitField

@@ -1,5 +1,7 @@
 """Random words by hashing, and integers from them without division or rejection."""
 
+from enum import IntEnum
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,13 @@ from hackmatrix_rl.batching._bits import materialize, nth_bit, right, size_of
 
 _GOLDEN = np.uint32(0x9E3779B9)
 """2**32 over the golden ratio: multiples of it are far apart for neighbouring numbers."""
+
+
+class Stream(IntEnum):
+    """Names of the sources that are derived from one `Chance`, for `Chance.fold_in`.
+
+    A subclass names the sources of one purpose. Another value means other games from the same key.
+    """
 
 
 class Chance(eqx.Module):
@@ -25,10 +34,12 @@ class Chance(eqx.Module):
     high: UInt32[Array, ""]
 
     @staticmethod
-    def of(key: Key[Array, ""]) -> "Chance":
+    def from_key(key: Key[Array, ""]) -> "Chance":
         """The source of a key. Use the key for nothing else."""
         data = jax.random.key_data(key)
         return Chance(data[-2], data[-1])
+
+    of = from_key  #: The former name, for one version.
 
     def fold_in(self, number: int | Int32[Array, ""]) -> "Chance":
         """A source derived from this one; different numbers give independent sources."""

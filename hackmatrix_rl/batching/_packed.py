@@ -70,7 +70,7 @@ class Packed(eqx.Module):
     words: UInt32[Array, "*n"]
 
     @classmethod
-    def of(cls: type[Records], **values: ArrayLike) -> Records:
+    def from_fields(cls: type[Records], **values: ArrayLike) -> Records:
         """Records with these numbers, which must fit; fields that are not named are 0."""
         return cls(cls.word(**values))
 

@@ -17,7 +17,7 @@ from hackmatrix_rl.config import RolloutConfig, TrainConfig
 from hackmatrix_rl.env import Environment, env_keys
 from hackmatrix_rl.runs import check_alone, check_played, compose, make_mesh, run_keys, versions
 from hackmatrix_rl.system import peak_memory
-from hackmatrix_rl.training import Trainer, compiler_options
+from hackmatrix_rl.training import LearnsAlone, Trainer, compiler_options
 
 GAME_SIZES = ("max_steps", "max_enemies", "max_transmissions", "history", "num_envs")
 LEARNING_SIZES = (
@@ -100,8 +100,8 @@ def chosen_sizes(config: TrainConfig, names: Sequence[str]) -> dict[str, Any]:
 
 def _learning_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) -> Speed | None:
     """Measures an update without collecting; `None` for an algorithm that cannot do so."""
-    state = trainer.state
-    learn = trainer.algorithm.learning_only(state)
+    state, algorithm = trainer.state, trainer.algorithm
+    learn = algorithm.learning_only(state) if isinstance(algorithm, LearnsAlone) else None
     if learn is None:
         return None
     arrays, rest = eqx.partition((learn, state), eqx.is_array)

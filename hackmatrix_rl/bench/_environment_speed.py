@@ -89,7 +89,7 @@ def random_legal(
 
     def one(mask: Bool[Array, " num_actions"], key: Key[Array, ""]) -> Int32[Array, ""]:
         legal = jnp.sum(jnp.where(mask, places, jnp.uint32(0)), dtype=jnp.uint32)
-        return random_bit(legal, Chance.of(key).bits())
+        return random_bit(legal, Chance.from_key(key).bits())
 
     return jax.vmap(one)(mask, keys)
 

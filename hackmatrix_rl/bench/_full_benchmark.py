@@ -16,7 +16,14 @@ from hackmatrix_rl.bench._environment_speed import RandomPlay, Speed
 from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import HackMatrix, HackMatrixState, Timestep, env_keys
 from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.game import FIRST_INTERVAL, State, blank_position, empty_history, set_up_stage
+from hackmatrix_rl.game import (
+    FIRST_INTERVAL,
+    GameStream,
+    State,
+    blank_position,
+    empty_history,
+    set_up_stage,
+)
 from hackmatrix_rl.runs import check_alone, compose, estimate_memory, make_mesh, run_keys
 from hackmatrix_rl.system import available_memory, bytes_of, chosen_devices
 
@@ -74,13 +81,13 @@ def games_at_stage(
     """New games that start at a given stage, 1 to 8, one for each key."""
 
     def one(key: Key[Array, ""]) -> State:
-        chance = Chance.of(key)
+        chance = Chance.from_key(key)
         position = replace(
-            blank_position(environment.config, chance=chance.fold_in(0)),
+            blank_position(environment.config, chance=chance.fold_in(GameStream.PLAYER)),
             stage=stage,
             scheduled_task_interval=FIRST_INTERVAL + 1 - stage,
         )
-        position = set_up_stage(position, chance=chance.fold_in(1))
+        position = set_up_stage(position, chance=chance.fold_in(GameStream.STAGE))
         return State(position, empty_history(environment.config, position))
 
     return environment.from_games(jax.vmap(one)(keys))

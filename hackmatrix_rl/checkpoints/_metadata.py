@@ -153,7 +153,7 @@ def _game_trouble(value: object) -> str | None:
     if not isinstance(value, dict):
         return "missing: the checkpoint does not name its rules"
     try:
-        GameIdentity.of(value)
+        GameIdentity.from_texts(value)
     except ValueError as error:
         return str(error)
     return None
@@ -188,7 +188,7 @@ def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
     if "game" not in metadata:
         return
     here = identity_of(metadata["config"])
-    differences = GameIdentity.of(metadata["game"]).differences(here)
+    differences = GameIdentity.from_texts(metadata["game"]).differences(here)
     if differences:
         said = "; ".join(
             f"{name} {there!r}, but this version has {here!r}"

@@ -34,6 +34,8 @@ from hackmatrix_rl.training import (
     Population,
     Stored,
     Trainer,
+    every_policy,
+    first_policy,
     read_tree,
     write_tree,
 )
@@ -77,7 +79,7 @@ def write_agent(
         if number < size:
             means.setdefault(name, np.full(size, np.nan))[number] = counters[key]
     scale = (algorithm.algorithm if several else algorithm).value_scale_of(state)
-    made = SavedAgent(algorithm.stored_policy(state), scale, state.update, means)
+    made = SavedAgent(every_policy(algorithm, state), scale, state.update, means)
 
     def to_host(leaf: Any) -> np.ndarray:
         return leaf if isinstance(leaf, np.ndarray) else trainer.to_host(leaf)
@@ -115,7 +117,7 @@ def modules_of(agent: Agent) -> tuple[Environment, ActorCritic, Algorithm[Any] |
     if isinstance(made, Trainer):
         made = made.algorithm
     if isinstance(made, Algorithm):
-        return whole_games(made.environment), made.one_of(made.initial_policy), made
+        return whole_games(made.environment), first_policy(made, made.initial_policy), made
     if not (isinstance(made, tuple) and len(made) == 2):
         raise ConfigError(
             f"{said}makes {shortened(type(made).__name__)}; it must make an hm.Trainer, "

@@ -107,7 +107,7 @@ output_options = all_of(
     click.option("--dark", is_flag=True, help="Draw films on a dark ground."),
     file_option("--save", help="Write the replay: a few hundred bytes of JSON."),
 )
-"""What `GameOutputs.of` takes."""
+"""What `GameOutputs.from_options` takes."""
 
 _DONE = {
     "html": "Open in a browser:",
@@ -127,7 +127,9 @@ class GameOutputs:
     theme: str
 
     @classmethod
-    def of(cls, *, terminal: bool, speed: float, dark: bool, **files: Path | None) -> "GameOutputs":
+    def from_options(
+        cls, *, terminal: bool, speed: float, dark: bool, **files: Path | None
+    ) -> "GameOutputs":
         """Checks the flags before anything long starts."""
         given = {name: file for name, file in files.items() if file is not None}
         for name, file in given.items():
@@ -164,7 +166,7 @@ class GameOutputs:
         minds = {agent: mind} if mind else {}
         self._write(
             match,
-            replays.Replay.of(match, player=player).save,
+            replays.Replay.from_match(match, player=player).save,
             lambda: replays.page_of(match, minds=minds, player=player, on_move=work.progress),
             work,
         )

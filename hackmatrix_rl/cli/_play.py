@@ -95,4 +95,4 @@ def play_command(
         )
     )
     if match is not None:
-        say(replays.Replay.of(match).summary())
+        say(replays.Replay.from_match(match).summary())

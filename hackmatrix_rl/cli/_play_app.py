@@ -119,7 +119,7 @@ def play_app_command(
         finally:
             if game.moments:
                 _keep(game, who, html, save)
-    say(replays.Replay.of(game.match(), player=who).summary())
+    say(replays.Replay.from_match(game.match(), player=who).summary())
 
 
 def _keep(game: "client.SeenGame", player: str, html: Path | None, save: Path | None) -> None:

@@ -42,7 +42,7 @@ def replay_command(
 
     To continue from a move: hackmatrix-rl play --from FILE --move 57, or watch AGENT --from FILE.
     """
-    shown = GameOutputs.of(**outputs)
+    shown = GameOutputs.from_options(**outputs)
     content = _content(file)
     if content.get("format") == replays.RECORDING:
         _show_recording(file, move, agent, shown)
@@ -79,7 +79,7 @@ def replay_command(
             match, mind, player=replay.player, agent=agent or replay.player, work=work, plays=False
         )
     said = "the same end as in the file" if move is None else f"{move} moves"
-    summary = replays.Replay.of(match, player=replay.player).summary()
+    summary = replays.Replay.from_match(match, player=replay.player).summary()
     say(f"Played again, {said}: {summary}", *shown.lines())
 
 
@@ -120,5 +120,5 @@ def _show_record(
             game = client.SeenGame.of_record(record)
         match, player = game.match(), printable(str(record.get("player", "")), _LONGEST_PLAYER)
         shown.show(match, None, player=player, agent=player, work=work, plays=False)
-    summary = replays.Replay.of(match, player=player).summary()
+    summary = replays.Replay.from_match(match, player=player).summary()
     say(f"As it was seen: {summary}", *shown.lines())

@@ -112,7 +112,7 @@ def run_task(
             return int(system.ExitCode.DONE)
         folder = ready.open_folder()
         console = views.plain_console(quiet=not system.is_process_zero())
-        display = sinks.terminal(console, length=sinks.Length.of(settings))
+        display = sinks.terminal(console, length=sinks.Length.from_config(settings))
         for line in (*notes, *task.describe(settings, folder), *ready.needs):
             display.note(line)
         result = ready.run(folder, displays=[display])

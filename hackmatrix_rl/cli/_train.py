@@ -232,7 +232,7 @@ def show_trainings(
     config: "configs.RunConfig", folder: "runs.RunFolder", member: int, console: Console
 ) -> None:
     """Prints how the trainings of each setting did, and which training is evaluated."""
-    found = runs.Trainings.of(config.as_dict(), sinks.read_json_lines(folder.metrics))
+    found = runs.Trainings.from_rows(config.as_dict(), sinks.read_json_lines(folder.metrics))
     if found is not None:
         console.print(found.caption, soft_wrap=True)
         table = Table()

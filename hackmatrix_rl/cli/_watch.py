@@ -59,7 +59,7 @@ def watch_command(
     hackmatrix-rl watch runs/... --from game.json --move 57
     """
     chosen = {name: options.pop(name) for name in (*shared.PLAYER_OPTIONS, "modules")}
-    shown = GameOutputs.of(**options)
+    shown = GameOutputs.from_options(**options)
     replay = given_replay(source, move, seed=seed, game=game)
     chosen["league"] = league_to_play(replay, chosen["league"])
     with Working(f"loading {agent}") as work:
@@ -93,7 +93,7 @@ def watch_command(
         if replay is not None and match.actions:
             name = f"{replay.player or 'somebody'}, {agent} from move {len(match.actions)}"
         shown.show(match, mind, player=name, agent=agent, work=work)
-    say(replays.Replay.of(match, player=name).summary(), *shown.lines())
+    say(replays.Replay.from_match(match, player=name).summary(), *shown.lines())
 
 
 def _watch_other(

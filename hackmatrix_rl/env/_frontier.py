@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.env._environment import Environment, EnvSpec, Timestep
 from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixState
-from hackmatrix_rl.game import State
+from hackmatrix_rl.game import State, StepStream
 
 Tree = TypeVar("Tree", bound=PyTree)
 
@@ -121,7 +121,9 @@ class Frontier(Environment):
         here = Saved(after.games, after.mask, timestep.observation)
         bank = _save(state.bank, _kinds(state.inner, after) & ~timestep.done[:, None], here)
 
-        words = jax.vmap(lambda key: Chance.of(key).fold_in(2).words(2))(keys)
+        words = jax.vmap(lambda key: Chance.from_key(key).fold_in(StepStream.SAVED_GAME).words(2))(
+            keys
+        )
         wants = timestep.done & (_uniform(words[:, 0]) < self.share)
         wanting = wants.reshape(-1, BLOCK)
         who = _first(wanting)

@@ -24,12 +24,14 @@ from hackmatrix_rl.game import (
     SIPHON,
     TERM_NAMES,
     GameConfig,
+    GameStream,
     Outcome,
     Position,
     Program,
     RewardConfig,
     RewardTerms,
     State,
+    StepStream,
     act,
     allowed,
     blank_position,
@@ -191,8 +193,9 @@ class HackMatrix(Environment):
     def _step(
         self, state: HackMatrixState, action: Int32[Array, ""], key: Key[Array, ""]
     ) -> tuple[HackMatrixState, Timestep]:
-        chance = Chance.of(key)
-        after, outcome = act(self.config, state.games, action, state.mask, chance=chance.fold_in(0))
+        chance = Chance.from_key(key)
+        acting, coming = chance.fold_in(StepStream.ACT), chance.fold_in(StepStream.NEXT)
+        after, outcome = act(self.config, state.games, action, state.mask, chance=acting)
         if state.without_undo is not None:
             after = State(after.position, forget(after.history, state.without_undo))
         completed = outcome.completed & ~outcome.won
@@ -216,7 +219,7 @@ class HackMatrix(Environment):
             truncated = ~terminated & (tally.length >= self.max_steps)
         done = terminated | truncated
 
-        position, last = self._go_on(after, completed, done, chance=chance.fold_in(1))
+        position, last = self._go_on(after, completed, done, chance=coming)
         game = State(position, forget(after.history, done))
         mask = legal_actions(self.config, game)
         shown = self._see(game), mask
@@ -249,12 +252,11 @@ class HackMatrix(Environment):
             past, chance = given
             begins = new_game & ~next_stage
             last = select(begins, seen(position, past), last)
-            chance = chance.fold_in(begins.astype(jnp.int32))
-            blank = blank_position(self.config, chance=chance.fold_in(0))
+            chance = chance.fold_in(begins.astype(jnp.int32))  # `NextStream`
+            blank = blank_position(self.config, chance=chance.fold_in(GameStream.PLAYER))
             position = select(begins, blank, position)
-            position = set_up_stage(
-                position, chance=chance.fold_in(1), needed=next_stage | new_game
-            )
+            stage = chance.fold_in(GameStream.STAGE)
+            position = set_up_stage(position, chance=stage, needed=next_stage | new_game)
             return jnp.zeros_like(next_stage), new_game & ~begins, position, last
 
         nothing = jax.tree.map(

@@ -50,7 +50,7 @@ class GameIdentity:
         return asdict(self)
 
     @classmethod
-    def of(cls, texts: Mapping[str, Any]) -> "GameIdentity":
+    def from_texts(cls, texts: Mapping[str, Any]) -> "GameIdentity":
         """The identity from a mapping that `as_dict` made.
 
         Raises:

@@ -174,7 +174,7 @@ def _enemies(
         | CELL["enemy_stunned"].placed(first.stunned)
         | CELL["enemy_from_siphon"].placed(first.spawned_from_siphon)
     )
-    hints = CellSet.of_cells(first.last_known, hidden)
+    hints = CellSet.from_cells(first.last_known, hidden)
     shown = jnp.where(first.present & ~hidden, look, jnp.uint32(0))
     return shown | CELL["last_known"].placed(hints.to_array())
 

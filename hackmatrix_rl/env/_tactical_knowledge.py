@@ -73,7 +73,7 @@ def with_knowledge(observation: TacticalObservation) -> TacticalObservation:
 def knowledge_of(observation: TacticalObservation) -> "Knowledge":
     """What the observation holds already, or what is computed from it."""
     known: Knowledge | None = observation.known
-    return computed_once(Knowledge.of, observation) if known is None else known
+    return computed_once(Knowledge.from_observation, observation) if known is None else known
 
 
 class Knowledge(eqx.Module):
@@ -88,10 +88,10 @@ class Knowledge(eqx.Module):
     to_take: UInt32[Array, ""]  # by a siphon from here
 
     @staticmethod
-    def of(observation: TacticalObservation) -> "Knowledge":
+    def from_observation(observation: TacticalObservation) -> "Knowledge":
         """All of it."""
         position = seen_position(observation)
-        steps = _steps_to(CellSet.of(position.player.cell), position)
+        steps = _steps_to(CellSet.from_cell(position.player.cell), position)
         turns = _turns_to_contact(position, steps)
         taken = siphon_yields(yields_of(position.board))
         new = taken.programs & ~position.programs
@@ -188,7 +188,7 @@ def _siphons(position: Position, taken: Yields, new: UInt32[Array, "36"]) -> UIn
         questions=taken.questions,
         undo=(new >> Program.UNDO) & 1,
     )
-    here = CellSet.of(position.player.cell)
+    here = CellSet.from_cell(position.player.cell)
     standing = (~position.board.blocks | here).to_array()
     return jnp.where(standing, word, jnp.uint32(0))
 
@@ -227,7 +227,7 @@ def _lines(position: Position) -> UInt32[Array, "4"]:
 
 def _ready(observation: TacticalObservation, position: Position) -> Bool[Array, " num_programs"]:
     """Whether each program would be usable if the player owned it, as far as the player sees."""
-    view = View.of(position, can_undo=observation.memory[Memory.SNAPSHOTS] > 0)
+    view = View.from_position(position, can_undo=observation.memory[Memory.SNAPSHOTS] > 0)
     # Not the bits of one word, as in the rules: XLA would compute all of them for each bit.
     met = jnp.stack([SPECS[program].usable(view) for program in Program])
     return met & affordable(observation)

@@ -164,7 +164,7 @@ _CELLS = np.arange(NUM_CELLS, dtype=np.int32)
 def _enemies(seen: TacticalObservation) -> Enemies:
     kind = seen.plane("enemy")
     present = kind > 0
-    return Enemies.of(
+    return Enemies.from_fields(
         type=jnp.where(present, kind - 1, 0),
         cell=_CELLS,
         hp=seen.plane("enemy_hp"),
@@ -177,6 +177,6 @@ def _enemies(seen: TacticalObservation) -> Enemies:
 
 def _transmissions(seen: TacticalObservation) -> Transmissions:
     turns, kind = CELL["transmission"].read(seen.grid), seen.plane("transmission_type")
-    return Transmissions.of(
+    return Transmissions.from_fields(
         type=jnp.maximum(kind - 1, 0), cell=_CELLS, turns_remaining=turns, present=turns > 0
     )

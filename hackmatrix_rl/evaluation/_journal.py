@@ -254,7 +254,7 @@ def _columns_of(
     """The columns of `Moves` for one move of one game."""
     was, now = before.position, after.position
     enemies = now.enemies
-    adjacent = enemies.present & CellSet.of(now.player.cell).neighbours().has(enemies.cell)
+    adjacent = enemies.present & CellSet.from_cell(now.player.cell).neighbours().has(enemies.cell)
     types = np.arange(NUM_ENEMY_TYPES, dtype=np.int32)
     of_type = (enemies.type[None, :] == types[:, None]) & adjacent[None, :]
     spawns = jnp.sum(was.board.spawn_count) - jnp.sum(now.board.spawn_count)
@@ -291,7 +291,7 @@ def _columns_of(
 def points_near_exit(position: Position) -> Int32[Array, ""]:
     """The points in sight of the best cross within `NEAR_EXIT` steps of the exit."""
     board = position.board
-    steps = distances(CellSet.of(position.exit_cell), ~board.blocks)
+    steps = distances(CellSet.from_cell(position.exit_cell), ~board.blocks)
     points = siphon_yields(yields_of(board)).points.astype(jnp.int32)
     near = ~board.blocks.to_array() & (steps <= NEAR_EXIT)
     return jnp.max(jnp.where(near, points, 0))

@@ -258,7 +258,7 @@ class Runner(Agent):
         reached = flood(
             CellSet.from_array(content == Sight.EXIT),
             CellSet.from_array(open_),
-            until=CellSet.of_cells(cells, directions),
+            until=CellSet.from_cells(cells, directions),
         )
         ways = directions & reached.has(cells)
 

@@ -80,5 +80,8 @@ from ._state import State as State
 from ._state import Transmissions as Transmissions
 from ._state import by_type as by_type
 from ._state import is_block as is_block
+from ._streams import ContentStream as ContentStream
+from ._streams import GameStream as GameStream
+from ._streams import StepStream as StepStream
 from ._validation import COLUMNS as COLUMNS
 from ._validation import LARGEST as LARGEST

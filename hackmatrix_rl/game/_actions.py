@@ -97,9 +97,9 @@ def legal_actions(config: GameConfig, state: State) -> Bool[Array, " num_actions
 
 def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, " num_actions"]:
     """`legal_actions` of a position; `can_undo` says whether its history holds a snapshot."""
-    view = View.of(position, can_undo=can_undo)
+    view = View.from_position(position, can_undo=can_undo)
     open_ = ~view.blocks | view.enemies
-    here = CellSet.of(position.player.cell)
+    here = CellSet.from_cell(position.player.cell)
     legal = usable_programs(view) << FIRST_PROGRAM
     legal = legal | ((position.player.data_siphons > 0).astype(jnp.uint32) << SIPHON)
     for direction in Direction:

@@ -186,9 +186,11 @@ def _position(arrays: dict[str, Array], game: dict[str, Array]) -> Position:
     bits = jnp.uint32(1) << jnp.arange(NUM_PROGRAMS, dtype=jnp.uint32)
     return Position(
         player=Player(**_fields(PLAYER, arrays["player"])),
-        board=Board.of(**_fields(CELL, arrays["cells"])),
-        enemies=Enemies.of(present=present("enemies"), **_fields(ENEMY, arrays["enemies"])),
-        transmissions=Transmissions.of(
+        board=Board.from_fields(**_fields(CELL, arrays["cells"])),
+        enemies=Enemies.from_fields(
+            present=present("enemies"), **_fields(ENEMY, arrays["enemies"])
+        ),
+        transmissions=Transmissions.from_fields(
             present=present("transmissions"), **_fields(TRANSMISSION, arrays["transmissions"])
         ),
         programs=union(jnp.where(arrays["owned"] > 0, bits, jnp.uint32(0))),

@@ -79,14 +79,14 @@ class CellSet(eqx.Module):
         return CellSet(jnp.uint32(0), jnp.uint32(0))
 
     @staticmethod
-    def of(cell: Int32[Array, ""]) -> "CellSet":
+    def from_cell(cell: Int32[Array, ""]) -> "CellSet":
         """The set of one cell."""
         return CellSet(masked(at_place(cell), _FULL), at_place(lax.sub(cell, np.int32(_WORD))))
 
     @staticmethod
-    def of_cells(cells: Int32[Array, " n"], present: Bool[Array, " n"]) -> "CellSet":
+    def from_cells(cells: Int32[Array, " n"], present: Bool[Array, " n"]) -> "CellSet":
         """The cells of all entries that are present."""
-        each = jax.vmap(CellSet.of)(cells)
+        each = jax.vmap(CellSet.from_cell)(cells)
         none = jnp.uint32(0)
         return _union_of(jnp.where(present, each.low, none), jnp.where(present, each.high, none))
 
@@ -259,7 +259,7 @@ def step_from(
 
 def first_neighbour(cell: Int32[Array, ""], members: CellSet) -> Int32[Array, ""]:
     """The first neighbour, in direction order, that is a member; `cell` if none is."""
-    here = CellSet.of(cell)
+    here = CellSet.from_cell(cell)
     found = cell
     for direction in reversed(Direction):
         found = jnp.where((here.shifted(direction) & members).any(), cell + STEPS[direction], found)
@@ -270,7 +270,7 @@ def rays(cell: Int32[Array, ""], stops: CellSet) -> tuple[CellSet, ...]:
     """Cells in each direction from `cell`, up to the first member of `stops`, which is included."""
     found = []
     for direction in Direction:
-        seen, ray = CellSet.empty(), CellSet.of(cell).shifted(direction)
+        seen, ray = CellSet.empty(), CellSet.from_cell(cell).shifted(direction)
         for _ in range(SIZE - 1):
             seen = seen | ray
             ray = (ray - stops).shifted(direction)
@@ -291,7 +291,7 @@ def path_length(
 
     A block on `start` or `goal` does not matter.
     """
-    target = CellSet.of(start)
+    target = CellSet.from_cell(start)
     free = ~blocks | target
     Carry = tuple[CellSet, CellSet, Int32[Array, ""]]
 
@@ -304,7 +304,7 @@ def path_length(
             reached = reached | (reached.neighbours() & free)
         return reached, before, steps
 
-    first = (CellSet.of(goal), CellSet.empty(), jnp.int32(0))
+    first = (CellSet.from_cell(goal), CellSet.empty(), jnp.int32(0))
     # A goal that is out of reach may take more rounds, in which only `steps` grows.
     reached, _, steps = settled(
         lambda carry: _grows(carry[0], carry[1], target), spread, first, rounds=_ROUNDS
@@ -319,7 +319,7 @@ def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSe
     """
     # The search grows from the goal and stops at the wave that first touches a neighbour of
     # `start`. All neighbours that it has reached then are equally near.
-    adjacent = CellSet.of(start).neighbours()
+    adjacent = CellSet.from_cell(start).neighbours()
     return flood(goal, free, until=adjacent) & adjacent
 
 

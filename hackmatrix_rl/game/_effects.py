@@ -38,10 +38,10 @@ class View(eqx.Module):
     column: CellSet  #: The cells of the player's column.
 
     @staticmethod
-    def of(position: Position, *, can_undo: Bool[Array, ""]) -> "View":
+    def from_position(position: Position, *, can_undo: Bool[Array, ""]) -> "View":
         """The view of a position; `can_undo` says whether its history holds a snapshot."""
         cell = position.player.cell
-        here = CellSet.of(cell)
+        here = CellSet.from_cell(cell)
         row, column = row_and_column(cell)
         return View(
             position=position,
@@ -109,7 +109,7 @@ def setting(flag: str) -> Effect:
 
 def crash(position: Position) -> Position:
     """Removes the blocks from the 8 cells around the player."""
-    here = CellSet.of(position.player.cell)
+    here = CellSet.from_cell(position.player.cell)
     around = (here.surroundings() - here).to_array()
     wiped = around & is_block(position.board.content)
     board = position.board.replace(wiped, content=Content.EMPTY, value=0, spawn_count=0)
@@ -139,7 +139,7 @@ def warp(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
 
 def warp_destroys(view: View, given: Given) -> tuple[CellSet, CellSet]:
     """The target's cell: enemies there if the target is one, else transmissions."""
-    there = CellSet.of(given.target)
+    there = CellSet.from_cell(given.target)
     return there.where(given.is_enemy), there.where(~given.is_enemy)
 
 

@@ -31,6 +31,7 @@ from hackmatrix_rl.game._state import (
     Transmissions,
     by_type,
 )
+from hackmatrix_rl.game._streams import TurnStream
 
 
 def enemy_turn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -> Position:
@@ -41,8 +42,8 @@ def enemy_turn(position: Position, takes_place: Bool[Array, ""], *, chance: Chan
     """
     position = replace(position, turn=position.turn + takes_place.astype(jnp.int32))
     position = arrive(position, takes_place)
-    position = move_enemies(position, takes_place, chance=chance.fold_in(0))
-    position = spawn(position, takes_place, chance=chance.fold_in(1))
+    position = move_enemies(position, takes_place, chance=chance.fold_in(TurnStream.MOVES))
+    position = spawn(position, takes_place, chance=chance.fold_in(TurnStream.SPAWNS))
     return recover(position, takes_place)
 
 
@@ -92,7 +93,7 @@ def move_enemies(position: Position, takes_place: Bool[Array, ""], *, chance: Ch
     able = enemies.present & (enemies.disabled_turns == 0) & ~enemies.stunned & takes_place
     blocks = position.board.blocks
     transmissions = position.transmissions.cells
-    adjacent = CellSet.of(player.cell).neighbours()
+    adjacent = CellSet.from_cell(player.cell).neighbours()
 
     Carry = tuple[Bool[Array, " n"], Int32[Array, ""], Enemies]
 
@@ -156,7 +157,7 @@ def walk(
         mover = turns == now
         cell, kind = ((now >> 2) & 63).astype(jnp.int32), (now & 3).astype(jnp.int32)
 
-        others = CellSet.of_cells(enemies.cell, enemies.present & ~mover)
+        others = CellSet.from_cells(enemies.cell, enemies.present & ~mover)
         walls = blocks.where(kind != EnemyType.GLITCH)
         target = next_cell(cell, goal, walls, others | transmissions)
 
@@ -180,7 +181,7 @@ def next_cell(
     cell: Int32[Array, ""], goal: Int32[Array, ""], walls: CellSet, occupied: CellSet
 ) -> Int32[Array, ""]:
     """The cell to which an enemy on `cell` moves (section 5, "How an enemy moves")."""
-    here, target = CellSet.of(cell), CellSet.of(goal)
+    here, target = CellSet.from_cell(cell), CellSet.from_cell(goal)
     # The goal is never occupied, but a block on it counts. A path needs at least one step.
     open_target = target - walls - here
     free = ~walls - (occupied - target)
@@ -199,7 +200,7 @@ def nearest_neighbour(
     cell: Int32[Array, ""], goal: Int32[Array, ""], free: CellSet
 ) -> Int32[Array, ""]:
     """The free neighbouring cell nearest to the goal, first in direction order on ties."""
-    here = CellSet.of(cell)
+    here = CellSet.from_cell(cell)
     chosen, least = cell, jnp.int32(127)
     for direction in Direction:
         adjacent = cell + STEPS[direction]

@@ -16,6 +16,7 @@ from hackmatrix_rl.game._history import empty_history, forget, remember
 from hackmatrix_rl.game._rewards import Event, RewardTerms, reward_terms
 from hackmatrix_rl.game._stage import FIRST_INTERVAL, set_up_if
 from hackmatrix_rl.game._state import MAX_HP, Position, State
+from hackmatrix_rl.game._streams import ActStream, GameStream, NextStream, StepStream
 
 
 class Outcome(eqx.Module):
@@ -49,9 +50,9 @@ def play(
         ValueError: the game has other sizes than `config`.
     """
     action = as_action(action, "an hm.Action or its number, such as hm.Action.UP")
-    chance = Chance.of(key)
+    chance = Chance.from_key(key)
     mask = legal_actions(config, state)
-    after, outcome = act(config, state, action, mask, chance=chance.fold_in(0))
+    after, outcome = act(config, state, action, mask, chance=chance.fold_in(StepStream.ACT))
     goes_on = outcome.completed & ~outcome.won
     position = set_up_if(goes_on, after.position, chance=stage_chance(chance))
     return State(position, after.history), outcome
@@ -62,7 +63,8 @@ def stage_chance(chance: Chance) -> Chance:
 
     `HackMatrix.step` derives it in the same way: a key gives the same game in both.
     """
-    return chance.fold_in(1).fold_in(0).fold_in(1)
+    next_stage = chance.fold_in(StepStream.NEXT).fold_in(NextStream.STAGE)
+    return next_stage.fold_in(GameStream.STAGE)
 
 
 @eqx.filter_jit  # traced once, however many programs contain it
@@ -125,8 +127,9 @@ def _carry_out(
     share: int = 32,
 ) -> tuple[Position, Event, Bool[Array, ""]]:
     """An action up to the set-up of a next stage, what happened, and whether there was a turn."""
-    position, event = apply_action(state, action, legal, chance=chance.fold_in(0), share=share)
-    position, turned = turn_after(position, event, chance=chance.fold_in(1))
+    effect, enemies = chance.fold_in(ActStream.EFFECT), chance.fold_in(ActStream.ENEMY_TURN)
+    position, event = apply_action(state, action, legal, chance=effect, share=share)
+    position, turned = turn_after(position, event, chance=enemies)
     return complete(position, event), event, turned
 
 

@@ -79,7 +79,7 @@ def _d_bom(view: View) -> Int32[Array, " max_enemies"]:
     away = distance(cell, jnp.full_like(cell, view.position.player.cell))
     away = jnp.where(view.of_type(EnemyType.DAEMON), away, jnp.int32(127))
     target = only_first(away == jnp.min(away))
-    center = CellSet.of_cells(cell, target)
+    center = CellSet.from_cells(cell, target)
     around = view.standing_on(center.surroundings() - center)
     return jnp.where(target, jnp.int32(127), around.astype(jnp.int32))
 
@@ -218,7 +218,7 @@ def run_program(
         credits=player.credits - jnp.asarray(CREDITS)[program],
         energy=player.energy - jnp.asarray(ENERGY)[program],
     )
-    view = View.of(position, can_undo=jnp.bool_(True))
+    view = View.from_position(position, can_undo=jnp.bool_(True))
     given = Given(chance, snapshot, *effects.random_target(position, chance=chance))
 
     damage = jnp.zeros_like(position.enemies.hp)

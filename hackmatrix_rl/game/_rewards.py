@@ -80,7 +80,7 @@ def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms
     stage = before.stage - 1
     nearer = distance_to_exit(before) - jnp.where(event.completed, 0, distance_to_exit(after))
     hunters = after.enemies.present & after.enemies.spawned_from_siphon
-    adjacent = CellSet.of(new.cell).neighbours().has(after.enemies.cell)
+    adjacent = CellSet.from_cell(new.cell).neighbours().has(after.enemies.cell)
     return RewardTerms(
         step_penalty=jnp.float32(-0.01),
         stage_completion=if_(event.completed, jnp.asarray(STAGE_COMPLETION)[stage]),

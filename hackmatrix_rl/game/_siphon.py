@@ -34,7 +34,7 @@ RESPITE = 5
 def siphon(position: Position) -> Position:
     """The effect of the action siphon."""
     board, player = position.board, position.player
-    here = CellSet.of(player.cell)
+    here = CellSet.from_cell(player.cell)
     cross = here | here.neighbours()
     reached = cross.to_array() & ~board.siphoned
     data = reached & holds_data(board.content)
@@ -89,7 +89,7 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
     new_program = program & ((position.programs & bit) == 0)
     no_block = ~board.blocks.to_array()
     loose = unsiphoned & no_block
-    center = CellSet.of(position.player.cell)
+    center = CellSet.from_cell(position.player.cell)
     at_hand = (data | program) & (center | center.neighbours()).to_array()
 
     # The multiset of points is a count of each number. Those up to `MAX_POINTS` fill a word; the

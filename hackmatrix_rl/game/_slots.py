@@ -73,7 +73,7 @@ def spawn_transmissions(
     before_unflagged = before_siphon + from_siphon
     # A cell takes only one new transmission, so there are never more than cells.
     total = jnp.minimum(before_unflagged + unflagged, NUM_CELLS)
-    taken = stops | CellSet.of(player_cell) | slots.cells
+    taken = stops | CellSet.from_cell(player_cell) | slots.cells
     seen = line_of_sight(player_cell, stops)
 
     Carry = tuple[Int32[Array, ""], CellSet, Int32[Array, ""], Transmissions]
@@ -101,7 +101,7 @@ def spawn_transmissions(
             )
             found = choices.any() & (index < total)
             arrivals.append((jnp.where(found, slot, slots.size), word))
-            taken = taken | CellSet.of(cell).where(found)
+            taken = taken | CellSet.from_cell(cell).where(found)
             index, slot = index + 1, slot + found.astype(jnp.int32)
         for place, word in materialize(arrivals):
             slots = put(slots, place, word)

@@ -45,6 +45,7 @@ from hackmatrix_rl.game._state import (
     State,
     Transmissions,
 )
+from hackmatrix_rl.game._streams import ContentStream, GameStream, StageStream
 
 FIRST_INTERVAL = 12
 """Turns between scheduled tasks in stage 1; one less in each further stage."""
@@ -66,9 +67,9 @@ def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
         config: the game's capacities.
         key: source of the starting corner, the bonus and the first stage.
     """
-    chance = Chance.of(key)
-    blank = blank_position(config, chance=chance.fold_in(0))
-    position = set_up_stage(blank, chance=chance.fold_in(1))
+    chance = Chance.from_key(key)
+    blank = blank_position(config, chance=chance.fold_in(GameStream.PLAYER))
+    position = set_up_stage(blank, chance=chance.fold_in(GameStream.STAGE))
     return State(position=position, history=empty_history(config, position))
 
 
@@ -112,14 +113,13 @@ def set_up_stage(
 
     The result is undefined unless it is `needed`.
     """
-    exit_chance = chance.fold_in(0)
-    exit_cell = (corners() - CellSet.of(position.player.cell)).choose(exit_chance.bits())
+    exit_chance = chance.fold_in(StageStream.EXIT)
+    exit_cell = (corners() - CellSet.from_cell(position.player.cell)).choose(exit_chance.bits())
     occupied = position.enemies.cells | position.transmissions.cells
-    blocks = draw_layout(
-        position.player.cell, exit_cell, occupied, chance=chance.fold_in(1), needed=needed
-    )
-    board = draw_contents(position.player.cell, exit_cell, blocks, chance=chance.fold_in(2))
-    board = draw_resources(board, exit_cell, blocks, chance=chance.fold_in(3))
+    layout, contents = chance.fold_in(StageStream.LAYOUT), chance.fold_in(StageStream.CONTENTS)
+    blocks = draw_layout(position.player.cell, exit_cell, occupied, chance=layout, needed=needed)
+    board = draw_contents(position.player.cell, exit_cell, blocks, chance=contents)
+    board = draw_resources(board, exit_cell, blocks, chance=chance.fold_in(StageStream.RESOURCES))
     position = replace(
         position,
         board=board,
@@ -138,7 +138,7 @@ def set_up_stage(
         scheduled=jnp.bool_(False),
         from_siphon=jnp.int32(0),
         unflagged=position.stage,
-        chance=chance.fold_in(4),
+        chance=chance.fold_in(StageStream.TRANSMISSIONS),
     )
     return replace(position, transmissions=transmissions, dropped=position.dropped + missed)
 
@@ -225,8 +225,10 @@ def acceptable(
     """Whether the free cells are connected and every block has a free neighbour."""
     free = ~blocks
     # A path may end at the exit but not pass it, unless it is at (0, 0): a quirk of the original.
-    no_thoroughfare = CellSet.of(exit_cell) - constant_set((0,))
-    reached = flood(CellSet.of(player_cell), free, until=CellSet.empty(), barrier=no_thoroughfare)
+    no_thoroughfare = CellSet.from_cell(exit_cell) - constant_set((0,))
+    reached = flood(
+        CellSet.from_cell(player_cell), free, until=CellSet.empty(), barrier=no_thoroughfare
+    )
     unreached = free - reached
     walled_in = blocks - free.neighbours()
     return ~unreached.any() & ~walled_in.any()
@@ -242,16 +244,18 @@ def draw_contents(
     program = is_block & (kind >> 31 == 1)
     hidden = below(kind << 1, 10) == 0
     points = 1 + below(chance.words(NUM_CELLS, first=NUM_CELLS), MAX_POINTS)
-    programs = distinct_programs(CellSet.from_array(program), chance=chance.fold_in(0))
+    programs = distinct_programs(
+        CellSet.from_array(program), chance=chance.fold_in(ContentStream.PROGRAMS)
+    )
 
     shown = jnp.where(program, Content.PROGRAM, Content.DATA)
     secret = jnp.where(program, Content.HIDDEN_PROGRAM, Content.HIDDEN_DATA)
-    exit_ = CellSet.of(exit_cell)
-    pickups = (corners() - exit_ - CellSet.of(player_cell)).to_array()
+    exit_ = CellSet.from_cell(exit_cell)
+    pickups = (corners() - exit_ - CellSet.from_cell(player_cell)).to_array()
     rest = jnp.where(pickups, Content.PICKUP, Content.EMPTY)
     rest = jnp.where(exit_.to_array(), Content.EXIT, rest)
     data = jnp.where(is_block & ~program, points, 0)
-    board = Board.of(
+    board = Board.from_fields(
         content=jnp.where(is_block, jnp.where(hidden, secret, shown), rest),
         value=data,
         spawn_count=data,
@@ -304,6 +308,6 @@ def draw_resources(
     bits = chance.words(NUM_CELLS)
     share = below(bits, 20)
     amount = 1 + (share >= 9).astype(jnp.int32) + (share >= 18).astype(jnp.int32)
-    amount = jnp.where((~(blocks | CellSet.of(exit_cell))).to_array(), amount, 0)
+    amount = jnp.where((~(blocks | CellSet.from_cell(exit_cell))).to_array(), amount, 0)
     credit = (bits & 1) == 0  # `below` does not use the lowest bits
     return board.replace(credits=jnp.where(credit, amount, 0), energy=jnp.where(credit, 0, amount))

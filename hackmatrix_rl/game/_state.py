@@ -141,7 +141,7 @@ class Slots(Packed):
     @property
     def cells(self) -> CellSet:
         """The cells with at least one of them."""
-        return CellSet.of_cells(self.cell, self.present)
+        return CellSet.from_cells(self.cell, self.present)
 
     @property
     def count(self) -> Int32[Array, ""]:

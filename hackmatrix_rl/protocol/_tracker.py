@@ -49,7 +49,7 @@ class Step:
     terms: dict[str, float]  #: The terms of the reward that are not 0, by their names here.
 
     @staticmethod
-    def of(answer: Any) -> "Step":
+    def from_answer(answer: Any) -> "Step":
         """The step of an answer.
 
         Raises:

@@ -20,7 +20,14 @@ from hackmatrix_rl.config import (
 )
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.errors import ConfigError, shortened
-from hackmatrix_rl.training import Algorithm, Constant, Population, Trainer, leaves_by_path
+from hackmatrix_rl.training import (
+    Algorithm,
+    Constant,
+    Population,
+    Trainer,
+    first_policy,
+    leaves_by_path,
+)
 
 
 def describe_training(trainer: Trainer[Any], agent: str | None) -> dict[str, Any]:
@@ -30,7 +37,7 @@ def describe_training(trainer: Trainer[Any], agent: str | None) -> dict[str, Any
     algorithm that are settings of it.
     """
     algorithm, environment = trainer.algorithm, trainer.environment
-    policy = algorithm.one_of(algorithm.initial_policy)
+    policy = first_policy(algorithm, algorithm.initial_policy)
     found: dict[str, Any] = {
         "saved_by": SAVED_BY,
         "agent": agent,

@@ -174,7 +174,7 @@ class Health:
         self._habits = Habits(self.max_steps)
 
     @classmethod
-    def of(cls, config: RunConfig) -> "Health":
+    def from_config(cls, config: RunConfig) -> "Health":
         """The checks with the limits of a config."""
         return cls(**config.health())
 

@@ -196,7 +196,7 @@ def _find(
         found.check_trusted(changes, trust_code=trust_code)
         return found.as_dict()
 
-    resumed = ResumableRun.of(system.on_process_zero(find))
+    resumed = ResumableRun.from_fields(system.on_process_zero(find))
     refused = None
     try:
         resumed.check_trusted(changes, trust_code=trust_code)

@@ -49,7 +49,7 @@ class Lineage:
     parents: np.ndarray
 
     @classmethod
-    def of(cls, rows: Sequence[Mapping[str, Any]]) -> "Lineage | None":
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]]) -> "Lineage | None":
         """The lineage in the rows of a run's metrics; `None` if there is none."""
         found = [_SETTING.match(name) for row in rows[:1] for name in row]
         pairs = [(int(match[1]), match[2]) for match in found if match is not None]
@@ -143,7 +143,7 @@ def keep_lineage(config: TrainConfig, folder: RunFolder) -> None:
     """
     from matplotlib.figure import Figure
 
-    found = Lineage.of(read_json_lines(folder.metrics))
+    found = Lineage.from_rows(read_json_lines(folder.metrics))
     if found is None:
         return
     figure = Figure(figsize=(8, 1 + 3 * len(found.names)), layout="constrained")

@@ -16,7 +16,7 @@ class MemberHealth:
     """
 
     def __init__(self, config: RunConfig) -> None:
-        self._each = [Health.of(config) for _ in range(config.members)]
+        self._each = [Health.from_config(config) for _ in range(config.members)]
         self._left_out: set[int] = set()
 
     @property

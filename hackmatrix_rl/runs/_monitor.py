@@ -31,7 +31,7 @@ def open_sinks(
     Raises:
         ConfigError: a service refuses.
     """
-    log = sinks.LogFile(folder.log, length=sinks.Length.of(config))
+    log = sinks.LogFile(folder.log, length=sinks.Length.from_config(config))
     if folder.process > 0:
         return sinks.Fanout([log])
     every = [*displays, sinks.JsonLines(folder.metrics), log]

@@ -225,7 +225,7 @@ def _read(
         raise _TooLargeError(f"{format_bytes(needed)} of {format_bytes(limit)}")
     program = compiled.as_text() or ""
     state = trainer.abstract_state()
-    games = [getattr(state, name) for name in trainer.algorithm.resettable if "." not in name]
+    games = [getattr(state, name) for name in trainer.algorithm.reinit_fields if "." not in name]
     parameters = sum(leaf.size for leaf in jax.tree.leaves(parameters_of(trainer.policy)))
     slices = slices_of(mesh.devices.flat)
     return Plan(

@@ -18,7 +18,7 @@ from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.runs.sinks import require_tensorboard
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, is_remote, within
-from hackmatrix_rl.training import Trainer, remarks
+from hackmatrix_rl.training import Trainer, every_policy, remarks, working_bytes
 from hackmatrix_rl.training.sharding import bytes_per_device, devices_of_one
 
 LEAST_GAMES = 8
@@ -45,12 +45,12 @@ class MemoryEstimate:
 
 def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     """Estimates a trainer's memory from shapes. Tracing a reset takes seconds."""
-    state = trainer.abstract_state()
-    algorithm = trainer.algorithm
+    state, algorithm = trainer.abstract_state(), trainer.algorithm
+    stored = algorithm.checkpoint_state(state), every_policy(algorithm, state)
     return MemoryEstimate(
         state=bytes_per_device(state),
-        working=algorithm.working_bytes(state),
-        checkpoint=bytes_of(algorithm.to_store(state)) + bytes_of(algorithm.stored_policy(state)),
+        working=working_bytes(algorithm, state),
+        checkpoint=bytes_of(stored),
     )
 
 

@@ -124,7 +124,7 @@ class ReplayWriter:
         if isinstance(game, Recording):
             replay = replace(game, player=player)
         else:
-            replay = Replay.of(game, player=player)
+            replay = Replay.from_match(game, player=player)
             name += f"_stage-{replay.stage}"
         folder = self.folder.replays
         folder.mkdir(exist_ok=True)

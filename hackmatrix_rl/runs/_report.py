@@ -158,7 +158,7 @@ def _several(record: RunRecord) -> str:
 
 def _trainings(record: RunRecord) -> str:
     """The trainings by setting, and each one of a few."""
-    found = Trainings.of(record.config, record.rows)
+    found = Trainings.from_rows(record.config, record.rows)
     if found is None:
         return ""
     count = range(len(found.settings))
@@ -201,7 +201,7 @@ def _curves(record: RunRecord) -> str:
 
 
 def _lineage(record: RunRecord) -> str:
-    found = Lineage.of(record.rows)
+    found = Lineage.from_rows(record.rows)
     if found is None:
         return ""
     drawn = {

@@ -91,7 +91,7 @@ class ResumableRun:
         }
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> "ResumableRun":
+    def from_fields(cls, fields: Mapping[str, Any]) -> "ResumableRun":
         """The run from the result of `as_dict`, perhaps of another process."""
         return cls(
             path=Path(fields["path"]),
@@ -209,16 +209,16 @@ def restore_training(
     fresh = trainer.state
     notes: list[str] = []
 
-    resettable = trainer.algorithm.resettable
+    reinit_fields = trainer.algorithm.reinit_fields
     gone = not trainer.environment.pure
     # What these settings switch off is nothing to restore: the teacher, perhaps.
     wanted = [name for name, part in vars(fresh).items() if part is not None]
-    names = [name for name in wanted if name not in resettable]
-    for name in resettable:
+    names = [name for name in wanted if name not in reinit_fields]
+    for name in reinit_fields:
         whole = name.partition(".")[0]
         if whole in names:
             continue
-        rest = empty_parts(fresh, whole, resettable)
+        rest = empty_parts(fresh, whole, reinit_fields)
         spoiled = gone or (other_rewards and whole == name and rest)
         if not spoiled and stored.under(f".{name}").mismatch(attrgetter(name)(fresh)) is None:
             names.append(name)
@@ -227,7 +227,7 @@ def restore_training(
         elif whole == name:
             also = f", and {rest} begins empty" if rest else ""
             notes.append(
-                new_games_note(fresh, resettable) if gone else _new_games(stored, trainer) + also
+                new_games_note(fresh, reinit_fields) if gone else _new_games(stored, trainer) + also
             )
     filled = []
     for name in names:

@@ -36,6 +36,7 @@ from hackmatrix_rl.training import (
     StopTraining,
     Trainer,
     reports_of,
+    updates_until,
     without_members,
 )
 
@@ -206,7 +207,7 @@ def _next_stage(
     network, training = (jax.random.fold_in(key, update) for key in run_keys(then.seed))
     made = compose(then, key=network, read_init=True, trust_code=trust_code, report=sink.note)
     made.start(training)
-    counters = jnp.asarray(update, jnp.int32), Counter.of(steps)
+    counters = jnp.asarray(update, jnp.int32), Counter.from_int(steps)
     made.state = eqx.tree_at(lambda state: (state.update, state.env_steps), made.state, counters)
     if folder.process == 0:
         try:
@@ -243,7 +244,7 @@ def _start(
 
 def _is_left(config: RunConfig, trainer: Trainer[Any]) -> bool:
     """Whether the stage has not reached its goal: a hook has stopped it."""
-    return trainer.algorithm.updates_until(trainer.state, config.goal) > 0
+    return updates_until(trainer.algorithm, trainer.state, config.goal) > 0
 
 
 def _reached(config: RunConfig, trainer: Trainer[Any]) -> str:
@@ -275,7 +276,7 @@ class _RunLoop(Hook):
         if system.is_single_process():  # of several, only the first has read what a run logged
             trainer.member = self._watch.plays
         self._agree(trainer)
-        if not trainer.compiled and trainer.algorithm.updates_until(trainer.state, self._goal) > 0:
+        if not trainer.compiled and updates_until(trainer.algorithm, trainer.state, self._goal) > 0:
             tick = partial(self._sink.working, "compiling")
             with system.compiling(self._sink.note, tick=tick, clock=self._clock):
                 trainer.compile()

@@ -42,7 +42,7 @@ from hackmatrix_rl.system import (
     typed_path,
     write_json,
 )
-from hackmatrix_rl.training import Hook, Metrics, StopTraining, Trainer
+from hackmatrix_rl.training import Hook, Metrics, StopTraining, Trainer, every_policy, first_policy
 
 RETRY_SECONDS = 60.0
 """How long after a failure the next save starts, if none is due before."""
@@ -123,8 +123,8 @@ class CheckpointScheduler:
         self._retry_at = None
         self._writer.save(
             int(state.update),
-            policy=trainer.algorithm.stored_policy(state),
-            training=trainer.algorithm.to_store(state),
+            policy=every_policy(trainer.algorithm, state),
+            training=trainer.algorithm.checkpoint_state(state),
             counters=counters,
         )
         self._report(self._writer.poll())
@@ -403,7 +403,7 @@ class SaveRun(Hook):
     def _summarize(self, trainer: Trainer[Any]) -> None:
         """Writes what came out, and draws the learning curve."""
         algorithm = trainer.algorithm
-        like = algorithm.one_of(algorithm.initial_policy)
+        like = first_policy(algorithm, algorithm.initial_policy)
         rows = [
             row
             for row in read_json_lines(self._metrics)

@@ -80,7 +80,9 @@ class Trainings:
     left_out: frozenset[int]
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> "Trainings | None":
+    def from_rows(
+        cls, config: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+    ) -> "Trainings | None":
         """Those in the settings and the metrics of a run; `None` if it is one training.
 
         It is also `None` where the trainings copy each other (`--pbt-interval`), which leaves no

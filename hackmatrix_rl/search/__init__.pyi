@@ -1,4 +1,4 @@
-from ._evaluation import evaluate as evaluate
+from ._evaluation import heuristic as heuristic
 from ._expert import Expert as Expert
 from ._game_model import GameModel as GameModel
 from ._game_model import HackMatrixModel as HackMatrixModel

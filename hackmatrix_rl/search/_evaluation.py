@@ -52,9 +52,9 @@ _NEVER = 6
 Value = Float32[Array, ""]
 
 
-def evaluate(config: GameConfig, position: Position, weights: EvaluationWeights) -> Value:
+def heuristic(config: GameConfig, position: Position, weights: EvaluationWeights) -> Value:
     """The heuristic value of a position in the middle of a stage; use `jax.vmap` for a batch."""
-    where = Where.of(position)
+    where = Where.from_position(position)
     worth = _possessions(position, weights) + _dangers(position, where, weights)
     walks = walks_by_undo(config, position)
     aims = jnp.where(walks, weights["walk"] * real(where.to_exit), _aims(position, where, weights))
@@ -86,7 +86,7 @@ def evaluate_result(
 ) -> Value:
     """The heuristic value of a position after an action, without the set-up of a next stage."""
     pending = real(position.pending_siphon_transmissions)
-    worth = evaluate(config, position, weights) - weights["spawn"] * pending
+    worth = heuristic(config, position, weights) - weights["spawn"] * pending
     worth = jnp.where(event.completed, evaluate_next_stage(config, position, weights), worth)
     won = worth + weights["victory"] if isinstance(weights, ReturnWeights) else WON
     return jnp.where(event.won, won, worth)
@@ -112,9 +112,9 @@ class Where(eqx.Module):
     fire: CellSet  #: The cells in the line of fire.
 
     @staticmethod
-    def of(position: Position) -> "Where":
+    def from_position(position: Position) -> "Where":
         """The distances in a position."""
-        here, blocks = CellSet.of(position.player.cell), position.board.blocks
+        here, blocks = CellSet.from_cell(position.player.cell), position.board.blocks
         steps = distances(here, ~CellSet.empty(), barrier=blocks)
         to_exit = jnp.min(jnp.where(position.board.content == Content.EXIT, steps, UNREACHED))
         return Where(
@@ -252,7 +252,7 @@ def _harvest(config: GameConfig, position: Position, where: Where, weights: Retu
     points = real(each.points) + _QUESTION * real(each.questions)
     points = jnp.sum(crosses(points + jnp.where(new, real(buys), 0.0)), axis=0)
 
-    exit_ = CellSet.of(position.exit_cell)
+    exit_ = CellSet.from_cell(position.exit_cell)
     from_exit = distances(exit_, ~CellSet.empty(), barrier=board.blocks)
     # UNDO brings back an old board, whose exit is elsewhere; the player is adjacent to it.
     here = board.content[position.exit_cell] == Content.EXIT

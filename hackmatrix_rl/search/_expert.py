@@ -10,6 +10,7 @@ from hackmatrix_rl.batching import Chance, below
 from hackmatrix_rl.evaluation import GameAgent, Thought
 from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, GameConfig, Past, Program, State, recall
 from hackmatrix_rl.search._imagined import Legal, deciding, imagine
+from hackmatrix_rl.search._streams import ImaginedStream
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import EvaluationWeights
 
@@ -36,11 +37,12 @@ class Expert(GameAgent):
         self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Simulates the legal actions of a `State`; the thought has the value of each."""
-        chance = Chance.of(key)
-        seen = draw_unseen(observation.position, chance=chance.fold_in(0))
+        chance = Chance.from_key(key)
+        seen = draw_unseen(observation.position, chance=chance.fold_in(ImaginedStream.UNSEEN))
         others = without_undo(mask)
-        found = imagine(self.config, deciding(seen, others), self.weights, chance=chance.fold_in(1))
-        undo = undoes(self.config, observation, mask, chance=chance.fold_in(2))
+        play = chance.fold_in(ImaginedStream.PLAY)
+        found = imagine(self.config, deciding(seen, others), self.weights, chance=play)
+        undo = undoes(self.config, observation, mask, chance=chance.fold_in(ImaginedStream.UNDO))
         assert found.values is not None
         values = jnp.where(others, found.values, jnp.nan)
         return jnp.where(undo, UNDO, found.choice), carry, Thought(search_values=values)

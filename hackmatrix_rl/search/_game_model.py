@@ -13,6 +13,7 @@ from hackmatrix_rl.env import Batched, Environment, HackMatrix, SingleGame
 from hackmatrix_rl.game import (
     Position,
     State,
+    StepStream,
     allowed,
     attempt,
     reward_terms,
@@ -150,7 +151,7 @@ class HackMatrixModel(GameModel[State, Position]):
         return without_undo(mask)
 
     def imagine(self, game: State, *, key: Key[Array, ""]) -> Position:
-        return draw_unseen(game.position, chance=Chance.of(key))
+        return draw_unseen(game.position, chance=Chance.from_key(key))
 
     def look(self, state: Position) -> PyTree[Array]:
         """The observation of a position whose last turns were like it."""
@@ -161,8 +162,8 @@ class HackMatrixModel(GameModel[State, Position]):
 
     def play(self, state: Position, action: Action, *, key: Key[Array, ""]) -> ImaginedStep:
         """One action that is not UNDO, and the set-up of a next stage: as `play` of a game."""
-        chance = Chance.of(key)
-        after, event = attempt(state, action, chance=chance.fold_in(0))
+        chance = Chance.from_key(key)
+        after, event = attempt(state, action, chance=chance.fold_in(StepStream.ACT))
         reward = self.environment.reward.weigh(reward_terms(state, after, event))
         goes_on = event.completed & ~event.won
         after = set_up_if(goes_on, after, chance=stage_chance(chance))

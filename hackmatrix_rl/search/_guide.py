@@ -78,7 +78,7 @@ class ExpertGuide(Guide):
     opinion: float = eqx.field(static=True, default=0.02)
 
     @staticmethod
-    def of(expert: Expert) -> "ExpertGuide":
+    def from_expert(expert: Expert) -> "ExpertGuide":
         """The guide of an expert, with the package's table for the league."""
         return ExpertGuide(expert.config, expert, WinWeights.shipped(expert.config.league))
 

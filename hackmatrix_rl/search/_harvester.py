@@ -114,7 +114,7 @@ class Harvester(GameAgent):
 
 def _harvest(position: Position, mask: Legal) -> _Harvest:
     player, board = position.player, position.board
-    here, at_exit = CellSet.of(player.cell), CellSet.of(position.exit_cell)
+    here, at_exit = CellSet.from_cell(player.cell), CellSet.from_cell(position.exit_cell)
     walkable = ~board.blocks - at_exit
     steps = distances(here, walkable)
     from_exit = distances(at_exit, ~board.blocks)
@@ -136,7 +136,7 @@ def _harvest(position: Position, mask: Legal) -> _Harvest:
     stays = last & worthy.any() & (can_siphon | fetches)
     seen = compact_observation(position)
     calm = ~((seen.plane("enemy") > 0) | (seen.plane("transmission") > 0)).any()
-    ways = first_steps(player.cell, CellSet.of(target), walkable | here)
+    ways = first_steps(player.cell, CellSet.from_cell(target), walkable | here)
     step = jnp.argmax(_towards(here, ways))
     siphon = jnp.where(mask[SIPHON], SIPHON, _SIPH_PLUS)
     action = jnp.where(target == player.cell, siphon, step).astype(jnp.int32)

@@ -26,6 +26,7 @@ from hackmatrix_rl.game import (
 from hackmatrix_rl.search._expert import UNDO
 from hackmatrix_rl.search._guide import Action, Flag, Guide
 from hackmatrix_rl.search._imagined import Legal, PerAction
+from hackmatrix_rl.search._streams import WalkStream
 
 Value = Float32[Array, ""]
 
@@ -103,14 +104,13 @@ class _PlayedByNetwork(Guide):
             lambda walk, given: walk.moves_left > 0,
             lambda walk, given: _walk_on(walk, *given),
             _Walk(position, action, moves, zero, no, no, jnp.float32(0)),
-            (self, chance.fold_in(0)),
+            (self, chance.fold_in(WalkStream.MOVES)),
             share=_SHARE,
             least=_LEAST,
         )
         goes_on = walk.completed & ~walk.won
-        after = select(
-            goes_on, set_up_stage(walk.position, chance=chance.fold_in(1)), walk.position
-        )
+        begun = set_up_stage(walk.position, chance=chance.fold_in(WalkStream.NEXT_STAGE))
+        after = select(goes_on, begun, walk.position)
         return walk, after
 
 
@@ -132,7 +132,7 @@ def _walk_on(walk: _Walk, guide: _PlayedByNetwork, chance: Chance) -> _Walk:
 
 
 _CHOICE = 2
-"""Separates the chance of a network's move from the chance of the game."""
+"""The stream of a network's move; the numbers below are the game's (`ActStream`)."""
 
 
 @final

@@ -9,9 +9,10 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.evaluation import GameAgent, Thought
 from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, State, rewound
-from hackmatrix_rl.search._evaluation import DEAD, evaluate
+from hackmatrix_rl.search._evaluation import DEAD, heuristic
 from hackmatrix_rl.search._expert import UNDO, without_undo
 from hackmatrix_rl.search._imagined import NOTHING, Legal, PerAction, deciding, imagine
+from hackmatrix_rl.search._streams import ImaginedStream
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import ReturnWeights
 
@@ -78,7 +79,7 @@ class ReturnExpert(GameAgent):
         state: State = observation
         tried: Tried = carry
         others = without_undo(mask)
-        values = self._results(state, others, Chance.of(key))
+        values = self._results(state, others, Chance.from_key(key))
         since = _snapshots_since(state, tried)
         in_stage = jnp.where(state.position.stage == tried.stage, tried.in_stage, 0)
 
@@ -106,15 +107,16 @@ class ReturnExpert(GameAgent):
         """What the result of each legal action is worth; `NOTHING` for the others."""
 
         def results(which: Legal, luck: Chance) -> PerAction:
-            seen = draw_unseen(state.position, chance=luck.fold_in(0))
+            seen = draw_unseen(state.position, chance=luck.fold_in(ImaginedStream.UNSEEN))
             game = deciding(seen, which)
-            values = imagine(self.config, game, self.weights, chance=luck.fold_in(1)).values
+            play = luck.fold_in(ImaginedStream.PLAY)
+            values = imagine(self.config, game, self.weights, chance=play).values
             assert values is not None
             return values
 
         weak = state.position.player.hp <= 1
-        once = results(legal, chance.fold_in(0))
-        twice = results(legal & weak, chance.fold_in(1))
+        tries = enumerate((legal, legal & weak))
+        once, twice = (results(which, chance.fold_in(number)) for number, which in tries)
         worse = jnp.where(weak, jnp.minimum(once, twice), once)
         return jnp.where(legal, worse, NOTHING)
 
@@ -122,12 +124,12 @@ class ReturnExpert(GameAgent):
         """The value of the newest snapshot's position, or of the one `back` places before it."""
         found = rewound(state.position, state.history, back=back)
         held = state.history.count > back
-        return jnp.where(held, evaluate(self.config, found, self.weights), DEAD)
+        return jnp.where(held, heuristic(self.config, found, self.weights), DEAD)
 
     def _regrets(self, state: State, best: Value, patient: Flag) -> Flag:
         """Whether the previous position was worth more; `best` is the best other action's value."""
         # The newest snapshot is of the end of the last turn: what that brought is undone by two.
-        newest, now = self._before(state, 0), evaluate(self.config, state.position, self.weights)
+        newest, now = self._before(state, 0), heuristic(self.config, state.position, self.weights)
         back = jnp.maximum(newest, self._before(state, 1))
         worse = (back - now > self.weights["margin"]) | (back - best > self.weights["margin_best"])
         worse = jnp.where(patient, worse, back - best > _FATAL)

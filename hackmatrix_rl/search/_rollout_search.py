@@ -15,6 +15,7 @@ from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, Position
 from hackmatrix_rl.search._expert import UNDO, Expert, without_undo
 from hackmatrix_rl.search._guide import ExpertGuide, Guide
 from hackmatrix_rl.search._imagined import Legal, PerAction
+from hackmatrix_rl.search._streams import ImaginedStream, RolloutStream
 from hackmatrix_rl.search._unseen import draw_unseen
 
 ARMS = 5
@@ -82,7 +83,7 @@ class RolloutSearch(GameAgent):
             raise ValueError(
                 f"rollouts must be an integer of at least {LEAST_ROLLOUTS}, not {rollouts!r}"
             )
-        self.guide = ExpertGuide.of(player) if isinstance(player, Expert) else player
+        self.guide = ExpertGuide.from_expert(player) if isinstance(player, Expert) else player
         self.config = self.guide.config
         self.rollouts = rollouts
 
@@ -90,13 +91,13 @@ class RolloutSearch(GameAgent):
         self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Searches a `State`; the thought has the mean result and the visits of each action."""
-        chance = Chance.of(key)
+        chance = Chance.from_key(key)
         position = observation.position
         others = without_undo(mask)
-        undo = self.guide.undoes(observation, mask, chance=chance.fold_in(0))
+        undo = self.guide.undoes(observation, mask, chance=chance.fold_in(RolloutStream.UNDO))
         wanted = others & ~undo
-        arms = self._opinions(position, wanted, chance=chance.fold_in(1))
-        arms = self._halve(position, arms, chance=chance.fold_in(2))
+        arms = self._opinions(position, wanted, chance=chance.fold_in(RolloutStream.OPINIONS))
+        arms = self._halve(position, arms, chance=chance.fold_in(RolloutStream.ROLLOUTS))
         choice = jnp.argmax(arms.ranking()).astype(jnp.int32)
         searched = arms.visits > 0
         result = jnp.where(searched[choice], arms.means()[choice], self.guide.leaf_value(position))
@@ -106,8 +107,8 @@ class RolloutSearch(GameAgent):
 
     def _opinions(self, position: Position, legal: Legal, *, chance: Chance) -> Arms:
         """The arms before the first rollout."""
-        seen = draw_unseen(position, chance=chance.fold_in(0))
-        opinions = self.guide.prefer(seen, legal, chance=chance.fold_in(1))
+        seen = draw_unseen(position, chance=chance.fold_in(ImaginedStream.UNSEEN))
+        opinions = self.guide.prefer(seen, legal, chance=chance.fold_in(ImaginedStream.PLAY))
         opinions = jnp.where(legal, opinions, -jnp.inf)
         behind = jnp.where(legal, opinions - jnp.max(opinions), -jnp.inf)
         sums, visits = jnp.zeros(NUM_ACTIONS, jnp.float32), jnp.zeros(NUM_ACTIONS, jnp.int32)
@@ -120,8 +121,9 @@ class RolloutSearch(GameAgent):
         def one(each: tuple[Array, ...], shared: tuple[Guide, Position, Chance]) -> Array:
             (row, action, wanted), (guide, position, chance) = each, shared
             chance = chance.fold_in(row)
-            seen = draw_unseen(position, chance=chance.fold_in(0))
-            return guide.roll_out(seen, action, wanted, chance=chance.fold_in(1))
+            seen = draw_unseen(position, chance=chance.fold_in(ImaginedStream.UNSEEN))
+            play = chance.fold_in(ImaginedStream.PLAY)
+            return guide.roll_out(seen, action, wanted, chance=play)
 
         def halve(number: Int32[Array, ""], arms: Arms) -> Arms:
             left = jnp.sum(arms.kept, dtype=jnp.int32)

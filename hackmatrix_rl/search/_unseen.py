@@ -21,6 +21,7 @@ from hackmatrix_rl.game import (
     Board,
     CellSet,
     Content,
+    ContentStream,
     Enemies,
     EnemyType,
     Position,
@@ -28,6 +29,7 @@ from hackmatrix_rl.game import (
     distinct_programs,
     row_and_column,
 )
+from hackmatrix_rl.search._streams import UnseenStream
 
 _SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.int32)
 
@@ -44,13 +46,14 @@ def draw_unseen(position: Position, *, chance: Chance) -> Position:
     What is seen does not change, and the result depends on nothing that is not.
     """
     transmissions = position.transmissions
-    kinds = (chance.fold_in(1).words(transmissions.size) >> 30).astype(jnp.int32)
+    words = chance.fold_in(UnseenStream.TRANSMISSIONS).words(transmissions.size)
+    kinds = (words >> 30).astype(jnp.int32)
     unknown = transmissions.present & ~position.show_activated
     return replace(
         position,
-        board=_questions(position.board, chance=chance.fold_in(0)),
+        board=_questions(position.board, chance=chance.fold_in(UnseenStream.QUESTIONS)),
         transmissions=transmissions.replace(unknown, type=kinds),
-        enemies=_cryptogs(position, chance=chance.fold_in(2)),
+        enemies=_cryptogs(position, chance=chance.fold_in(UnseenStream.CRYPTOGS)),
     )
 
 
@@ -65,7 +68,9 @@ def _questions(board: Board, *, chance: Chance) -> Board:
     bits = jnp.uint32(1) << board.value.astype(jnp.uint32)
     seen = union(jnp.where(seen_program, bits, jnp.uint32(0)))
     programs = distinct_programs(
-        CellSet.from_array(program), chance=chance.fold_in(0), unused=~seen & ALL_PROGRAMS
+        CellSet.from_array(program),
+        chance=chance.fold_in(ContentStream.PROGRAMS),
+        unused=~seen & ALL_PROGRAMS,
     )
     costs = jnp.asarray(_SPAWN_COSTS)[jnp.minimum(board.value, NUM_PROGRAMS - 1)]
     costs = jnp.where(seen_program, costs, board.value)
@@ -91,7 +96,7 @@ def _cryptogs(position: Position, *, chance: Chance) -> Enemies:
     same = (enemies.cell[:, None] == enemies.cell[None, :]) & enemies.present[None, :]
     alone = jnp.sum(same, axis=1, dtype=jnp.int32) == 1
     moves = unseen & alone & ~position.show_activated
-    stay = CellSet.of_cells(enemies.cell, enemies.present & ~moves)
+    stay = CellSet.from_cells(enemies.cell, enemies.present & ~moves)
     free = ~(in_sight | position.board.blocks | position.transmissions.cells | stay)
 
     Carry = tuple[Bool[Array, " n"], CellSet, UInt32[Array, " n"]]
@@ -100,14 +105,14 @@ def _cryptogs(position: Position, *, chance: Chance) -> Enemies:
         moves, free, words = carry
         now = only_first(moves)
         last = pick(now, enemies.last_known)
-        near = free & CellSet.of(last).surroundings().surroundings()
+        near = free & CellSet.from_cell(last).surroundings().surroundings()
         near_some = near.any()
         choices = near.where(near_some) | free.where(~near_some)
         number: Int32[Array, ""] = jnp.sum(moves, dtype=jnp.int32)
         cell = choices.choose(chance.bits(number))
         now = now & choices.any()
         words = Enemies(words).replace(now, cell=cell).words
-        return moves & ~only_first(moves), free - CellSet.of(cell), words
+        return moves & ~only_first(moves), free - CellSet.from_cell(cell), words
 
     start = (moves, free, enemies.words)
     return Enemies(jax.lax.while_loop(lambda carry: carry[0].any(), one, start)[-1])

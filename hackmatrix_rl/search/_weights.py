@@ -26,7 +26,7 @@ class Weights(eqx.Module):
     numbers: Float32[Array, " rows"]  #: One for each row, in the order of `MEANING`.
 
     @classmethod
-    def of(cls: type[Table], numbers: Mapping[str, Any]) -> Table:
+    def from_numbers(cls: type[Table], numbers: Mapping[str, Any]) -> Table:
         """A table with these numbers; a ConfigError if one is missing, unknown or not finite."""
         missing, unknown = cls.MEANING.keys() - numbers.keys(), numbers.keys() - cls.MEANING.keys()
         if missing or unknown:
@@ -53,7 +53,7 @@ class Weights(eqx.Module):
         table = found.get(cls.SECTION)
         if not isinstance(table, dict):
             raise ConfigError(f"{file} is no file of weights: it has no table {cls.SECTION!r}")
-        return cls.of(table)
+        return cls.from_numbers(table)
 
     def as_dict(self) -> dict[str, float]:
         """The numbers by name."""
@@ -68,7 +68,7 @@ _PROGRAMS = {program.name: f"the program {program.name} is owned" for program in
 
 
 class EvaluationWeights(Weights):
-    """The weights of `evaluate`: what a position gains by each of these."""
+    """The weights of `heuristic`: what a position gains by each of these."""
 
     SECTION = "evaluation"
     MEANING: ClassVar[Mapping[str, str]] = {
@@ -126,7 +126,7 @@ class EvaluationWeights(Weights):
 
 
 class ReturnWeights(EvaluationWeights):
-    """The weights of `evaluate` for a player that collects points, and of when it plays UNDO.
+    """The weights of `heuristic` for a player that collects points, and of when it plays UNDO.
 
     A point is worth something where it will be paid: while UNDO walks to victory, and in the last
     stage. There the player *harvests*: it aims at the siphon with the most points.

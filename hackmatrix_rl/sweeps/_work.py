@@ -152,7 +152,7 @@ def _train(
     )
     with start as ready:
         folder: RunFolder = ready.open_folder()
-        length = Length.of(ready.config)
+        length = Length.from_config(ready.config)
         watch = _Watch(trial, sweep.metric, length, progress, folder.metrics, note)
         result = ready.run(folder, hooks=[watch])
     if result.exit_code is ExitCode.UNHEALTHY:

@@ -1,6 +1,12 @@
 from ._algorithm import Algorithm as Algorithm
 from ._algorithm import AlgorithmState as AlgorithmState
 from ._algorithm import Counter as Counter
+from ._algorithm import LearnsAlone as LearnsAlone
+from ._algorithm import LimitsDispatches as LimitsDispatches
+from ._algorithm import PlansMemory as PlansMemory
+from ._algorithm import RunsEagerly as RunsEagerly
+from ._algorithm import updates_until as updates_until
+from ._algorithm import working_bytes as working_bytes
 from ._debug import CHECKS as CHECKS
 from ._debug import NANS as NANS
 from ._debug import NOJIT as NOJIT
@@ -41,6 +47,8 @@ from ._playing_hooks import evaluation_metrics as evaluation_metrics
 from ._population import Population as Population
 from ._population import check_members as check_members
 from ._population import check_number as check_number
+from ._population import every_policy as every_policy
+from ._population import first_policy as first_policy
 from ._population_based import PopulationBasedTraining as PopulationBasedTraining
 from ._program import CompiledEnvironment as CompiledEnvironment
 from ._program import compiler_options as compiler_options

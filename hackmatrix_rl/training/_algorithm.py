@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,20 +17,22 @@ from hackmatrix_rl.training._report import Dispatch, Metrics
 
 
 class Counter(eqx.Module):
-    """A count below 2^64 in two words, because JAX has no 64-bit integers by default.
+    """A count below 2^64, at first 0, in two words: JAX has no 64-bit integers by default.
 
     Attributes:
         high: multiples of 2^32.
         low: the rest.
     """
 
-    high: UInt32[Array, ""]
-    low: UInt32[Array, ""]
+    high: UInt32[Array, ""] = eqx.field(default_factory=lambda: jnp.uint32(0))
+    low: UInt32[Array, ""] = eqx.field(default_factory=lambda: jnp.uint32(0))
 
     @classmethod
-    def of(cls, count: int) -> "Counter":
+    def from_int(cls, count: int) -> "Counter":
         """A counter with the value `count`."""
         return cls(high=jnp.uint32(count >> 32), low=jnp.uint32(count & 0xFFFFFFFF))
+
+    of = from_int  #: The former name, for one version.
 
     def add(self, more: int | Int32[Array, ""]) -> "Counter":
         """The counter plus `more`, which is at least 0 and less than 2^32."""
@@ -62,6 +64,15 @@ class AlgorithmState(eqx.Module):
 
 State = TypeVar("State", bound=AlgorithmState)
 
+_FORMER = {
+    "to_store": "rename it checkpoint_state",
+    "resettable": "rename it reinit_fields",
+    "stored_policy": "override policy",
+    "one_of": "only a Population holds several policies",
+    "updates_until": "override progress and most_progress",
+}
+"""Members of earlier versions that nothing calls now, and what replaces an override."""
+
 
 class Algorithm(eqx.Module, Generic[State]):
     """A learning algorithm. `Trainer` compiles and repeats it; runs and checkpoints use only this.
@@ -76,11 +87,21 @@ class Algorithm(eqx.Module, Generic[State]):
         initial_policy: the policy to start from. It is not changed, and an update must not read
             it: the compiled program does not have it. A field, or a property that is a field of a
             part.
+
+    An algorithm may also have the method of `PlansMemory`, `RunsEagerly`, `LearnsAlone` or
+    `LimitsDispatches`.
     """
 
     environment: eqx.AbstractVar[Environment]
     mesh: eqx.AbstractVar[Mesh]
     initial_policy: eqx.AbstractVar[ActorCritic]
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Refuses a member of an earlier version, which would be ignored silently."""
+        super().__init_subclass__(**arguments)
+        for name, advice in _FORMER.items():
+            if hasattr(cls, name):
+                raise TypeError(f"{cls.__name__}.{name}: nothing calls it; {advice}")
 
     @property
     @abstractmethod
@@ -99,23 +120,9 @@ class Algorithm(eqx.Module, Generic[State]):
         """
         return int(state.env_steps)
 
-    def updates_until(self, state: State, goal: int) -> int:
-        """The fewest updates in which training may reach a goal in units of `progress`.
-
-        It is 0 or less once the goal is reached.
-        """
-        return math.ceil((goal - self.progress(state)) / self.most_progress)
-
-    def updates_until_due(self, state: State) -> int | None:
-        """The most updates that the next dispatch may do; `None`: as many as it likes.
-
-        An algorithm says so if its metrics must not go beyond such an update.
-        """
-        return None
-
     @property
     @abstractmethod
-    def resettable(self) -> tuple[str, ...]:
+    def reinit_fields(self) -> tuple[str, ...]:
         """Names of the fields of the state that a resumed run may reinitialize.
 
         Their shapes depend on settings that may change, such as the number of environments.
@@ -128,31 +135,12 @@ class Algorithm(eqx.Module, Generic[State]):
         """Whether the policy plays greedily instead of sampling."""
         return False
 
-    def to_store(self, state: State) -> PyTree:
+    def checkpoint_state(self, state: State) -> PyTree:
         """The part of a state that a checkpoint keeps; a resumed run reinitializes the rest.
 
         `state` is a state of arrays, or of their shapes.
         """
         return state
-
-    def working_bytes(self, state: State) -> int:
-        """Lower bound on what an update needs in addition to `state`: bytes on the fullest device.
-
-        Runs refuse sizes that cannot fit by it, before anything is compiled. 0: nothing is known.
-        """
-        return 0
-
-    def learning_only(self, state: State) -> "Algorithm[State] | None":
-        """A copy that learns from stored zeros, to measure its speed; `None`: it cannot."""
-        return None
-
-    def one_of(self, policy: ActorCritic) -> ActorCritic:
-        """The policy of one training, of what `initial_policy` is: here, that itself."""
-        return policy
-
-    def stored_policy(self, state: State) -> ActorCritic:
-        """What a checkpoint keeps as the policy: that which plays."""
-        return self.policy(state)
 
     def check(self, policy: ActorCritic) -> None:
         """Traces user code to check it, before anything is compiled.
@@ -165,18 +153,6 @@ class Algorithm(eqx.Module, Generic[State]):
             ValueError: a module fails, or returns an array of the wrong shape or dtype.
         """
         del policy
-
-    def eager(self) -> "Algorithm[State]":
-        """A copy that works inside of `jax.disable_jit()`, where each operation runs alone.
-
-        Its environment stays compiled (see `CompiledEnvironment`), and nothing else is.
-
-        Raises:
-            ValueError: the algorithm has no such copy.
-        """
-        raise ValueError(
-            f"{type(self).__name__} cannot run operation by operation; use eager=False"
-        )
 
     @abstractmethod
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> State:
@@ -206,3 +182,61 @@ class Algorithm(eqx.Module, Generic[State]):
     @abstractmethod
     def shardings(self, state: State) -> PyTree[NamedSharding]:
         """The sharding of each array of a state, or of its shapes; `None` for other leaves."""
+
+
+def updates_until(algorithm: Algorithm[State], state: State, goal: int) -> int:
+    """The fewest updates in which training may reach a goal in units of `Algorithm.progress`.
+
+    It is 0 or less once the goal is reached.
+    """
+    return math.ceil((goal - algorithm.progress(state)) / algorithm.most_progress)
+
+
+@runtime_checkable
+class PlansMemory(Protocol):
+    """An algorithm that knows what memory an update needs. Runs refuse sizes that cannot fit."""
+
+    def working_bytes(self, state: Any) -> int:
+        """Lower bound on what an update needs in addition to `state`: bytes on the fullest device.
+
+        `state` is a state of arrays, or of their shapes.
+        """
+
+
+@runtime_checkable
+class RunsEagerly(Protocol):
+    """An algorithm for `Trainer(..., eager=True)`."""
+
+    def eager(self) -> Algorithm[Any]:
+        """A copy that works inside of `jax.disable_jit()`, where each operation runs alone.
+
+        Its environment stays compiled (see `CompiledEnvironment`), and nothing else is.
+        """
+
+
+@runtime_checkable
+class LearnsAlone(Protocol):
+    """An algorithm whose learning can be measured without its environment."""
+
+    def learning_only(self, state: Any) -> Algorithm[Any] | None:
+        """A copy that learns from stored zeros; `None`: this one cannot."""
+
+
+@runtime_checkable
+class LimitsDispatches(Protocol):
+    """An algorithm whose metrics must not go beyond certain updates."""
+
+    def updates_until_due(self, state: Any) -> int | None:
+        """The most updates that the next dispatch may do; `None`: no limit."""
+
+
+def working_bytes(algorithm: Algorithm[State], state: State) -> int:
+    """`PlansMemory.working_bytes`; 0 if the algorithm does not know it."""
+    return algorithm.working_bytes(state) if isinstance(algorithm, PlansMemory) else 0
+
+
+def updates_until_due(algorithm: Algorithm[State], state: State) -> int | None:
+    """`LimitsDispatches.updates_until_due`; `None` for an algorithm without a limit."""
+    if isinstance(algorithm, LimitsDispatches):
+        return algorithm.updates_until_due(state)
+    return None

@@ -87,7 +87,7 @@ class TrainState(AlgorithmState):
     @classmethod
     def first(cls: type[S], key: Key[Array, ""], learner: Learner, actors: Any, **own: Any) -> S:
         """The state before the first update, with a subclass's own fields."""
-        zero, none = jnp.zeros((), jnp.int32), Counter.of(0)
+        zero, none = jnp.zeros((), jnp.int32), Counter()
         return cls(learner=learner, actors=actors, key=key, update=zero, env_steps=none, **own)
 
 
@@ -114,7 +114,7 @@ class LearnerAlgorithm(Algorithm[S]):
         return state_shardings(self.mesh, state, networks=self.networks, offload=offload)
 
     @property
-    def resettable(self) -> tuple[str, ...]:
+    def reinit_fields(self) -> tuple[str, ...]:
         """The actors: a resume reinitializes them if their number or sizes change."""
         return ("actors",)
 

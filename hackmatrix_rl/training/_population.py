@@ -17,7 +17,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import ArgumentError, described, instance, same_structure, whole
 from hackmatrix_rl.system import is_single_process
-from hackmatrix_rl.training._algorithm import Algorithm, State
+from hackmatrix_rl.training._algorithm import Algorithm, State, working_bytes
 from hackmatrix_rl.training._member_metrics import MEMBER, interquartile, over_members
 from hackmatrix_rl.training._program import without_policy
 from hackmatrix_rl.training._report import Dispatch, Metrics
@@ -125,9 +125,9 @@ class Population(Algorithm[State]):
         return found
 
     @property
-    def resettable(self) -> tuple[str, ...]:
+    def reinit_fields(self) -> tuple[str, ...]:
         """A member's."""
-        return self.algorithm.resettable
+        return self.algorithm.reinit_fields
 
     @property
     def greedy(self) -> bool:
@@ -136,20 +136,16 @@ class Population(Algorithm[State]):
 
     def check(self, policy: ActorCritic) -> None:
         """Checks the modules of the first member."""
-        self.algorithm.check(self.one_of(policy))
+        self.algorithm.check(_part(policy, 0))
 
-    def one_of(self, policy: ActorCritic) -> ActorCritic:
-        """The policy of the first member."""
-        return _part(policy, 0)
-
-    def to_store(self, state: State) -> PyTree:
+    def checkpoint_state(self, state: State) -> PyTree:
         """What a member's algorithm stores, of each member."""
-        return self.algorithm.to_store(state)
+        return self.algorithm.checkpoint_state(state)
 
     def working_bytes(self, state: State) -> int:
         """Bytes that the updates of the members on one device need."""
         on_one = self.size // self.mesh.shape.get(POPULATION, 1)
-        return on_one * self.algorithm.working_bytes(_one_shape(state))
+        return on_one * working_bytes(self.algorithm, _one_shape(state))
 
     def init(self, key: Key[Array, "*members"], policy: ActorCritic) -> State:
         """The states of all members before the first update, from one key or one for each member.
@@ -230,11 +226,7 @@ class Population(Algorithm[State]):
     def policy(self, state: State, member: int = 0) -> ActorCritic:
         """The policy of one member, for evaluation and play."""
         check_number(member, self.size)
-        return _part(self.stored_policy(state), member)
-
-    def stored_policy(self, state: State) -> ActorCritic:
-        """The policies of all members, as one with an axis of members in each array."""
-        return self.algorithm.policy(state)
+        return _part(self.algorithm.policy(state), member)
 
     def value_scale_of(self, state: State, member: int = 0) -> ValueScale | None:
         """The units of the value of one member's policy."""
@@ -264,6 +256,17 @@ class Population(Algorithm[State]):
     def _axis(self) -> str | None:
         """The axis of the mesh over which the members are cut; `None` if they are not."""
         return POPULATION if POPULATION in self.mesh.axis_names else None
+
+
+def first_policy(algorithm: Algorithm[Any], policy: ActorCritic) -> ActorCritic:
+    """The policy of the first training, of what an algorithm has as its `initial_policy`."""
+    return _part(policy, 0) if isinstance(algorithm, Population) else policy
+
+
+def every_policy(algorithm: Algorithm[State], state: State) -> ActorCritic:
+    """What a checkpoint keeps as the policy; of a population, with an axis of members."""
+    one = algorithm.algorithm if isinstance(algorithm, Population) else algorithm
+    return one.policy(state)
 
 
 def check_members(size: int, lengths: Mapping[str, int]) -> None:

@@ -333,7 +333,7 @@ class PopulationBasedTraining(Population[State]):
 
     def _learned(self, state: State) -> tuple[dict[str, Any], dict[str, Any]]:
         """The fields of a state that an exploit copies, and the others."""
-        kept = {"update", "env_steps", *(name.partition(".")[0] for name in self.resettable)}
+        kept = {"update", "env_steps", *(name.partition(".")[0] for name in self.reinit_fields)}
         fields = vars(state).items()
         copied = {name: part for name, part in fields if name not in kept}
         return copied, {name: part for name, part in fields if name in kept}

@@ -14,7 +14,7 @@ from hackmatrix_rl.agent import as_arguments
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, EnvSpec, Timestep
 from hackmatrix_rl.system import cpu_options, gpu_options, is_here
-from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, State
+from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, RunsEagerly, State
 from hackmatrix_rl.training.sharding import REPLICATED, constrain, place, replicated_shardings
 
 T = TypeVar("T")
@@ -200,6 +200,10 @@ def eager_program(algorithm: Algorithm[Any]) -> Program:
 
     Raises a ValueError if the algorithm cannot run so.
     """
+    if not isinstance(algorithm, RunsEagerly):
+        raise ValueError(
+            f"{type(algorithm).__name__} cannot run operation by operation; use eager=False"
+        )
     update = algorithm.eager()
 
     def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:

@@ -8,6 +8,7 @@ from hackmatrix_rl.agent import wide_layers
 from hackmatrix_rl.errors import ArgumentError
 from hackmatrix_rl.training._algorithm import Algorithm
 from hackmatrix_rl.training._gradient_step import GradientStep
+from hackmatrix_rl.training._population import first_policy
 
 _NAMED = 4
 """Layers that a remark names."""
@@ -18,7 +19,7 @@ def remarks(algorithm: Algorithm[Any]) -> list[ArgumentError]:
 
     An algorithm with sequences names their argument and their steps in `sequences`.
     """
-    policy = algorithm.one_of(algorithm.initial_policy)
+    policy = first_policy(algorithm, algorithm.initial_policy)
     found = []
     name, steps = getattr(algorithm, "sequences", ("", 0))
     needed = algorithm.environment.longest_dependence

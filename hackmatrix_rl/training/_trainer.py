@@ -20,10 +20,15 @@ from hackmatrix_rl.errors import ConfigError, check_jax, check_key, finite, inst
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.training import _program as program
-from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState
+from hackmatrix_rl.training._algorithm import (
+    Algorithm,
+    AlgorithmState,
+    updates_until,
+    updates_until_due,
+)
 from hackmatrix_rl.training._hooks import Callback, Hook, StopTraining, after_dispatch, check_hooks
 from hackmatrix_rl.training._new_games import new_games_key, new_games_note, with_new_games
-from hackmatrix_rl.training._population import Population
+from hackmatrix_rl.training._population import Population, first_policy
 from hackmatrix_rl.training._remarks import remarks
 from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
@@ -102,7 +107,7 @@ class Trainer(Generic[A]):
                 "hm.Population(algorithm, size), or a mesh of data and fsdp"
             )
         if not eager:
-            check_policy_numbers(algorithm.one_of(policy), algorithm.environment.spec)
+            check_policy_numbers(first_policy(algorithm, policy), algorithm.environment.spec)
             algorithm.check(policy)
             for remark in remarks(algorithm):
                 report(str(remark))
@@ -139,7 +144,7 @@ class Trainer(Generic[A]):
     def policy(self) -> ActorCritic:
         """A copy of the current policy on one device."""
         if self._state is None:
-            return self.algorithm.one_of(self._policy)
+            return first_policy(self.algorithm, self._policy)
         return gather(self.algorithm.policy(self._state, **self._which), self.mesh)
 
     @property
@@ -303,10 +308,10 @@ class Trainer(Generic[A]):
                         hook.before_dispatch(self)
                 except StopTraining:
                     return
-                if (missing := self.algorithm.updates_until(self.state, goal)) <= 0:
+                if (missing := updates_until(self.algorithm, self.state, goal)) <= 0:
                     break
                 due = [hook.updates_until_due(self) for hook in hooks]
-                due.append(self.algorithm.updates_until_due(self.state))
+                due.append(updates_until_due(self.algorithm, self.state))
                 limits = [missing, self.updates_per_dispatch, *(each for each in due if each)]
                 metrics, stop = after_dispatch(hooks, self, self.dispatch(min(limits)))
                 yield metrics
@@ -378,13 +383,13 @@ class Trainer(Generic[A]):
         like = program.first_state(self.algorithm, self._policy, generator)
         if (wrong := stored.mismatch(like, stored="the file", here="the modules here")) is not None:
             raise ConfigError(f"{path}: does not fit this trainer: {wrong}.")
-        state, resettable = stored.fill(like), self.algorithm.resettable
+        state, reinit_fields = stored.fill(like), self.algorithm.reinit_fields
         if self.environment.pure:
             self.state = state
             return
-        self.start(new_games_key(state, resettable))
-        self.state = with_new_games(state, self.state, resettable)
-        report(new_games_note(state, resettable))
+        self.start(new_games_key(state, reinit_fields))
+        self.state = with_new_games(state, self.state, reinit_fields)
+        report(new_games_note(state, reinit_fields))
 
     def dispatch(self, updates: int) -> Metrics:
         """Runs some updates in one call of the compiled program."""

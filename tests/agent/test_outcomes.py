@@ -84,7 +84,7 @@ def test_a_rollout_keeps_the_parts_of_the_reward_if_asked():
     rollout = collect(RolloutCollector(16, terms=("all",)))
     assert rollout.terms.dtype == jnp.float16
     np.testing.assert_allclose(rollout.terms[..., 0], symlog(rollout.reward), rtol=1e-3)
-    auxiliary = Batch.of(rollout, GAE()(rollout)).auxiliary
+    auxiliary = Batch.from_rollout(rollout, GAE()(rollout)).auxiliary
     np.testing.assert_array_equal(auxiliary.terminated, rollout.terminated)
     assert collect(RolloutCollector(16)).terms is None
 
@@ -94,7 +94,7 @@ def test_a_rollout_keeps_the_log_probabilities_of_all_actions_if_asked():
     taken = np.take_along_axis(np.asarray(rollout.log_probs), rollout.action[..., None], -1)
     np.testing.assert_array_equal(taken[..., 0], rollout.log_prob)
     np.testing.assert_allclose(np.exp(rollout.log_probs).sum(-1), 1.0, rtol=1e-6)
-    assert Batch.of(rollout, GAE()(rollout)).log_probs is rollout.log_probs
+    assert Batch.from_rollout(rollout, GAE()(rollout)).log_probs is rollout.log_probs
     assert collect(RolloutCollector(4)).log_probs is None
 
 

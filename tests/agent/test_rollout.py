@@ -79,7 +79,7 @@ def ratio(policy, batch, name):
 def test_the_ratio_of_the_first_minibatch_is_one(network, name, bound):
     _, policy, _, rollout, _ = collected(network, name)
     assert rollout.done.any(axis=0).all()
-    batch = Batch.of(rollout, GAE()(rollout))
+    batch = Batch.from_rollout(rollout, GAE()(rollout))
     some = jnp.array([5, 0, 3], jnp.int32)
     found, value = ratio(policy, batch.select(some), name)
     np.testing.assert_allclose(found, 1.0, rtol=0, atol=bound)

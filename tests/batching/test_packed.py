@@ -28,7 +28,7 @@ def test_an_observation_has_the_board_in_place_and_fields_that_do_not_fit_are_re
 def test_numbers_come_back_and_the_others_stay():
     rng = np.random.default_rng(0)
     values = {name: rng.integers(0, f.largest + 1, 50) for name, f in Enemies.FIELDS.items()}
-    enemies = Enemies.of(**values)
+    enemies = Enemies.from_fields(**values)
     changed = enemies.replace(jnp.arange(50) < 25, hp=1, cell=7)
     for name, field in Enemies.FIELDS.items():
         np.testing.assert_array_equal(field.read(enemies.words), values[name])

@@ -1,14 +1,20 @@
 """The words of a source of chance are as good as independent."""
 
+import re
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from hackmatrix_rl.batching import Chance, below
+import hackmatrix_rl
+from hackmatrix_rl.batching import Chance, Stream, below
 from hackmatrix_rl.batching._hashed_random import mix
+from hackmatrix_rl.game import _streams as game_streams
 from hackmatrix_rl.game._enemy_turn import random_lots
+from hackmatrix_rl.search import _streams as search_streams
 
 GAMES = 20_000
 LEAST = 1e-4
@@ -17,7 +23,7 @@ LEAST = 1e-4
 
 @pytest.fixture(scope="module")
 def sources():
-    return jax.vmap(Chance.of)(jax.random.split(jax.random.key(1), GAMES))
+    return jax.vmap(Chance.from_key)(jax.random.split(jax.random.key(1), GAMES))
 
 
 def uniform(counts):
@@ -62,3 +68,20 @@ def test_integers_and_orders_are_uniform(sources):
     found, counts = np.unique(orders, return_counts=True)
     assert len(found) == 24
     assert uniform(counts)
+
+
+def test_every_stream_has_a_name_and_no_two_of_one_purpose_are_the_same():
+    kinds = [
+        each
+        for module in (game_streams, search_streams)
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, Stream) and each is not Stream
+    ]
+    assert kinds
+    for kind in kinds:
+        assert sorted(kind.__members__.values()) == [*range(len(kind.__members__))]
+    package = Path(hackmatrix_rl.__file__).parent
+    bare = [
+        str(file) for file in package.rglob("*.py") if re.search(r"fold_in\(\d", file.read_text())
+    ]
+    assert bare == []

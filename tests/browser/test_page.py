@@ -125,7 +125,7 @@ def test_a_report_shows_the_game_and_runs_no_script_of_the_run(open_page, match,
     (run / "replays").mkdir(parents=True)
     (run / "config.json").write_text("{}")
     (run / "replay.html").write_text(FORGED)
-    Replay.of(match).save(run / "replays" / "update-1.json")
+    Replay.from_match(match).save(run / "replays" / "update-1.json")
     (run / "report.html").write_text(report_of(str(run))[0], encoding="utf-8")
     page = open_page((run / "report.html").as_uri())
     game = page.frame_locator("iframe")

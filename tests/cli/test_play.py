@@ -27,7 +27,7 @@ def replay(tmp_path_factory):
     file = tmp_path_factory.mktemp("replay") / "game.json"
     match = Match.start(1)
     match.play(Action.UP)
-    Replay.of(match).save(file)
+    Replay.from_match(match).save(file)
     return file
 
 

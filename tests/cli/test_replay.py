@@ -10,7 +10,7 @@ import pytest
 from processes import assert_same_end, copy_stopped_after
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.algorithms.r2d2 import SquareRootScale
+from hackmatrix_rl.algorithms.r2d2 import ValueRescaling
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
@@ -63,7 +63,7 @@ def test_evaluations_play_by_the_largest_q_value(trained):
     rows = read_json_lines(run / "metrics.jsonl")
     agent = loaded.agent()
     assert agent.greedy
-    assert isinstance(agent.value_scale, SquareRootScale)
+    assert isinstance(agent.value_scale, ValueRescaling)
     again = hm.evaluate(agent, loaded.environment, episodes=8, key=evaluation_key(loaded.config))
     assert rows[-1]["eval/return"] == pytest.approx(again.estimate("return").mean, abs=1e-5)
     drawn = hm.evaluate(

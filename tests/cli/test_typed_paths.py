@@ -83,8 +83,8 @@ def test_functions_in_python_take_the_home_folder(home):
     hm.save(policy, "~/policy")
     assert isinstance(hm.load("~/policy", like=policy), hm.MLPActorCritic)
     match = Match.start(0)
-    Replay.of(match, player="nobody").save("~/game.json")
-    assert Replay.load("~/game.json").seed == Replay.of(match, player="nobody").seed
+    Replay.from_match(match, player="nobody").save("~/game.json")
+    assert Replay.load("~/game.json").seed == Replay.from_match(match, player="nobody").seed
     drawing = draw(match.now.frame)
     save_png(drawing, "~/game.png")
     save_gif([drawing], "~/game.gif")

@@ -91,7 +91,7 @@ def test_shapes_belong_to_it(monkeypatch):
 
 def test_it_is_read_as_it_was_told():
     here = game_identity()
-    assert GameIdentity.of(here.as_dict()) == here
+    assert GameIdentity.from_texts(here.as_dict()) == here
     other = dataclasses.replace(here, rules="2")
     assert here.differences(other) == {"rules": ("1", "2")}
 
@@ -101,4 +101,4 @@ def test_it_is_read_as_it_was_told():
 )
 def test_what_is_no_identity_is_an_error(told):
     with pytest.raises(ValueError, match="must be rules, observation, actions"):
-        GameIdentity.of(told)
+        GameIdentity.from_texts(told)

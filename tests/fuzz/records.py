@@ -92,7 +92,7 @@ def check(each: tuple[tuple[tuple[int, Any], ...], dict[int, int]]) -> None:
     match = game.match()
     assert len(match.moments) == 1 + len(content["moves"])
     assert all(moment.frame for moment in match.moments)
-    assert Replay.of(match, player=str(content.get("player"))).summary().isprintable()
+    assert Replay.from_match(match, player=str(content.get("player"))).summary().isprintable()
 
 
 UNDO = {number: int(Action.UNDO) for number in range(MOVES)}

@@ -33,7 +33,7 @@ def replay() -> dict[str, object]:
     match = Match.start(0)
     for number in range(12):
         match.play(match.now.legal[number % len(match.now.legal)])
-    return Replay.of(match, player="nobody").as_dict()
+    return Replay.from_match(match, player="nobody").as_dict()
 
 
 NAMES = sorted({field.name for field in Replay.__dataclass_fields__.values()} | {"format"})

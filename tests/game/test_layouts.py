@@ -12,7 +12,7 @@ from hackmatrix_rl.game._stage import BLOCKS, draw_layout
 def test_no_game_draws_a_layout_that_it_does_not_need():
     def size(key, needed):
         nothing = CellSet.empty()
-        chance = Chance.of(key)
+        chance = Chance.from_key(key)
         return draw_layout(
             jnp.int32(0), jnp.int32(35), nothing, chance=chance, needed=needed
         ).size()

@@ -56,7 +56,9 @@ def deviations_of_turns(replay: Replay) -> list[str]:
     start = before_the_turn(replay)
     turn = jax.jit(
         jax.vmap(
-            lambda position, key: turns.enemy_turn(position, jnp.bool_(True), chance=Chance.of(key))
+            lambda position, key: turns.enemy_turn(
+                position, jnp.bool_(True), chance=Chance.from_key(key)
+            )
         )
     )
     order = np.repeat(turn_positions(), DRAWS)

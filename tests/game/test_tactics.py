@@ -61,7 +61,7 @@ def test_distances_are_the_steps_of_shortest_paths(boards):
     @jax.jit
     @jax.vmap
     def both(start, free, barrier):
-        start, free = CellSet.of(start), CellSet.from_array(free)
+        start, free = CellSet.from_cell(start), CellSet.from_array(free)
         return distances(start, free), distances(start, free, barrier=CellSet.from_array(barrier))
 
     start, free, barrier = boards
@@ -80,7 +80,7 @@ SNAKE = (0, 6, 12, 18, 24, 30, 31, 32, 26, 27, 21, 15, 14, 8, 2, 3, 4, 10, 11, 1
 def test_the_longest_path_is_measured_to_its_end():
     free = np.zeros(NUM_CELLS, bool)
     free[list(SNAKE)] = True
-    found = jax.jit(distances)(CellSet.of(jnp.int32(0)), CellSet.from_array(jnp.array(free)))
+    found = jax.jit(distances)(CellSet.from_cell(jnp.int32(0)), CellSet.from_array(jnp.array(free)))
     assert found[jnp.array(SNAKE)].tolist() == list(range(24))
     assert (found[~free] == UNREACHED).all()
 

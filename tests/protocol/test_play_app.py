@@ -347,7 +347,7 @@ def test_moves_that_the_app_does_not_name_are_recognised_and_the_position_is_kno
             rare = [each for each in legal if each >= Action.SIPHON]
             action = int(rng.choice(rare if rare and rng.random() < 0.3 else legal))
             answer = server.answer({"action": "step", "actionIndex": action})
-            found = recognised(tries, game.state, Step.of(answer))
+            found = recognised(tries, game.state, Step.from_answer(answer))
             right.append(found == action)
             game.follow(found, answer)
             true, tracked = observe(server.engine.state), game.tracker.observation()

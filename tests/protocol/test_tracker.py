@@ -64,7 +64,7 @@ class Beside:
 
     def step(self, action):
         answer = self.ask("step", actionIndex=int(action))
-        step = Step.of(answer)
+        step = Step.from_answer(answer)
         self.tracker.follow(int(action), step)
         self.eyes.follow(int(action), answer)
         self.compare()

@@ -54,7 +54,7 @@ BAD = [metrics(n, **NOTHING_FINITE) for n in range(1, 100)]
 LEFT_ALONE = {
     # Ranges over three seeds of the default run: entropy 0.30 to 0.85, KL up to 0.006.
     "a run like the default one": (
-        Health.of(PPOConfig()),
+        Health.from_config(PPOConfig()),
         [metrics(n, entropy=0.3, approx_kl=0.006) for n in range(1, 1000)],
     ),
     "no thresholds": (
@@ -186,7 +186,7 @@ UNLEARNED = {
 @pytest.mark.parametrize("kind", UNLEARNED)
 def test_a_habit_that_dies_out_is_told_once(kind):
     much, less, few, message = UNLEARNED[kind]
-    health = Health.of(PPOConfig())
+    health = Health.from_config(PPOConfig())
     well = [played(n, **much) for n in range(1, 9)]
     assert not findings(health, *well, *(played(n, **less) for n in range(9, 13)))
     (found,) = findings(health, *(played(n, **few) for n in range(13, 40)))
@@ -235,7 +235,7 @@ def test_a_resumed_run_remembers_its_habits_and_what_it_told():
     ],
 )
 def test_an_agent_that_plays_turns_for_ever_is_told_once(episode, told):
-    health = Health.of(PPOConfig(max_steps=1000))
+    health = Health.from_config(PPOConfig(max_steps=1000))
     programs = {"programs": 1.0 + episode["undos"]}
     found = findings(health, *(played(n, **programs, **episode) for n in range(1, 20)))
     assert [each.kind for each in found] == ["undo"] * told

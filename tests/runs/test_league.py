@@ -19,7 +19,7 @@ def config_of(tmp_path, **changes):
 
 
 def league_of(config, folder):
-    return LeagueFolder.of(folder.path, size=config.league_size, goal=config.num_games)
+    return LeagueFolder.from_run(folder.path, size=config.league_size, goal=config.num_games)
 
 
 def network(config, seed=0):

@@ -110,7 +110,7 @@ def logged_by_imitation():
     """The names that only imitation logs."""
     zeros = jnp.zeros((1, 1), jnp.int32)
     labels = Label(zeros, zeros.astype(jnp.float32), zeros, zeros.astype(bool))
-    agreement = Agreement.of(labels, KINDS)
+    agreement = Agreement.from_labels(labels, KINDS)
     ones = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), agreement)
     return {"cross_entropy", *ones.read()}
 

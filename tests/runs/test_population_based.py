@@ -44,7 +44,7 @@ def test_a_run_has_its_lineage(run):
     exploits = [row["updates"] for row in rows if "member/0/parent" in row]
     assert exploits == [4, 6]
     assert (run / "lineage.png").read_bytes().startswith(b"\x89PNG")
-    found = Lineage.of(rows)
+    found = Lineage.from_rows(rows)
     assert found.names == ("gamma", "learning_rate")
     np.testing.assert_allclose(found.settings["learning_rate"][0], [1e-3, 1e-2], rtol=1e-5)
     gammas = {round(each, 3) for each in found.settings["gamma"][1]}
@@ -73,7 +73,7 @@ def test_the_settings_that_it_found_are_those_of_a_training(run, tmp_path):
     alone = tmp_path / "alone"
     done("train", "--config", run / "schedule.toml", "--run-dir", alone)
     # A learning rate falls within an interval, and the file has its mean.
-    line, rows = Lineage.of(rows_of(run)), rows_of(alone)
+    line, rows = Lineage.from_rows(rows_of(run)), rows_of(alone)
     value = line.used["learning_rate"][0][line.winner()[0]]
     np.testing.assert_allclose(rows[0]["learning_rate"], value, rtol=1e-3)
     assert hm.load(alone).config.gamma == config.gamma
@@ -137,14 +137,14 @@ def lineage():
 
 
 def test_the_winner_is_followed_back_through_its_ancestors():
-    found = Lineage.of(lineage())
+    found = Lineage.from_rows(lineage())
     assert found.winner() == [1, 2, 2]
     assert found.schedule("learning_rate") == [(0.0, 2.0), (100.0, 2.5)]
 
 
 def test_the_picture_has_a_dot_for_each_copy_and_a_thick_line_for_the_winner():
     axes = Figure().subplots()
-    draw_setting(axes, Lineage.of(lineage()), "learning_rate")
+    draw_setting(axes, Lineage.from_rows(lineage()), "learning_rate")
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert sorted((*dot.get_xdata(), *dot.get_ydata()) for dot in dots) == [(100, 2.5), (200, 3.0)]
     thick = [line for line in axes.lines if line.get_linewidth() > 3]
@@ -153,13 +153,13 @@ def test_the_picture_has_a_dot_for_each_copy_and_a_thick_line_for_the_winner():
 
 def test_rows_without_a_lineage_have_none():
     rows = lineage()
-    assert Lineage.of([]) is None
-    assert Lineage.of([{"env_steps": 1, "return": 2.0}]) is None
+    assert Lineage.from_rows([]) is None
+    assert Lineage.from_rows([{"env_steps": 1, "return": 2.0}]) is None
     del rows[0]["member/1/setting/learning_rate"]
-    assert Lineage.of(rows) is None
+    assert Lineage.from_rows(rows) is None
     odd = lineage()
     odd[0]["member/1/parent"] = 99  # a file that anybody may have written
-    assert Lineage.of(odd).parents[0].tolist() == [0, 1, 1]
+    assert Lineage.from_rows(odd).parents[0].tolist() == [0, 1, 1]
 
 
 def test_a_setting_without_schedules_has_its_last_value():
@@ -169,7 +169,7 @@ def test_a_setting_without_schedules_has_its_last_value():
         {name.replace("learning_rate", "clip_coef"): value for name, value in row.items()}
         for row in lineage()
     ]
-    text = schedule_file(config, Lineage.of(rows))
+    text = schedule_file(config, Lineage.from_rows(rows))
     assert "clip_coef = 2.5" in text
     assert "# clip_coef takes no schedule" in text
     assert "vary" not in text

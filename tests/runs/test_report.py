@@ -101,7 +101,7 @@ def replay():
     match = Match.start(0)
     for _ in range(2):
         match.play(match.now.legal[0])
-    return Replay.of(match, player="</script><b>somebody").as_dict()
+    return Replay.from_match(match, player="</script><b>somebody").as_dict()
 
 
 def test_the_newest_replay_is_played_again_by_our_script_alone(run, replay):

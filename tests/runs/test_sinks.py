@@ -103,7 +103,7 @@ def test_the_time_left_is_told_in_whatever_unit_a_run_counts(changes, left):
 def test_the_time_left_is_that_of_all_trainings_at_once():
     def left(seeds):
         config = make_config("debug", {"algorithm": "ppo", "total_timesteps": 1000, "seeds": seeds})
-        return Length.of(config).left(row(steps_per_second=400.0))
+        return Length.from_config(config).left(row(steps_per_second=400.0))
 
     assert left(1) == "0:02 left"
     assert left(8) == "0:15 left"

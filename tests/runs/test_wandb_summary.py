@@ -48,7 +48,9 @@ def test_the_table_has_a_row_for_each_player_and_the_film_is_a_gif(run, monkeypa
     service, told = Service(), []
     monkeypatch.setattr(sent, "open_wandb", lambda *given: service)
     folder.replays.mkdir()
-    Replay.of(Match.start(seed=3)).save(folder.replays / "update-00000008_return-1.00_stage-1.json")
+    Replay.from_match(Match.start(seed=3)).save(
+        folder.replays / "update-00000008_return-1.00_stage-1.json"
+    )
     send_summary(config, folder, evaluations(), note=told.append)
     (row,) = service.tables["final evaluations"]
     assert row["player"] == "trained"

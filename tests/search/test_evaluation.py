@@ -10,7 +10,13 @@ from game.positions import block_of, daemon, data, glitch, position, transmissio
 
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import Content, GameConfig, Program, from_arrays
-from hackmatrix_rl.search import EvaluationWeights, WinWeights, evaluate, win_probability, win_terms
+from hackmatrix_rl.search import (
+    EvaluationWeights,
+    WinWeights,
+    heuristic,
+    win_probability,
+    win_terms,
+)
 
 SIZES = {"max_enemies": 40, "max_transmissions": 40}
 LEAGUES = {
@@ -27,7 +33,7 @@ def worth():
     """`evaluate` of one position with any number of tables, by league."""
 
     def of(config, position, numbers):
-        each = jax.vmap(lambda row: evaluate(config, position, EvaluationWeights(row)))
+        each = jax.vmap(lambda row: heuristic(config, position, EvaluationWeights(row)))
         return each(numbers)
 
     return {league: jax.jit(partial(of, config)) for league, config in LEAGUES.items()}
@@ -195,7 +201,7 @@ def test_a_damaged_table_is_refused_by_name(tmp_path):
         (table | {"hp_1": "much"}, "'hp_1' of evaluation is 'much'"),
     ):
         with pytest.raises(ConfigError, match=said):
-            EvaluationWeights.of(changed)
+            EvaluationWeights.from_numbers(changed)
     file = tmp_path / "weights.json"
     with pytest.raises(ConfigError, match="it does not exist"):
         EvaluationWeights.read(file)

@@ -55,7 +55,7 @@ def roll_out():
     @jax.jit
     def run(batch, action, wanted):
         def one(game, key):
-            return guide.roll_out(game.position, action, wanted, chance=Chance.of(key))
+            return guide.roll_out(game.position, action, wanted, chance=Chance.from_key(key))
 
         return jax.vmap(one)(batch, jax.random.split(jax.random.key(0), GAMES))
 
@@ -86,7 +86,7 @@ def test_the_likeliest_legal_action_is_preferred_and_unfit_networks_are_refused(
         replace_fn=lambda bias: bias.at[Action.RIGHT].set(-jnp.inf),
     )
     guide = NetworkGuide(ENVIRONMENT, policy)
-    opinions = jax.jit(partial(guide.prefer, chance=Chance.of(jax.random.key(0))))
+    opinions = jax.jit(partial(guide.prefer, chance=Chance.from_key(jax.random.key(0))))
     legal = jnp.ones(NUM_ACTIONS, bool)
     here = jax.tree.map(lambda leaf: leaf[0], games()).position
     assert int(jnp.argmax(opinions(here, legal))) == Action.LEFT
@@ -149,7 +149,7 @@ def test_a_result_is_the_rewards_on_the_way_and_the_value_at_the_end():
 
     @jax.jit
     def found(game, wanted=True):
-        chance = Chance.of(jax.random.key(0))
+        chance = Chance.from_key(jax.random.key(0))
         return 20 * guide.roll_out(game, jnp.int32(Action.UP), jnp.bool_(wanted), chance=chance)
 
     one = first(games())

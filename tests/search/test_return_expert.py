@@ -14,7 +14,7 @@ from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import check_player
 from hackmatrix_rl.game import Action, Content, legal_actions
 from hackmatrix_rl.runs import find_player
-from hackmatrix_rl.search import ReturnExpert, ReturnWeights, evaluate
+from hackmatrix_rl.search import ReturnExpert, ReturnWeights, heuristic
 
 from .hidden import look_alikes
 from .test_players import OWNER, with_snapshots
@@ -32,7 +32,7 @@ def worth():
     """What a position is worth with a table that is 0 but for these numbers, by league."""
 
     def of(config, found, numbers):
-        return evaluate(config, found, ReturnWeights(numbers))
+        return heuristic(config, found, ReturnWeights(numbers))
 
     compiled = {league: jax.jit(partial(of, config)) for league, config in LEAGUES.items()}
 
@@ -97,7 +97,7 @@ def thinks():
     begin = ReturnExpert(CONFIG).initial_carry()
 
     def of(state, carry=begin, *, seed=0, **numbers):
-        table = ReturnWeights.of(NOTHING | NUMBERS | numbers)
+        table = ReturnWeights.from_numbers(NOTHING | NUMBERS | numbers)
         action, carry, thought = think(state, table.numbers, carry, seed)
         return Action(int(action)), carry, np.asarray(thought.search_values)
 

@@ -23,7 +23,7 @@ def draw():
     @jax.jit
     def of(games, seed):
         def one(game, key):
-            drawn = draw_unseen(game.position, chance=Chance.of(key))
+            drawn = draw_unseen(game.position, chance=Chance.from_key(key))
             return drawn, compact_observation(game.position), compact_observation(drawn)
 
         return jax.vmap(one)(games, jax.random.split(jax.random.key(seed), GAMES))

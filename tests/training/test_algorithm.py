@@ -6,15 +6,18 @@ import jax
 from displays import Notes, interrupt_at, stopped_and_resumed
 from own_algorithm import Reinforce
 
-from hackmatrix_rl.agent import RolloutCollector
+from hackmatrix_rl.agent import Batch, RolloutCollector
 from hackmatrix_rl.agent.networks import MLPActorCritic
+from hackmatrix_rl.algorithms.r2d2 import SquareRootScale, ValueRescaling
+from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.runs import make_run_folder, run
+from hackmatrix_rl.runs import estimate_memory, make_run_folder, run
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import ExitCode
-from hackmatrix_rl.training import Constant, Trainer
+from hackmatrix_rl.training import Constant, Counter, Population, Trainer
+from hackmatrix_rl.view.replays import Replay
 
 from .states import assert_same
 
@@ -23,11 +26,11 @@ CONFIG = make_config(
 )
 
 
-def reinforce(num_envs=8):
+def reinforce(num_envs=8, kind=Reinforce):
     environment = CartPole()
     policy = MLPActorCritic(environment.spec, width=8, depth=1, key=jax.random.key(0))
     rate = Constant(0.02)
-    algorithm = Reinforce(environment, policy, RolloutCollector(16), num_envs, learning_rate=rate)
+    algorithm = kind(environment, policy, RolloutCollector(16), num_envs, learning_rate=rate)
     return Trainer(algorithm, updates_per_dispatch=2)
 
 
@@ -46,6 +49,30 @@ def test_a_run_of_another_algorithm_stops_resumes_and_ends_in_the_same_bits(tmp_
     assert rows == [2, 4, 6]
     names = read_arrays(find_checkpoint(folder.path), "training").arrays
     assert any(name.startswith(".learner.optimizer_state") for name in names)
+
+
+def test_it_may_have_the_methods_that_only_some_have():
+    class Mine(Reinforce):
+        def working_bytes(self, state):
+            return 123
+
+        def updates_until_due(self, state):
+            return 1
+
+    trainer = reinforce(kind=Mine)
+    assert estimate_memory(trainer).working == 123
+    assert estimate_memory(Trainer(Population(trainer.algorithm, 2))).working == 246
+    trained = trainer.train(2 * trainer.batch_size, key=jax.random.key(1))
+    assert [metrics.dispatched for metrics in trained] == [1, 1]
+
+
+def test_former_names_of_what_own_code_calls_work_for_one_version():
+    assert int(Counter.of(2**40)) == 2**40
+    assert int(Counter()) == 0
+    assert (Batch.of, Chance.of, Replay.of) == (
+        *(Batch.from_rollout, Chance.from_key, Replay.from_match),
+    )
+    assert SquareRootScale is ValueRescaling
 
 
 def test_its_games_begin_anew_where_their_number_changes(tmp_path):

@@ -30,7 +30,7 @@ class Line(ActorCritic):
 
 def gradient(loss):
     policy = Line(jnp.array([0.5, -0.5], jnp.float32))
-    batch = Batch.of(ROLLOUT, GAE()(ROLLOUT))
+    batch = Batch.from_rollout(ROLLOUT, GAE()(ROLLOUT))
     found, _ = eqx.filter_jit(eqx.filter_grad(loss, has_aux=True))(policy, batch)
     return found.weight
 

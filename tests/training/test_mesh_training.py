@@ -240,7 +240,7 @@ def test_a_gradient_is_the_same_on_any_mesh(loss):
     rollout, _ = eqx.filter_jit(update.collect)(
         state.learner.policy, update.environment, state.actors
     )
-    batch = Batch.of(rollout, update.estimate(rollout))
+    batch = Batch.from_rollout(rollout, update.estimate(rollout))
     found = []
     for name in ("data=1", "data=4,fsdp=2"):
         mesh = hm.mesh(name)

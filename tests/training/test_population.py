@@ -14,7 +14,7 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.agent import PPOLoss, RolloutCollector
 from hackmatrix_rl.algorithms.self_play import Search
 from hackmatrix_rl.clique import CliqueConfig
-from hackmatrix_rl.training import Constant, EvaluateEvery, adam
+from hackmatrix_rl.training import Constant, EvaluateEvery, adam, updates_until
 
 from .states import arrays, assert_same
 
@@ -178,7 +178,7 @@ def test_progress_that_differs_between_members_is_the_least():
     state = population.init(KEYS[0], population.initial_policy)
     counted = eqx.tree_at(lambda state: state.games.low, state, jnp.uint32([7, 5]))
     assert population.progress(counted) == 5
-    assert population.updates_until(counted, 5) == 0
+    assert updates_until(population, counted, 5) == 0
 
 
 def test_a_trainer_makes_a_population_of_one_algorithm():

@@ -252,7 +252,7 @@ def test_schedules_are_float32_functions_of_environment_steps():
 
 @pytest.mark.parametrize("start", [0, 2**31 - 1, 2**32 - 5, 7 * 2**32 + 2**32 - 1])
 def test_a_counter_counts_beyond_32_bits(start):
-    counter = jax.jit(lambda c: c.add(32768))(Counter.of(start))
+    counter = jax.jit(lambda c: c.add(32768))(Counter.from_int(start))
     assert int(counter) == start + 32768
     assert counter.as_float() == pytest.approx(start + 32768, rel=1e-6)
 

@@ -15,10 +15,10 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RolloutCollector
-from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, SquareRootScale
+from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, ValueRescaling
 from hackmatrix_rl.env import CartPole, EnvSpec, EpisodeStatistics
 from hackmatrix_rl.evaluation import Agent, RandomAgent
-from hackmatrix_rl.training import Linear
+from hackmatrix_rl.training import Algorithm, Linear
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("HACKMATRIX_RL_CHECK_TYPES") == "1", reason="the check of types comes first"
@@ -174,6 +174,13 @@ class EachStep(eqx.Module):
         return batch.advantage, self.base(policy, batch)[1]
 
 
+class Stores(eqx.Module):
+    """A part of an algorithm of an earlier version."""
+
+    def to_store(self, state):
+        return state
+
+
 class FloatPlayer(Agent):
     def initial_carry(self):
         return ()
@@ -324,6 +331,8 @@ CASES: dict[str, Callable[[], Any]] = {
     "of_a_class": lambda: hm.Trainer(hm.PPO),
     "imitation_of_a_trainer": lambda: hm.Imitation(trainer(), RandomAgent()),
     "of_an_environment": lambda: hm.Trainer(Walk()),
+    "former_member": lambda: type("Mine", (Algorithm,), {"resettable": ("actors",)}),
+    "former_member_of_a_mixin": lambda: type("Mine", (Stores, Algorithm), {}),
     # Q-learning.
     "gamma_is_text": lambda: r2d2(gamma="0.9"),
     "gamma_is_none": lambda: r2d2(gamma=None),
@@ -332,7 +341,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "epsilon_is_text": lambda: EpsilonGreedy(epsilon="a"),
     "spread_is_none": lambda: EpsilonGreedy(epsilon=0.4, spread=None),
     "largest_is_text": lambda: Prioritized(largest="a"),
-    "scale_is_text": lambda: SquareRootScale(epsilon="a"),
+    "scale_is_text": lambda: ValueRescaling(epsilon="a"),
     # Evaluation.
     "evaluate_class": lambda: evaluate(RandomAgent),
     "evaluate_network_class": lambda: evaluate(hm.MLPActorCritic),
@@ -443,6 +452,8 @@ EXPECTED = {
     "of_a_class": ("TypeError", "algorithm is the class PPO"),
     "imitation_of_a_trainer": ("TypeError", "an instance of Trainer", "ppo=hm.PPO(environment"),
     "of_an_environment": ("TypeError", "an instance of Walk", "hm.PPO(environment, policy)"),
+    "former_member": ("TypeError", "Mine.resettable", "rename it reinit_fields"),
+    "former_member_of_a_mixin": ("TypeError", "Mine.to_store", "rename it checkpoint_state"),
     "gamma_is_text": ("TypeError", "gamma is '0.9' (str); expected a number"),
     "gamma_is_none": ("TypeError", "gamma is None; expected a number"),
     "dueling_is_text": ("TypeError", "dueling is 'no' (str); expected True or False"),

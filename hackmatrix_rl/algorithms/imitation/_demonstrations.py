@@ -114,7 +114,7 @@ class DemonstrationsHeader:
             )
         try:
             return cls(
-                game=GameIdentity.of(_typed(content, "game", dict)),
+                game=GameIdentity.from_texts(_typed(content, "game", dict)),
                 league=_typed(content, "league", str),
                 teacher=_typed(content, "teacher", str),
                 seed=_typed(content, "seed", int),

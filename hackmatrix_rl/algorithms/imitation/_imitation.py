@@ -30,9 +30,6 @@ from hackmatrix_rl.training import (
 )
 from hackmatrix_rl.training.sharding import ShardedCollector
 
-KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, NUM_ACTIONS))
-"""The kinds of actions of HackMatrix whose accuracy is reported separately."""
-
 
 class TaughtGames(eqx.Module):
     """The environments between two updates, who plays them, and the labelled positions.
@@ -112,7 +109,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         }
         kinds = KINDS if isinstance(whole_games(self.environment), HackMatrix) else ()
         report = UpdateReport(rollout.episodes, steps, means)
-        return after, ImitationMetrics(report, Agreement.of(labels, kinds))
+        return after, ImitationMetrics(report, Agreement.from_labels(labels, kinds))
 
     def _labelling(self, env_steps: Counter) -> Labelling:
         beta = self.beta(env_steps.as_float())
@@ -250,3 +247,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
     def check(self, policy: ActorCritic) -> None:
         """Traces a custom loss; see `PPO.check`."""
         self.ppo.check(policy)
+
+
+KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, NUM_ACTIONS))
+"""The kinds of actions of HackMatrix whose accuracy is reported separately."""

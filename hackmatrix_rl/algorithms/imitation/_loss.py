@@ -46,7 +46,7 @@ class CloneLoss(eqx.Module):
         `LossMetrics.policy_loss` is the cross-entropy, each label with its weight. What compares
         the policy with the one that acted is 0.
         """
-        found = NetworkOutput.of(evaluator_of(policy), batch)
+        found = NetworkOutput.from_policy(evaluator_of(policy), batch)
         pi = MaskedCategorical(found.logits, batch.mask)
         surprise = _surprise(pi, batch)
         if self.special_from is not None:
@@ -92,7 +92,7 @@ class Agreement(eqx.Module):
     of_kind: dict[str, tuple[Float32[Array, ""], Float32[Array, ""]]]
 
     @classmethod
-    def of(cls, labels: Label, kinds: Kinds) -> "Agreement":
+    def from_labels(cls, labels: Label, kinds: Kinds) -> "Agreement":
         """The sums of a rollout."""
 
         def count(where: Bool[Array, "num_steps num_envs"]) -> Float32[Array, ""]:

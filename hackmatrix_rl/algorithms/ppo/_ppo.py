@@ -1,31 +1,28 @@
 """Proximal policy optimization: one update on one screen."""
 
+import inspect
 import math
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key, UInt32
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
-from hackmatrix_rl import agent, training
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import PrecisionPolicy
-from hackmatrix_rl.algorithms.ppo._arguments import (
-    check_losses,
-    collector_of,
-    critic_warmup_of,
-    losses_of,
-    num_steps_of,
-    target_kl_of,
-)
+from hackmatrix_rl import agent, errors, training
+from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
-from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
-from hackmatrix_rl.env import Environment, check_is_environment, check_own_shapes, env_keys
-from hackmatrix_rl.errors import is_ours
+from hackmatrix_rl.env import Environment, EnvSpec, check_is_environment, check_own_shapes, env_keys
 from hackmatrix_rl.system import bytes_of
-from hackmatrix_rl.training.sharding import ShardedCollector, devices_of_one
+from hackmatrix_rl.training.sharding import (
+    BY_STEP_AND_ENVIRONMENT,
+    REPLICATED,
+    ShardedCollector,
+    devices_of_one,
+)
 
 
 class PPOState(training.TrainState):
@@ -92,7 +89,9 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             advice = teacher_log_probs(
                 state.teacher, rollout, precision=self.precision, mesh=self.mesh
             )
-        batch = agent.Batch.of(rollout, targets, scale, number=first, teacher_log_probs=advice)
+        batch = agent.Batch.from_rollout(
+            rollout, targets, scale, number=first, teacher_log_probs=advice
+        )
 
         order = batches(self.sizes.num_envs, key=jax.random.fold_in(state.key, state.update))
         rate = self.optimization.learning_rate(now)
@@ -237,14 +236,14 @@ class PPO(training.LearnerAlgorithm[PPOState]):
 
     def check(self, policy: ActorCritic) -> None:
         """Traces a custom loss on a minibatch of shapes; see `Algorithm.check`."""
-        if is_ours(self.loss):  # tests check it
+        if errors.is_ours(self.loss):  # tests check it
             return
         at_once = self.sizes.num_envs // (self.sizes.num_minibatches * self.sizes.grad_accum)
         sizes = self.collect.num_steps, at_once
         check_losses(self.loss, policy, self.environment.spec, self.precision, sizes)
 
     def eager(self) -> "PPO":
-        """A copy for `jax.disable_jit()`; see `Algorithm.eager`. Its collector is not sharded."""
+        """A copy for `jax.disable_jit()`; see `RunsEagerly`. Its collector is not sharded."""
         collect = self.collect
         if isinstance(collect, ShardedCollector):
             collect = collect.collect  # `shard_map` compiles what it maps
@@ -295,6 +294,37 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         return games * self.collect.num_steps * (bytes_of(spec.stored) + spec.num_actions)
 
 
+def teacher_log_probs(
+    teacher: ActorCritic, rollout: agent.Rollout, *, precision: PrecisionPolicy, mesh: Mesh
+) -> Float32[Array, "num_steps num_envs num_actions"]:
+    """Log-probabilities of all actions under a teacher, minus infinity for illegal ones.
+
+    Each device asks the teacher about its own environments, one step after another: that takes
+    no more memory than acting does.
+    """
+    arrays, code = eqx.partition(precision.cast_to_compute(teacher), eqx.is_array)
+
+    def on_one(
+        arrays: Any, observations: PyTree[Array], masks: Bool[Array, "num_steps some num_actions"]
+    ) -> Float32[Array, "num_steps some num_actions"]:
+        policy = eqx.combine(arrays, code)
+
+        def one(step: tuple[Any, Any]) -> Float32[Array, "some num_actions"]:
+            observation, mask = step
+            logits, _, _ = jax.vmap(lambda seen: policy(seen, policy.initial_carry()))(observation)
+            return agent.MaskedCategorical(logits, mask).log_probs
+
+        return jax.lax.map(one, (observations, masks))
+
+    return jax.shard_map(
+        on_one,
+        mesh=mesh,
+        in_specs=(REPLICATED, BY_STEP_AND_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT),
+        out_specs=BY_STEP_AND_ENVIRONMENT,
+        check_vma=False,  # the specs say what varies over devices
+    )(arrays, rollout.observation, rollout.mask)
+
+
 def auxiliary_means(losses: agent.LossMetrics) -> dict[str, float]:
     """The parts of the auxiliary loss, averaged over the minibatches that compute them."""
     auxiliary = losses.auxiliary
@@ -306,3 +336,179 @@ def auxiliary_means(losses: agent.LossMetrics) -> dict[str, float]:
         **({} if auxiliary.won is None else {"aux_win_loss": auxiliary.won}),
     }
     return {name: float(total) / float(auxiliary.due) for name, total in parts.items()}
+
+
+NUM_STEPS = 128
+"""Steps of a rollout by default."""
+
+
+def num_steps_of(given: Any, collector: Any) -> Any:
+    """`num_steps`; where it is `None`, the collector's, or this package's default."""
+    if collector is None:
+        return NUM_STEPS if given is None else given
+    errors.instance("collector", collector, agent.Collector, "RolloutCollector(128)")
+    if given is not None and given != collector.num_steps:
+        raise ValueError(
+            f"num_steps is {given}, and the collector takes {collector.num_steps} steps; leave "
+            "num_steps out"
+        )
+    return collector.num_steps
+
+
+def losses_of(
+    loss: Any, gae: Any, value_scale: Any
+) -> tuple[Any, agent.AdvantageEstimator, agent.ValueScale]:
+    """Loss, advantage estimator and value scale; this package's default for each `None`."""
+    loss = agent.PPOLoss() if loss is None else loss
+    gae = agent.GAE() if gae is None else gae
+    value_scale = agent.RunningScale() if value_scale is None else value_scale
+    check_loss(loss)
+    errors.instance("gae", gae, agent.AdvantageEstimator, "hm.GAE(gamma=0.99)")
+    errors.instance("value_scale", value_scale, agent.ValueScale, "RunningScale()")
+    return loss, gae, value_scale
+
+
+def check_teacher(policy: ActorCritic) -> None:
+    """Raises a ValueError if a network has memory: a rollout keeps the acting policy's."""
+    if jax.tree.leaves(jax.eval_shape(policy.initial_carry)):
+        raise ValueError(
+            f"the KL to a teacher needs a network without memory; {type(policy).__name__} has one"
+        )
+
+
+def target_kl_of(given: Any) -> float | None:
+    """`target_kl` as a float; raises unless it is `None` or a positive number."""
+    if given is not None and errors.finite("target_kl", given) <= 0:
+        raise ValueError(f"target_kl must be positive or None, not {given}")
+    return None if given is None else float(given)
+
+
+def critic_warmup_of(given: Any, policy: ActorCritic) -> int:
+    """`critic_warmup` as a whole number; raises if the policy has no value head to warm up."""
+    if given == 0:
+        return 0
+    steps = errors.whole("critic_warmup", given)
+    if not any(map(training.is_value_head, parameter_paths(policy))):
+        raise ValueError(
+            f"critic_warmup={steps} trains the parameters {training.VALUE_HEAD} alone; "
+            f"{type(policy).__name__} has none of this name. Use a TrunkActorCritic, or 0"
+        )
+    return steps
+
+
+def check_loss(loss: Any) -> None:
+    """Raises a TypeError unless the loss can be called with a policy and a batch."""
+    if isinstance(loss, type) or not callable(loss):
+        hint = f": {loss.__name__}()" if isinstance(loss, type) else ", such as hm.PPOLoss()"
+        raise TypeError(
+            f"loss is {errors.described(loss)}; expected an instance that is called as "
+            f"loss(policy, batch){hint}"
+        )
+    try:
+        inspect.signature(loss).bind("policy", "batch")
+    except TypeError as error:
+        raise TypeError(
+            f"loss: {errors.place(loss, '__call__')} takes {inspect.signature(loss)}; expected two "
+            "arguments, (policy, batch)"
+        ) from error
+
+
+def collector_of(
+    given: agent.Collector | None, num_steps: int, loss: Any, spec: EnvSpec, mesh: Mesh
+) -> agent.Collector:
+    """The collector, or this package's for `None`; a `RolloutCollector` on each device."""
+    # Only an auxiliary loss needs the parts of the reward of each step.
+    terms = spec.terms if getattr(loss, "auxiliary", None) is not None else ()
+    keep_log_probs = bool(getattr(loss, "needs_old_log_probs", False))
+    if given is None:
+        given = agent.RolloutCollector(num_steps, terms=terms, keep_log_probs=keep_log_probs)
+    choice = getattr(given, "choice", agent.DRAWN)
+    if not isinstance(choice, type(agent.DRAWN)):
+        raise ValueError(
+            f"collector chooses the actions by {type(choice).__name__}, and PPO learns from those "
+            "drawn from the policy; leave choice out"
+        )
+    if terms and given.terms != terms:
+        raise ValueError(
+            f"collector keeps the terms {list(given.terms)}, and the auxiliary loss needs all of "
+            "the environment; use terms=environment.spec.terms"
+        )
+    if keep_log_probs and not given.keep_log_probs:
+        raise ValueError(
+            "collector does not keep the log-probabilities of all actions, which the loss needs; "
+            "use keep_log_probs=True"
+        )
+    # A subclass may collect in its own way, which `ShardedCollector` would not call.
+    return ShardedCollector(given, mesh) if type(given) is agent.RolloutCollector else given
+
+
+def check_losses(
+    loss: Any,
+    policy: ActorCritic,
+    spec: EnvSpec,
+    precision: PrecisionPolicy,
+    sizes: tuple[int, int],
+) -> None:
+    """Checks what a loss returns for a batch of shapes: `sizes` are its steps and environments."""
+    said = f"loss: {errors.place(loss, '__call__')}"
+
+    def evaluate(loss: Any, policy: ActorCritic) -> Any:
+        # The batch exists only while tracing and takes no memory.
+        batch = _zeros(policy, spec, *sizes, loss)
+        loss = agent.resolve_schedules(loss, jnp.float32(0))
+        return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
+
+    try:
+        found = eqx.filter_eval_shape(evaluate, loss, policy)
+    except Exception as error:
+        raise ValueError(
+            f"{said} fails on a batch of {sizes[0]} steps of {sizes[1]} environments: "
+            f"{errors.first_line(error)}"
+        ) from error
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(
+            f"{said} returns {errors.described(found)}; expected two things: return loss, "
+            "LossMetrics(...)"
+        )
+    value, metrics = found
+    errors.check_array(
+        f"{said} returns as loss", value, "float32", (), hint="a mean over the batch, jnp.mean(...)"
+    )
+    if not isinstance(metrics, agent.LossMetrics):
+        raise TypeError(
+            f"{said} returns {errors.described(metrics)} in second place; expected LossMetrics: "
+            "return loss, hackmatrix_rl.agent.LossMetrics(...)"
+        )
+    for path, leaf in jax.tree.leaves_with_path(metrics):
+        if hasattr(leaf, "dtype"):  # a plain number serves as well
+            name = jax.tree_util.keystr(path).lstrip(".")
+            errors.check_array(f"{said} returns LossMetrics whose {name} is", leaf, "float32", ())
+
+
+def _zeros(
+    policy: ActorCritic, spec: EnvSpec, num_steps: int, num_games: int, loss: Any
+) -> agent.Batch:
+    """A minibatch of zeros, with what the loss needs."""
+
+    def array(dtype: Any, *more: int) -> Array:
+        return jnp.zeros((num_steps, num_games, *more), dtype)
+
+    carry = policy.initial_carry()
+    every_action = array(jnp.float32, int(spec.num_actions))
+    auxiliary = agent.AuxiliaryTargets(
+        terms=array(jnp.float16, len(spec.terms)), terminated=array(bool)
+    )
+    return agent.Batch(
+        observation=jax.tree.map(lambda leaf: array(leaf.dtype, *leaf.shape), spec.observation),
+        mask=array(bool, int(spec.num_actions)),
+        action=array(jnp.int32),
+        log_prob=array(jnp.float32),
+        value=array(jnp.float32),
+        done=array(bool),
+        initial_carry=jax.tree.map(lambda leaf: jnp.stack([leaf] * num_games), carry),
+        advantage=array(jnp.float32),
+        value_target=array(jnp.float32),
+        auxiliary=None if getattr(loss, "auxiliary", None) is None else auxiliary,
+        log_probs=every_action if getattr(loss, "needs_old_log_probs", False) else None,
+        teacher_log_probs=every_action if getattr(loss, "needs_teacher", False) else None,
+    )

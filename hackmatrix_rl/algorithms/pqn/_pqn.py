@@ -14,36 +14,6 @@ from hackmatrix_rl.env import Environment, check_is_environment, check_own_shape
 from hackmatrix_rl.errors import instance
 from hackmatrix_rl.training.sharding import ShardedCollector
 
-
-class QLoss(eqx.Module):
-    """Half the mean squared error of the Q-values of the actions taken.
-
-    The targets are `Batch.value_target`. They are data: no gradient flows through them. `scale` has
-    the units of Q-values, for the metrics.
-    """
-
-    scale: agent.ValueScale
-
-    def prepare(self, batch: agent.Batch) -> "tuple[QLoss, agent.Batch]":
-        """The same loss and batch: the mean over equal parts is the loss of the whole."""
-        return self, batch
-
-    def __call__(
-        self, policy: Evaluator | ActorCritic, batch: agent.Batch
-    ) -> tuple[Float32[Array, ""], agent.QLosses]:
-        """The loss of a network on a batch, and its metrics."""
-        seen = batch.observation, batch.initial_carry, batch.done
-        q_value = agent.value_of(evaluator_of(policy).unroll(*seen)[0], batch.action)
-        error = batch.value_target - q_value
-        loss = 0.5 * jnp.mean(error**2)
-        return loss, agent.QLosses(
-            q_loss=loss,
-            td_error=jnp.mean(jnp.abs(error)),
-            q_value=jnp.mean(self.scale.denormalize(q_value)),
-            q_target=jnp.mean(self.scale.denormalize(batch.value_target)),
-        )
-
-
 EPSILON = agent.Linear(1.0, 0.05, over=100_000)
 """The probability of a random action by default."""
 
@@ -97,7 +67,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         learner = eqx.tree_at(lambda x: x.value_scale, state.learner, scale)
         key = jax.random.fold_in(state.key, state.update)
         order = self.sizes.minibatches(self.sizes.num_envs, key=key)
-        loss, batch = QLoss(scale), agent.Batch.of(rollout, targets, scale)
+        loss, batch = QLoss(scale), agent.Batch.from_rollout(rollout, targets, scale)
 
         def descend(
             learner: training.Learner, environments: Int32[Array, " environments"]
@@ -110,6 +80,21 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         means = {"epsilon": self.epsilon(now), **self.optimization.metrics(learner, rate)}
         report = training.UpdateReport(rollout.episodes, learned, means)
         return self.advance(state, learner, actors), report
+
+    def play(
+        self, state: training.TrainState
+    ) -> tuple[agent.Rollout, agent.Targets, agent.CollectorState]:
+        """A rollout by epsilon-greedy actions, its lambda-returns, and the state after it."""
+        now = state.env_steps.as_float()
+        collect = replace(self.collect, choice=agent.EpsilonGreedyChoice(self.epsilon(now)))
+        rollout, actors = ShardedCollector(collect, self.mesh)(
+            state.learner.policy,
+            self.environment,
+            state.actors,
+            precision=self.optimization.precision,
+        )
+        estimate = agent.resolve_schedules(self.estimate, now)
+        return rollout, estimate(rollout, state.learner.value_scale), actors
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
         """The state before the first update."""
@@ -198,17 +183,31 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
     def value_scale_of(self, state: training.TrainState) -> None:
         """`None`: the network's value is not trained."""
 
-    def play(
-        self, state: training.TrainState
-    ) -> tuple[agent.Rollout, agent.Targets, agent.CollectorState]:
-        """A rollout by epsilon-greedy actions, its lambda-returns, and the state after it."""
-        now = state.env_steps.as_float()
-        collect = replace(self.collect, choice=agent.EpsilonGreedyChoice(self.epsilon(now)))
-        rollout, actors = ShardedCollector(collect, self.mesh)(
-            state.learner.policy,
-            self.environment,
-            state.actors,
-            precision=self.optimization.precision,
+
+class QLoss(eqx.Module):
+    """Half the mean squared error of the Q-values of the actions taken.
+
+    The targets are `Batch.value_target`. They are data: no gradient flows through them. `scale` has
+    the units of Q-values, for the metrics.
+    """
+
+    scale: agent.ValueScale
+
+    def prepare(self, batch: agent.Batch) -> "tuple[QLoss, agent.Batch]":
+        """The same loss and batch: the mean over equal parts is the loss of the whole."""
+        return self, batch
+
+    def __call__(
+        self, policy: Evaluator | ActorCritic, batch: agent.Batch
+    ) -> tuple[Float32[Array, ""], agent.QLosses]:
+        """The loss of a network on a batch, and its metrics."""
+        seen = batch.observation, batch.initial_carry, batch.done
+        q_value = agent.value_of(evaluator_of(policy).unroll(*seen)[0], batch.action)
+        error = batch.value_target - q_value
+        loss = 0.5 * jnp.mean(error**2)
+        return loss, agent.QLosses(
+            q_loss=loss,
+            td_error=jnp.mean(jnp.abs(error)),
+            q_value=jnp.mean(self.scale.denormalize(q_value)),
+            q_target=jnp.mean(self.scale.denormalize(batch.value_target)),
         )
-        estimate = agent.resolve_schedules(self.estimate, now)
-        return rollout, estimate(rollout, state.learner.value_scale), actors

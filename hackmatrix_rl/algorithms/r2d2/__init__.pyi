@@ -5,4 +5,5 @@ from ._buffer import Uniform as Uniform
 from ._config import R2D2Config as R2D2Config
 from ._play_ahead import play_ahead as play_ahead
 from ._q_values import SquareRootScale as SquareRootScale
+from ._q_values import ValueRescaling as ValueRescaling
 from ._r2d2 import R2D2 as R2D2

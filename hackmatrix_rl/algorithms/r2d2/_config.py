@@ -173,9 +173,9 @@ class R2D2Config(config.TrainConfig):
 
     def initial_scale(self) -> "agent.ValueScale | None":
         """The initial value scale: the units of Q-values."""
-        from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
+        from hackmatrix_rl.algorithms.r2d2._q_values import ValueRescaling
 
-        return SquareRootScale() if self.rescale_values else agent.IdentityScale()
+        return ValueRescaling() if self.rescale_values else agent.IdentityScale()
 
     @property
     def has_value(self) -> bool:

@@ -18,8 +18,8 @@ from hackmatrix_rl.agent.networks import (
 from hackmatrix_rl.errors import number
 
 
-class SquareRootScale(ValueScale):
-    """Nearly a square root: `sign(x) (sqrt(|x| + 1) - 1) + epsilon x`.
+class ValueRescaling(ValueScale):
+    """Value rescaling: `h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x`, nearly a square root.
 
     Large returns change the network less, and nothing has to be known of their size. The linear
     part, `epsilon`, keeps the inverse from growing fast.
@@ -50,8 +50,12 @@ class SquareRootScale(ValueScale):
         root = 2.0 * shifted / (jnp.sqrt(1.0 + 4.0 * self.epsilon * shifted) + 1.0)
         return jnp.sign(value) * (root - 1.0) * (root + 1.0)
 
-    def update(self, targets: Float32[Array, "*shape"]) -> "SquareRootScale":
+    def update(self, targets: Float32[Array, "*shape"]) -> "ValueRescaling":
         return self  # it has no statistics
+
+
+SquareRootScale = ValueRescaling
+"""The former name, for one version."""
 
 
 def double_q(

@@ -19,7 +19,7 @@ from hackmatrix_rl.algorithms.r2d2._learning import (
     SequenceLoss,
     Sizes,
 )
-from hackmatrix_rl.algorithms.r2d2._q_values import SquareRootScale
+from hackmatrix_rl.algorithms.r2d2._q_values import ValueRescaling
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
 from hackmatrix_rl.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
@@ -177,7 +177,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
             dueling: whether value and advantages are learned apart.
             sampling: which sequences are learned from; by default `Uniform()`, all alike.
             explore: chooses the actions; by default `EpsilonGreedy()`.
-            value_scale: the units of Q-values: `SquareRootScale()`, the default, or
+            value_scale: the units of Q-values: `ValueRescaling()`, the default, or
                 `IdentityScale()`.
             num_envs: number of environments.
             train_freq: steps of each environment in an update.
@@ -204,12 +204,12 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         check_shapes(environment)
         sampling = Uniform() if sampling is None else sampling
         explore = EpsilonGreedy() if explore is None else explore
-        scale = SquareRootScale() if value_scale is None else value_scale
+        scale = ValueRescaling() if value_scale is None else value_scale
         instance("sampling", sampling, Sampling, "Prioritized()")
         instance("explore", explore, EpsilonGreedy, "EpsilonGreedy(0.4)")
-        if not isinstance(scale, SquareRootScale | agent.IdentityScale):
+        if not isinstance(scale, ValueRescaling | agent.IdentityScale):
             raise TypeError(
-                f"value_scale is a {type(scale).__name__}; expected SquareRootScale() or "
+                f"value_scale is a {type(scale).__name__}; expected ValueRescaling() or "
                 "IdentityScale(): stored sequences are learned from again and again, so the units "
                 "of Q-values must not change"
             )
@@ -246,7 +246,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         return self.sizes.num_envs * self.sizes.train_freq
 
     @property
-    def resettable(self) -> tuple[str, ...]:
+    def reinit_fields(self) -> tuple[str, ...]:
         """The environments and the buffer: a resume reinitializes them if their sizes change.
 
         If only the sizes of the buffer change, the environments continue.
@@ -257,7 +257,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     def greedy(self) -> bool:
         return True  # the logits are Q-values
 
-    def to_store(self, state: R2D2State) -> PyTree:
+    def checkpoint_state(self, state: R2D2State) -> PyTree:
         """The state, without the buffer unless `keep_buffer`."""
         if self.keep_buffer:
             return state

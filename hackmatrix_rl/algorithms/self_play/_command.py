@@ -60,7 +60,9 @@ def play_league(
     Each plays with the search of the training, without noise. Games begin with two random moves,
     so that not all of them are one game.
     """
-    kept = LeagueFolder.of(folder.path, size=config.league_size, goal=config.num_games).read(policy)
+    kept = LeagueFolder.from_run(folder.path, size=config.league_size, goal=config.num_games).read(
+        policy
+    )
     newest = f"{config.num_games:,} games"
     players: dict[str, BoardPlayer] = {
         name: SearchPlayer(each, config.search()) for name, each in {**kept, newest: policy}.items()

@@ -397,7 +397,7 @@ class SelfPlayConfig(config.RunConfig):
         )
         from hackmatrix_rl.algorithms.self_play._league import KeepForLeague, LeagueFolder
 
-        league = LeagueFolder.of(folder.path, size=self.league_size, goal=self.num_games)
+        league = LeagueFolder.from_run(folder.path, size=self.league_size, goal=self.num_games)
         board, first = self.game(), folder.process == 0
         kept = Counterexamples(folder.path, board, note=sink.note) if first else None
         return [KeepForLeague(league, writes=first, note=sink.note), KeepColourings(board, kept)]

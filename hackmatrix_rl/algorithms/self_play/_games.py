@@ -67,7 +67,7 @@ class Results(eqx.Module):
     draws: Int32[Array, "*devices"]
 
     @classmethod
-    def of(
+    def from_moves(
         cls,
         length: Int32[Array, "*axes"],
         reward: Float32[Array, "*axes"],
@@ -169,7 +169,7 @@ def play_moves(
         ), (moves, length)
 
     games, (moves, length) = jax.lax.scan(move, games, jnp.arange(count, dtype=jnp.int32))
-    results = Results.of(length, moves.reward, moves.ended)
+    results = Results.from_moves(length, moves.reward, moves.ended)
     return games, jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), moves), results
 
 

@@ -24,7 +24,7 @@ from hackmatrix_rl.checkpoints import load, save
 from hackmatrix_rl.clique import FIRST, SECOND, Solution, State, new_game, play
 from hackmatrix_rl.env import CliqueGame, SingleGame
 from hackmatrix_rl.evaluation import Estimate
-from hackmatrix_rl.training import Hook, Metrics, Trainer
+from hackmatrix_rl.training import Hook, Metrics, Trainer, updates_until
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def judged_match(
         for record, side in ((first, FIRST), (second, SECOND))
     ]
     return JudgedMatch(
-        result=MatchResult.of(first.result, -second.result),
+        result=MatchResult.from_results(first.result, -second.result),
         judged=Mistakes(*(sum(each) for each in zip(*map(astuple, both), strict=True))),
         different=sum(len(np.unique(record.moves, axis=0)) for record in (first, second)),
     )
@@ -222,7 +222,7 @@ def league(
         on_progress(number, len(pairs))
         here = jax.random.fold_in(key, number)
         begun, answered = both_sides(players[one], players[other], game, games, here, opening)
-        results[one, other] = MatchResult.of(begun.result, -answered.result)
+        results[one, other] = MatchResult.from_results(begun.result, -answered.result)
         on_games(begun)
         on_games(answered)
     found = ratings(results)
@@ -240,7 +240,7 @@ class LeagueFolder:
     marks: tuple[int, ...]
 
     @classmethod
-    def of(cls, run: Path, *, size: int, goal: int) -> "LeagueFolder":
+    def from_run(cls, run: Path, *, size: int, goal: int) -> "LeagueFolder":
         """The league folder of a run, for `size` networks, evenly over `goal` games."""
         marks = sorted({max(1, goal * number // size) for number in range(1, size + 1)})
         return cls(run / "league", tuple(marks))
@@ -288,7 +288,7 @@ class KeepForLeague(Hook):
         """Updates until the next network is kept."""
         done = trainer.algorithm.progress(trainer.state)
         mark = self._league.next_mark(done)
-        return None if mark is None else trainer.algorithm.updates_until(trainer.state, mark)
+        return None if mark is None else updates_until(trainer.algorithm, trainer.state, mark)
 
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
         """Keeps the network at the marks that the dispatch has passed."""

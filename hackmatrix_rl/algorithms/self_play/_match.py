@@ -125,7 +125,7 @@ class MatchResult:
     losses: int
 
     @classmethod
-    def of(cls, *results: Float32[Array, " games"]) -> "MatchResult":
+    def from_results(cls, *results: Float32[Array, " games"]) -> "MatchResult":
         """Counts results of games for the first player: 1 won, 0 drawn, -1 lost."""
         points = np.concatenate([np.asarray(each) for each in results])
         return cls(*(int((points == result).sum()) for result in (1, 0, -1)))
@@ -227,7 +227,7 @@ def match(
     """
     check_key(key)
     begun, answered = both_sides(one, other, game, games, key, opening)
-    return MatchResult.of(begun.result, -answered.result)
+    return MatchResult.from_results(begun.result, -answered.result)
 
 
 def both_sides(

@@ -26,9 +26,6 @@ from hackmatrix_rl.training.sharding import (
     on_each_device,
 )
 
-_GATE = 2**32 - 1
-"""Folded into the learner's key before the number of an update, which is never so large."""
-
 
 class GamesAndMoves(eqx.Module):
     """The games between two updates, and their newest moves."""
@@ -46,27 +43,6 @@ class SelfPlayState(training.TrainState):
     actors: GamesAndMoves
     games: training.Counter
     accepted: ActorCritic | None = None
-
-
-class SelfPlayReport(training.UpdateReport):
-    """The report of an update, with the match's report; `None` without gating."""
-
-    gated: Gated | None = None
-
-    def totals(self) -> dict[str, tuple[Array, Array]]:
-        found = super().totals()
-        if self.gated is not None:
-            found["gate_score"] = self.gated.score, self.gated.matches
-        return found
-
-    def metrics(self, dispatch: training.Dispatch, *, batch: int) -> training.Metrics:
-        found = super().metrics(dispatch, batch=batch)
-        if self.gated is None:
-            return found
-        learning: dict[str, int | float] = {"gates_passed": int(self.gated.passed)}
-        if matches := int(self.gated.matches):
-            learning["gate_score"] = float(self.gated.score) / matches
-        return replace(found, learning={**found.learning, **learning})
 
 
 class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
@@ -162,7 +138,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         buffer = Buffer.empty(
             self.environment.spec, games=games, length=self.sizes.length, keeps=self.keeps
         )
-        actors, none = GamesAndMoves(begun, buffer), training.Counter.of(0)
+        actors, none = GamesAndMoves(begun, buffer), training.Counter()
         accepted = None if self.gate is None else learner.played
         return SelfPlayState.first(learner_key, learner, actors, games=none, accepted=accepted)
 
@@ -290,3 +266,28 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         """Results of the games that ended, and means of the losses."""
         extra = {"games": float(dispatch.progress)}
         return replace(super().metrics(report, dispatch), extra=extra)
+
+
+class SelfPlayReport(training.UpdateReport):
+    """The report of an update, with the match's report; `None` without gating."""
+
+    gated: Gated | None = None
+
+    def totals(self) -> dict[str, tuple[Array, Array]]:
+        found = super().totals()
+        if self.gated is not None:
+            found["gate_score"] = self.gated.score, self.gated.matches
+        return found
+
+    def metrics(self, dispatch: training.Dispatch, *, batch: int) -> training.Metrics:
+        found = super().metrics(dispatch, batch=batch)
+        if self.gated is None:
+            return found
+        learning: dict[str, int | float] = {"gates_passed": int(self.gated.passed)}
+        if matches := int(self.gated.matches):
+            learning["gate_score"] = float(self.gated.score) / matches
+        return replace(found, learning={**found.learning, **learning})
+
+
+_GATE = 2**32 - 1
+"""Folded into the learner's key before the number of an update, which is never so large."""

@@ -23,84 +23,6 @@ from hackmatrix_rl.training.sharding import Blocks
 LEARNING_RATE = 1e-3
 
 
-class Rows(eqx.Module):
-    """The examples in work between two updates, and what the network has thought of each.
-
-    Attributes:
-        example: of each row.
-        thought: both states, without a gradient.
-        steps: supervision steps of this example so far.
-        halted: whether the row begins another example in the next update.
-    """
-
-    example: Examples
-    thought: Thought
-    steps: Int32[Array, " rows"]
-    halted: Bool[Array, " rows"]
-
-    @classmethod
-    def empty(cls, policy: AnswerNetwork, rows: int) -> "Rows":
-        """Rows that all begin an example in the first update."""
-        # Apart: the state is donated, and no array may be in it twice.
-        cells = [jnp.zeros((rows, policy.cells), jnp.int32) for _ in range(2)]
-        begun = jax.tree.map(
-            lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype),
-            jax.eval_shape(policy.initial_carry),
-        )
-        return cls(Examples(*cells), begun, jnp.zeros(rows, jnp.int32), jnp.ones(rows, bool))
-
-    def renewed(self, policy: AnswerNetwork, fresh: Examples) -> "Rows":
-        """The rows with other examples where they have halted."""
-        begun = policy.initial_carry()
-
-        def renew(halted: Bool[Array, ""], rows: Any, example: Examples) -> Any:
-            return select(halted, (example, begun, jnp.int32(0)), rows)
-
-        rows = self.example, self.thought, self.steps
-        example, thought, steps = jax.vmap(renew)(self.halted, rows, fresh)
-        return Rows(example, thought, steps, jnp.zeros_like(self.halted))
-
-
-class Finished(eqx.Module):
-    """Sums over the examples whose row halted."""
-
-    examples: Int32[Array, ""]
-    steps: Int32[Array, ""]
-    cells: Float32[Array, ""]
-    solved: Int32[Array, ""]
-
-    @classmethod
-    def of(cls, rows: Rows, outcome: Outcome) -> "Finished":
-        """The sums of an update, from the rows after it."""
-
-        def total(each: Any) -> Any:
-            each = jnp.asarray(each)
-            return jnp.sum(jnp.where(rows.halted, each, jnp.zeros_like(each)), dtype=each.dtype)
-
-        one = jnp.int32(1)
-        solved = outcome.solved.astype(jnp.int32)
-        return cls(total(one), total(rows.steps), total(outcome.cells), total(solved))
-
-    @property
-    def count(self) -> Any:
-        """The number of these examples, on the device or on the host."""
-        return self.examples
-
-    @property
-    def totals(self) -> dict[str, Any]:
-        """The sums of the numbers of an example, by name, on the device or on the host."""
-        return {
-            "supervision_steps": self.steps,
-            "cells_right": self.cells,
-            "puzzles_right": self.solved,
-        }
-
-    def means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """The numbers of an example, on the host, by name; and no parts of a reward."""
-        count = int(self.count)
-        return {name: float(each) / count for name, each in self.totals.items() if count}, {}
-
-
 class Supervised(training.LearnerAlgorithm[training.TrainState]):
     """Deep supervision of a recursive network by labelled examples.
 
@@ -158,7 +80,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
             "high_cycles": policy.cycles.high.astype(jnp.float32),
             "low_cycles": policy.cycles.low.astype(jnp.float32),
         }
-        report = training.UpdateReport(Finished.of(rows, outcome), learned, means)
+        report = training.UpdateReport(Finished.from_rows(rows, outcome), learned, means)
         return self.advance(state, learner, rows), report
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
@@ -271,3 +193,81 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
 
     def value_scale_of(self, state: training.TrainState) -> None:
         """`None`: the value is the logit of halting."""
+
+
+class Rows(eqx.Module):
+    """The examples in work between two updates, and what the network has thought of each.
+
+    Attributes:
+        example: of each row.
+        thought: both states, without a gradient.
+        steps: supervision steps of this example so far.
+        halted: whether the row begins another example in the next update.
+    """
+
+    example: Examples
+    thought: Thought
+    steps: Int32[Array, " rows"]
+    halted: Bool[Array, " rows"]
+
+    @classmethod
+    def empty(cls, policy: AnswerNetwork, rows: int) -> "Rows":
+        """Rows that all begin an example in the first update."""
+        # Apart: the state is donated, and no array may be in it twice.
+        cells = [jnp.zeros((rows, policy.cells), jnp.int32) for _ in range(2)]
+        begun = jax.tree.map(
+            lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype),
+            jax.eval_shape(policy.initial_carry),
+        )
+        return cls(Examples(*cells), begun, jnp.zeros(rows, jnp.int32), jnp.ones(rows, bool))
+
+    def renewed(self, policy: AnswerNetwork, fresh: Examples) -> "Rows":
+        """The rows with other examples where they have halted."""
+        begun = policy.initial_carry()
+
+        def renew(halted: Bool[Array, ""], rows: Any, example: Examples) -> Any:
+            return select(halted, (example, begun, jnp.int32(0)), rows)
+
+        rows = self.example, self.thought, self.steps
+        example, thought, steps = jax.vmap(renew)(self.halted, rows, fresh)
+        return Rows(example, thought, steps, jnp.zeros_like(self.halted))
+
+
+class Finished(eqx.Module):
+    """Sums over the examples whose row halted."""
+
+    examples: Int32[Array, ""]
+    steps: Int32[Array, ""]
+    cells: Float32[Array, ""]
+    solved: Int32[Array, ""]
+
+    @classmethod
+    def from_rows(cls, rows: Rows, outcome: Outcome) -> "Finished":
+        """The sums of an update, from the rows after it."""
+
+        def total(each: Any) -> Any:
+            each = jnp.asarray(each)
+            return jnp.sum(jnp.where(rows.halted, each, jnp.zeros_like(each)), dtype=each.dtype)
+
+        one = jnp.int32(1)
+        solved = outcome.solved.astype(jnp.int32)
+        return cls(total(one), total(rows.steps), total(outcome.cells), total(solved))
+
+    @property
+    def count(self) -> Any:
+        """The number of these examples, on the device or on the host."""
+        return self.examples
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """The sums of the numbers of an example, by name, on the device or on the host."""
+        return {
+            "supervision_steps": self.steps,
+            "cells_right": self.cells,
+            "puzzles_right": self.solved,
+        }
+
+    def means(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The numbers of an example, on the host, by name; and no parts of a reward."""
+        count = int(self.count)
+        return {name: float(each) / count for name, each in self.totals.items() if count}, {}

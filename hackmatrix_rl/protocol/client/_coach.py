@@ -65,7 +65,7 @@ def coach(
         if not left:
             tell(f"move {now.number + 1}: {advice(Action(int(action)), thought, mask)}")
         answer = app.next_move()
-        game.follow(recognised(engine, game.state, Step.of(answer)), answer)
+        game.follow(recognised(engine, game.state, Step.from_answer(answer)), answer)
 
 
 def advice(action: Action, thought: Thought, mask: np.ndarray) -> str:

@@ -59,7 +59,7 @@ class SeenGame:
 
     def follow(self, action: int, answer: Json) -> None:
         """An action was answered so. Nothing is legal then until `allow` says it."""
-        step = Step.of(answer)
+        step = Step.from_answer(answer)
         self.tracker.follow(action, step)
         if step.done:
             self.end = DIED if step.died else WON if step.completed else ILLEGAL

@@ -53,7 +53,7 @@ class Length:
     members: int = 1
 
     @classmethod
-    def of(cls, config: RunConfig) -> "Length":
+    def from_config(cls, config: RunConfig) -> "Length":
         """The length of a run with these settings, to the end of its last stage."""
         return cls(config.last_goal, config.counts, config.members)
 

@@ -106,7 +106,7 @@ def replays_of(
         for action in evaluation.actions[chosen.game].tolist():
             match.play(action)
         _check(evaluation, chosen, match)
-        yield chosen.name, match, Replay.of(match, player=player)
+        yield chosen.name, match, Replay.from_match(match, player=player)
 
 
 def _check(evaluation: Evaluation, chosen: ChosenGame, match: Match) -> None:

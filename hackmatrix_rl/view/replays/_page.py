@@ -150,7 +150,7 @@ def page_of(
         opinions = {name: opinion_data(mind.opinion(number)) for name, mind in asked.items()}
         moments.append(film.moment(moment) | ({"opinions": opinions} if opinions else {}))
         on_move(number + 1, len(match.moments))
-    replay = Replay.of(match, player=player)
+    replay = Replay.from_match(match, player=player)
     saved = replay.as_dict() if saved is None else saved
     head = {"title": title or replay.summary(), "player": player, "replay": saved}
     game = {**rules_data(match), **head, "shapes": film.shapes, "moments": moments}

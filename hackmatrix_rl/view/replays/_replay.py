@@ -39,7 +39,7 @@ class Replay:
     rules: int = RULES_VERSION  #: The version of the rules.
 
     @classmethod
-    def of(cls, match: Match, *, player: str = "") -> "Replay":
+    def from_match(cls, match: Match, *, player: str = "") -> "Replay":
         """The replay of a game so far."""
         now = match.now
         return cls(
@@ -54,6 +54,8 @@ class Replay:
             score=int(now.state.position.player.score),
             check=_checksum(match),
         )
+
+    of = from_match  #: The former name, for one version.
 
     def as_dict(self) -> dict[str, Any]:
         """The content of the file."""
@@ -141,7 +143,7 @@ class Replay:
                 match.play(action)
             on_move(number + 1, total if move is None else move)
         if move is None and self.check and _checksum(match) != self.check:
-            here, recorded = _end_in_words(Replay.of(match)), _end_in_words(self)
+            here, recorded = _end_in_words(Replay.from_match(match)), _end_in_words(self)
             if here == recorded:
                 here = f"in a position with the checksum {_checksum(match)}"
                 recorded = f"it is {self.check}"

@@ -204,7 +204,7 @@ class PlayApp(TerminalApp):
 
     def _saved(self, match: Match, file: Path) -> str:
         try:
-            Replay.of(match, player=PLAYER).save(file)
+            Replay.from_match(match, player=PLAYER).save(file)
         except OSError as error:
             return f"The replay is not saved: {file}: {error.strerror or error}."
         return f"Saved: {file}"

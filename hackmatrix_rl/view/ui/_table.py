@@ -164,7 +164,7 @@ class Table(Served):
     def replay(self, have: Mapping[str, int | None]) -> Json:
         """The game as a replay."""
         players = dict.fromkeys(self._players)
-        return {"replay": Replay.of(self.match, player=" and ".join(players)).as_dict()}
+        return {"replay": Replay.from_match(self.match, player=" and ".join(players)).as_dict()}
 
     @property
     def match(self) -> Match:

@@ -16,7 +16,7 @@ from hackmatrix_rl.agent._schedules import resolve_schedules
 from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic, add_auxiliary_head
 from hackmatrix_rl.agent.precision import parameter_paths
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
+from hackmatrix_rl.algorithms.ppo._ppo import critic_warmup_of
 from hackmatrix_rl.checkpoints import find_checkpoint
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs._resume import restore_training
@@ -141,7 +141,9 @@ def test_numbers_are_put_in_wherever_schedules_are():
     rollout = random_rollout(0)
     one = resolve_schedules(GAE(gamma=Constant(0.5)), jnp.float32(5))(rollout)
     np.testing.assert_allclose(one.advantage, GAE(gamma=0.5)(rollout).advantage, rtol=1e-5)
-    with pytest.raises(TypeError, match=r"Constant is a schedule, not yet a number: call at\("):
+    with pytest.raises(
+        TypeError, match=r"Constant is a schedule, not yet a number: call resolve_schedules\("
+    ):
         GAE(gamma=Constant(0.5))(rollout)
     with pytest.raises(ValueError, match=r"gamma must be in \[0, 1\], not 1.5"):
         GAE(gamma=Linear(0.5, 1.5, 3))

@@ -11,7 +11,7 @@ from agent import probes
 from training.states import assert_close
 
 from hackmatrix_rl.agent import MaskedCategorical, epsilon_greedy
-from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, SquareRootScale, Uniform
+from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, Uniform, ValueRescaling
 from hackmatrix_rl.algorithms.r2d2._acting import LastPosition, Steps
 from hackmatrix_rl.algorithms.r2d2._buffer import Sample
 from hackmatrix_rl.algorithms.r2d2._learning import SequenceLoss
@@ -24,7 +24,7 @@ SPEC = probes.value_only().spec
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.1])
 def test_the_scale_is_that_of_the_paper_and_its_inverse_is_exact(epsilon):
-    scale = SquareRootScale(epsilon)
+    scale = ValueRescaling(epsilon)
     values = np.concatenate([np.linspace(-3, 3, 13), [1e-4, -1e-4, 600.0, -600.0, 1e5]])
     expected = np.sign(values) * (np.sqrt(np.abs(values) + 1) - 1) + epsilon * values
     found = scale.normalize(jnp.asarray(values, jnp.float32))
@@ -36,7 +36,7 @@ def test_the_scale_is_that_of_the_paper_and_its_inverse_is_exact(epsilon):
 
 def test_environments_explore_by_the_paper_s_epsilons_and_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="epsilon must be 0 or more, not -1"):
-        SquareRootScale(-1.0)
+        ValueRescaling(-1.0)
     found = EpsilonGreedy(0.4, 7.0).of_each(8)
     np.testing.assert_allclose(found, [0.4 ** (1 + 7 * i / 7) for i in range(8)], rtol=1e-5)
     assert EpsilonGreedy(0.4, 7.0).of_each(1).tolist() == pytest.approx([0.4])
@@ -157,7 +157,7 @@ def sample(steps, carry, weight, valid):
 
 @pytest.mark.parametrize("burn_in", [0, 2])
 def test_the_loss_is_that_of_plain_python(burn_in):
-    gamma, n_step, scale = 0.9, 2, SquareRootScale()
+    gamma, n_step, scale = 0.9, 2, ValueRescaling()
     steps, policy, target = sequence(8, ends=0.3), network(SPEC), network(SPEC, seed=7)
     assert not steps.done[:2].any(axis=0).all(), "a memory of the burn-in is left"
     carry = some_carry(policy)
@@ -209,7 +209,7 @@ def test_the_loss_is_that_of_plain_python(burn_in):
 
 def test_burn_in_makes_the_memory_and_no_gradient_goes_through_it():
     steps, policy = sequence(4, ends=0.0), network(SPEC)
-    carry, scale = some_carry(policy), SquareRootScale()
+    carry, scale = some_carry(policy), ValueRescaling()
 
     @eqx.filter_jit
     def learned(burn_in, steps, carry):

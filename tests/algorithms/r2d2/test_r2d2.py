@@ -239,7 +239,7 @@ def test_a_network_without_memory_and_units_that_change_are_refused():
     policy = hm.MLPActorCritic(MATCH.spec, width=4, key=jax.random.key(0))
     with pytest.raises(ValueError, match="MLPActorCritic without memory"):
         hm.R2D2(MATCH, policy)
-    with pytest.raises(TypeError, match="value_scale is a RunningScale; expected SquareRootScale"):
+    with pytest.raises(TypeError, match="value_scale is a RunningScale; expected ValueRescaling"):
         trainer(MATCH, value_scale=RunningScale())
 
 

@@ -130,7 +130,7 @@ def test_results_are_counted_for_the_player_who_began():
     length = jnp.array([5, 6, 6, 7, 9, 4], jnp.int32)
     reward = jnp.array([1, 1, -1, 0, 1, 0], jnp.float32)
     ended = jnp.array([1, 1, 1, 1, 0, 0], bool)
-    results = Results.of(length, reward, ended)
+    results = Results.from_moves(length, reward, ended)
     # First with move 5; second with move 6; first, as the second lost by move 6; a draw.
     assert vars(jax.tree.map(int, results)) == {
         "games": 4,

@@ -17,6 +17,7 @@ from hackmatrix_rl.algorithms.self_play._buffer import Sample
 from hackmatrix_rl.algorithms.self_play._games import Games, begin, play_moves
 from hackmatrix_rl.algorithms.self_play._search import Found
 from hackmatrix_rl.env import VertexPermutations
+from hackmatrix_rl.training import updates_until
 from hackmatrix_rl.training.sharding import Blocks
 
 from .building import FIVE, MAKER_BREAKER, network, opinion
@@ -87,7 +88,7 @@ def test_training_goes_by_the_games_that_ended():
         assert metrics.dispatched == 1 or before + metrics.dispatched * 8 * 4 <= GAMES
         rates.append((before, metrics.learning["learning_rate"]))
     assert before < GAMES <= ended
-    assert counted.algorithm.updates_until(counted.state, ended + 33) == 2
+    assert updates_until(counted.algorithm, counted.state, ended + 33) == 2
     for before, rate in rates:
         assert rate == pytest.approx(0.01 * (1 - before / GAMES))
 

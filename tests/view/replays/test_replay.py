@@ -23,7 +23,7 @@ def match():
 @pytest.fixture
 def file(match, tmp_path):
     path = tmp_path / "game.json"
-    Replay.of(match, player="runner").save(path)
+    Replay.from_match(match, player="runner").save(path)
     return path
 
 
@@ -35,7 +35,7 @@ def changed(file, **fields):
 
 def test_the_file_is_small_plays_the_same_game_and_tells_its_result(match, file):
     replay = Replay.load(file)
-    assert replay == Replay.of(match, player="runner")
+    assert replay == Replay.from_match(match, player="runner")
     again = replay.match()
     assert again.now.frame == match.now.frame
     assert again.total_reward == match.total_reward
@@ -50,7 +50,7 @@ def test_a_game_can_be_taken_over_from_any_move(match, file):
     assert at.actions == match.actions[:7]
     assert at.now.frame == match.moments[7].frame
     at.play(at.now.legal[-1])
-    Replay.of(at).match()  # the new game is a replay, too
+    Replay.from_match(at).match()  # the new game is a replay, too
 
 
 def test_progress_is_told_and_a_move_that_the_replay_does_not_have_is_refused(file):
@@ -62,7 +62,7 @@ def test_progress_is_told_and_a_move_that_the_replay_does_not_have_is_refused(fi
 
 
 def test_the_name_of_who_played_can_be_read_back(match):
-    replay = Replay.of(match, player="\x1b[2J\ud800" + "x" * 500)
+    replay = Replay.from_match(match, player="\x1b[2J\ud800" + "x" * 500)
     assert replay.player.startswith(r"\x1b[2J\ud800xxx")
     assert Replay.from_dict(replay.as_dict()) == replay
 
@@ -73,11 +73,11 @@ def test_a_game_ends_before_its_snapshots_fill_the_memory(match):
         while match.now.end is None:
             match.play(match.now.legal[0])
         assert (match.now.number, match.now.end) == (3, "cut off")
-        Replay.from_dict(Replay.of(match).as_dict())
+        Replay.from_dict(Replay.from_match(match).as_dict())
 
 
 def test_an_unfinished_game_is_a_replay(match):
-    half = Replay.of(Replay.of(match).match(5))
+    half = Replay.from_match(Replay.from_match(match).match(5))
     assert half.end is None
     assert half.match().now.frame == match.moments[5].frame
 

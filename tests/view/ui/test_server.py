@@ -279,7 +279,7 @@ def test_a_fault_is_a_line_and_the_server_goes_on(served, monkeypatch):
     def broken(*arguments, **named):
         raise RuntimeError("broken \ud800\nin two lines")
 
-    monkeypatch.setattr("hackmatrix_rl.view.ui._table.Replay.of", broken)
+    monkeypatch.setattr("hackmatrix_rl.view.ui._table.Replay.from_match", broken)
     # Not pytest's record of the log: what is in it must be UTF-8.
     monkeypatch.setattr("hackmatrix_rl.view.ui._app._log.exception", logged)
     response, text = served.send("POST", "/replay", {"have": NOTHING})
