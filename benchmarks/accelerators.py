@@ -39,7 +39,7 @@ def main() -> None:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
     # Imported after that is set, because JAX reads it at import.
-    from hackmatrix_rl.runs import config_here
+    from hackmatrix_rl.runs import config_here, network_in_words
     from hackmatrix_rl.runs._compose import compose, run_keys
     from hackmatrix_rl.system import target
 
@@ -67,7 +67,7 @@ def main() -> None:
     packages = "jax", "libtpu"
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     print(
-        f"estimated cycles of {config.named_network} in {config.precision}, "
+        f"estimated cycles of {network_in_words(config)} in {config.precision}, "
         f"{options.games:,} games on each device of {options.target}; {versions}"
     )
     for name, rounds in steps.items():

@@ -66,3 +66,4 @@ from ._train_config import SMALL as SMALL
 from ._train_config import TrainConfig as TrainConfig
 from ._train_config import default_environment as default_environment
 from ._train_config import without_width as without_width
+from ._words import Words as Words

@@ -162,13 +162,3 @@ class Members:
         names = ["seed", *self.varied]
         each = self.member_configs()
         return [[f"{name}={getattr(one, name)}" for name in names] for one in each]
-
-    @property
-    def members_in_words(self) -> str:
-        """How many trainings there are at once, and what differs between them."""
-        last = self.seed + self.seeds - 1
-        seeds = f"seeds {self.seed} to {last}" if self.seeds > 1 else f"seed {self.seed}"
-        varied = f", {self.vary}" if self.vary else ""
-        interval = getattr(self, "pbt_interval", None)
-        copies = f", copied every {interval} updates" if interval else ""
-        return f"{self.members} in one program: {seeds}{varied}{copies}"

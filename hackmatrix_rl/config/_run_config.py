@@ -25,6 +25,7 @@ from hackmatrix_rl.config._options import (
     settings_of,
     typed,
 )
+from hackmatrix_rl.config._words import Words
 from hackmatrix_rl.errors import ConfigError, as_given, flag, in_flags, refusing
 from hackmatrix_rl.system import check_path
 from hackmatrix_rl.training import sharding
@@ -454,13 +455,8 @@ class RunConfig(Members, ABC):
         return []
 
     @abstractmethod
-    def plan(self, devices: int) -> dict[str, str]:
-        """The plan of a run on `devices` devices, in words, by topic."""
-
-    @property
-    def length(self) -> str:
-        """How long it trains, in words: `1,000 steps in 10 updates`; by default up to its goal."""
-        return f"{self.goal:,} {self.counts}"
+    def words(self, devices: int = 1) -> Words:
+        """What a run on `devices` devices prints of this algorithm."""
 
     def judge(self, policy: "networks.ActorCritic") -> tuple[str, Mapping[str, Any]] | None:
         """What a trained network is worth, where no games say it: a line, and the numbers.
@@ -468,38 +464,6 @@ class RunConfig(Members, ABC):
         The numbers are what the run's summary holds of it. By default `None`: games say it.
         """
         return None
-
-    @property
-    @abstractmethod
-    def learning(self) -> str:
-        """The data of an update, in a few words."""
-
-    def details(self) -> list[str]:
-        """Further lines to print at the start of a run."""
-        if self.members == 1:
-            return []
-        plays = "the first healthy one plays in evaluations"
-        if self.best_by is not None:
-            plays += f" during the training, the one of the highest {self.best_by} at its end"
-        return [f"Trainings: {self.members_in_words}; {plays}"]
-
-    def advice(self, run: str) -> list[str]:
-        """Next steps after a completed training; `run` is its folder, as a shell reads it."""
-        return []
-
-    @property
-    def named_network(self) -> str:
-        """`mlp of width 64`."""
-        return self.network if self.width is None else f"{self.network} of width {self.width}"
-
-    def rate_in_words(self, length: str) -> str:
-        """The learning rate over a length such as `62 updates`; with `--vary`, of each training."""
-        rates = self.varied.get("learning_rate", (self.learning_rate,))
-        named = ", ".join(rate if isinstance(rate, str) else f"{rate:g}" for rate in rates)
-        if any(isinstance(rate, str) for rate in rates):
-            return f"{named} over {length}"
-        falls = getattr(self, "learning_rate_schedule", "constant") != "constant"
-        return f"{named} falling to 0 over {length}" if falls else f"{named} throughout"
 
     @property
     def precision_table(self) -> dict[str, str]:

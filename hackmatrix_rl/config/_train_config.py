@@ -372,38 +372,9 @@ class TrainConfig(RunConfig, ABC):
         """The arguments that algorithms have in common, by name."""
         return {"optimization": self.optimization(given), "value_scale": given["value_scale"]}
 
-    @property
-    def length(self) -> str:
-        """The steps and updates, in words."""
-        return (
-            f"{self.total_timesteps:,} steps in {self.num_updates:,} updates of "
-            f"{self.num_envs:,} games x {self.steps_of_each} steps"
-        )
-
-    def plan(self, devices: int) -> dict[str, str]:
-        """Games, steps and schedule; subclasses add what they learn from."""
-        envs, steps = self.num_envs, f"{self.steps_taken:,} steps"
-        return {
-            "games": f"{envs:,}, {envs // devices:,} on each device; {self.steps_of_each} steps "
-            "each between updates",
-            "learning": self.learning,
-            "steps": f"{self.steps_taken:,} in {self.num_updates:,} updates of {self.batch:,}",
-            "schedule": f"learning rate {self.rate_in_words(steps)}",
-        }
-
     def health(self) -> dict[str, Any]:
         """The limits of the health checks."""
         return {**super().health(), "max_steps": self.max_steps}
-
-    @property
-    def played(self) -> str:
-        """The environment in words, for titles."""
-        return f"League {self.league}" if self.env == HACKMATRIX else self.named_env
-
-    @property
-    def named_env(self) -> str:
-        """`t_maze (corridor=5)`."""
-        return self.env if self.env_args is None else f"{self.env} ({self.env_args})"
 
     @property
     def one_device(self) -> bool:
@@ -417,12 +388,6 @@ class TrainConfig(RunConfig, ABC):
                 f"--env {self.env}: Python plays these games, and no checkpoint holds them, so a "
                 "resumed run does not end in the same bits. Use an environment in JAX."
             )
-
-    def details(self) -> list[str]:
-        """The environment and the origin of the initial weights, in lines."""
-        place = [] if self.env == HACKMATRIX else [f"Environment: {self.named_env}"]
-        start = [] if self.init is None else [f"Weights at the start: of {self.init}"]
-        return super().details() + place + start
 
 
 def default_environment(league: str = LEAGUES[0]) -> "envs.HackMatrix":

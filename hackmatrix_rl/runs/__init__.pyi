@@ -49,3 +49,9 @@ from ._verify_resume import ResumeProof as ResumeProof
 from ._verify_resume import toml_of as toml_of
 from ._verify_resume import verify_resume as verify_resume
 from ._versions import versions as versions
+from ._words import details as details
+from ._words import environment_in_words as environment_in_words
+from ._words import length_in_words as length_in_words
+from ._words import network_in_words as network_in_words
+from ._words import rate_in_words as rate_in_words
+from ._words import update_in_words as update_in_words

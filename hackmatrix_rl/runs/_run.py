@@ -111,7 +111,7 @@ def run(
                     break
                 config, trainer = _next_stage(config, trainer, folder, sink, trust_code=trust_code)
                 watch.begin(config, reports_of(trainer))
-                sink.note(f"the next stage: {config.algorithm}, {config.learning}")
+                sink.note(f"the next stage: {config.algorithm}, {config.words().learning}")
         removed = folder.removed()
         if end is not system.ExitCode.UNHEALTHY:
             how = "trained to the end" if whole and config.then is None else "stopped"

@@ -402,48 +402,26 @@ class SelfPlayConfig(config.RunConfig):
         kept = Counterexamples(folder.path, board, note=sink.note) if first else None
         return [KeepForLeague(league, writes=first, note=sink.note), KeepColourings(board, kept)]
 
-    @property
-    def board(self) -> str:
-        """The board and the result of a full one, in words."""
+    def words(self, devices: int = 1) -> config.Words:
+        """The board, the games, the search of a move, and the gradient steps and matches."""
         full = "a draw" if self.full_board == "draw" else "the second player's"
         avoid = "" if self.objective == "form" else "; who completes a clique loses"
-        return f"n={self.vertices}, k={self.k}{avoid}; a full board is {full}"
-
-    @property
-    def simulations(self) -> str:
-        """The simulations of both players, in words."""
-        second = self.simulations_second
-        other = "" if second is None else f" of the first player, {second} of the second"
-        fast = ""
+        games, fast, other, matches = self.game_batch_size, "", "", ""
         if self.full_search_share is not None:
             fast = f" of a share of {self.full_search_share:g}, {self.fast_simulations} of others"
-        return f"{self.num_simulations} simulations before each move{fast}{other}"
-
-    @property
-    def learning(self) -> str:
-        """The moves and gradient steps of an update, in words."""
-        return (
-            f"{self.moves_per_update} moves in each game, then {self.train_steps} gradient steps "
-            f"of {self.training_batch_size:,} positions{self._matches}"
+        if self.simulations_second is not None:
+            other = f" of the first player, {self.simulations_second} of the second"
+        if self.gate is not None:
+            every = f"a match of {self.gate_games} games every {self.gate_interval} updates"
+            matches = f"; {every}, to be passed with {self.gate:g}"
+        steps = f"{self.train_steps} gradient steps of {self.training_batch_size:,} positions"
+        return config.Words(
+            learning=f"{self.moves_per_update} moves in each game, then {steps}{matches}",
+            plan={
+                "board": f"n={self.vertices}, k={self.k}{avoid}; a full board is {full}",
+                "games": f"{self.num_games:,}; {games:,} at once, {games // devices:,} on each "
+                f"device; {self.moves_per_update} moves each between updates",
+                "search": f"{self.num_simulations} simulations before each move{fast}{other}",
+                "learning": f"{steps} an update, of the newest {self.buffer_size:,}{matches}",
+            },
         )
-
-    @property
-    def _matches(self) -> str:
-        """The matches of the gate, in words."""
-        if self.gate is None:
-            return ""
-        every = f"a match of {self.gate_games} games every {self.gate_interval} updates"
-        return f"; {every}, to be passed with {self.gate:g}"
-
-    def plan(self, devices: int) -> dict[str, str]:
-        """The plan of a run: board, games, search and learning."""
-        games = self.game_batch_size
-        return {
-            "board": self.board,
-            "games": f"{self.num_games:,}; {games:,} at once, {games // devices:,} on each "
-            f"device; {self.moves_per_update} moves each between updates",
-            "search": self.simulations,
-            "learning": f"{self.train_steps} gradient steps of {self.training_batch_size:,} "
-            f"positions an update, of the newest {self.buffer_size:,}{self._matches}",
-            "schedule": f"learning rate {self.rate_in_words(f'{self.num_games:,} games')}",
-        }
