@@ -40,13 +40,13 @@ def main() -> None:
 
     # Imported after that is set, because JAX reads it at import.
     from hackmatrix_rl.runs import config_here, network_in_words
-    from hackmatrix_rl.runs._compose import compose, run_keys
+    from hackmatrix_rl.runs._compose import compose
     from hackmatrix_rl.system import target
 
     chosen = target(options.target)
     settings = {"algorithm": "ppo", "num_envs": options.games * len(chosen.devices)}
     config = config_here(None, settings | options.set, target=chosen)
-    trainer = compose(config, key=run_keys(0)[0], target=chosen)
+    trainer = compose(config, target=chosen)
     if options.program is None:
         program = trainer.lower().compile().as_text() or ""
     else:

@@ -4,7 +4,6 @@ from ._compare import contender as contender
 from ._compose import check_alone as check_alone
 from ._compose import compose as compose
 from ._compose import make_mesh as make_mesh
-from ._compose import run_keys as run_keys
 from ._curve import draw_curve_of as draw_curve_of
 from ._doctor import Finding as Finding
 from ._doctor import examine as examine
@@ -13,6 +12,8 @@ from ._folder import check_run_folder as check_run_folder
 from ._folder import make_run_folder as make_run_folder
 from ._folder import reopen_run_folder as reopen_run_folder
 from ._health import Health as Health
+from ._keys import network_key as network_key
+from ._keys import training_keys as training_keys
 from ._launch import Launch as Launch
 from ._launch import launch as launch
 from ._lock import RunLock as RunLock

@@ -7,7 +7,6 @@ from typing import Any, Unpack
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
@@ -32,6 +31,7 @@ from hackmatrix_rl.errors import (
     is_ours,
     refusing,
 )
+from hackmatrix_rl.runs._keys import network_key
 from hackmatrix_rl.runs._preflight import LEAST_GAMES, check_games
 from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import (
@@ -54,7 +54,7 @@ from hackmatrix_rl.training.sharding import (
 def compose(
     config: RunConfig,
     *,
-    key: Key[Array, ""],
+    key: Key[Array, ""] | None = None,
     read_init: bool = False,
     trust_code: bool = False,
     target: Target | None = None,
@@ -62,10 +62,10 @@ def compose(
 ) -> Trainer[Any]:
     """Builds network, algorithm and trainer. Nothing is compiled yet.
 
-    `key` draws the network's weights. With `read_init`, it starts from those that `config.init`
-    names; a resumed training has its own. With `trust_code`, code that other runs name, such as a
-    teacher's, may be imported. A trainer for a `target` can be lowered and compiled, not run.
-    `report` takes a message about what is read of `config.init`.
+    `key` draws the network's weights, by default the key of the run's seed. With `read_init`, it
+    starts from those that `config.init` names; a resumed training has its own. With `trust_code`,
+    code that other runs name, such as a teacher's, may be imported. A trainer for a `target` can be
+    lowered and compiled, not run. `report` takes a message about what is read of `config.init`.
 
     Raises:
         ConfigError: the network, the mesh or `config.init` does not exist here, does not fit, or
@@ -83,6 +83,7 @@ def compose(
             check_offload(devices.devices.flat[0])
     averages = 0 if config.ema is None else 1
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
+    key = network_key(config) if key is None else key
     policy = config.policy(key=key, copies=1 if apart else config.copies + averages)
     said = f"--remat {config.remat}: --network {config.network} cannot do that: "
     blocks = "residual, resnet, transformer or recursive"
@@ -126,7 +127,7 @@ def _population(
     configs = config.member_configs()
     policies = [first.initial_policy] * len(configs)
     if getattr(config, "init", None) is None:
-        policies = [each.policy(key=run_keys(each.seed)[0]) for each in configs]
+        policies = [each.policy(key=network_key(each)) for each in configs]
     algorithms: dict[Any, Algorithm[Any]] = {}
     members = []
     for each, policy in zip(configs, policies, strict=True):
@@ -207,16 +208,3 @@ def check_alone(config: RunConfig, command: str) -> None:
             f"{as_given(name, getattr(config, name))}: {command} does one training at a time. "
             f"Leave {flag(name)} out."
         )
-
-
-def training_keys(config: RunConfig) -> Key[Array, "*members"]:
-    """The key of a run's training, or one key for each of its trainings."""
-    if config.members > 1:
-        return jnp.stack([run_keys(each.seed)[1] for each in config.member_configs()])
-    return run_keys(config.seed)[1]
-
-
-def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
-    """The keys of a run: for the network's weights, and for training."""
-    network, training = jax.random.split(jax.random.key(seed))
-    return network, training

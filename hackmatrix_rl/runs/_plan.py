@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import ConfigError, flag, instance
-from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._preflight import doubts
 from hackmatrix_rl.runs._words import network_in_words, plan_in_words
 from hackmatrix_rl.system import Target, format_bytes, memory_limit
@@ -183,8 +183,7 @@ def plan_for(config: RunConfig, target: Target, *, trust_code: bool = False) -> 
     Raises:
         ConfigError: it cannot work, or does not fit there.
     """
-    key = run_keys(config.seed)[0]
-    return make_plan(config, compose(config, key=key, trust_code=trust_code, target=target), target)
+    return make_plan(config, compose(config, trust_code=trust_code, target=target), target)
 
 
 def _read(

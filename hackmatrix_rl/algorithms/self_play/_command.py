@@ -132,7 +132,7 @@ def play_shown_game(
         raise ConfigError("--show-game: trains nothing. Leave --dry-run out.")
     if resume_run is None:
         chosen = chosen_settings(context, config)
-        policy = runs.compose(chosen, key=runs.run_keys(chosen.seed)[0]).policy
+        policy = runs.compose(chosen).policy
     else:
         loaded = load_self_play(resume_run, trust_code=trust_code)
         changes = cli.given_settings(context, config, SelfPlayConfig.command)
