@@ -12,7 +12,7 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import check_policy_numbers, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
-from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
+from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.checkpoints import Report, initial_weights
 from hackmatrix_rl.config import (
     PBT_ARGUMENTS,
@@ -21,6 +21,7 @@ from hackmatrix_rl.config import (
     TrainConfig,
     check_platform,
     exploit_arguments,
+    precision_of,
 )
 from hackmatrix_rl.errors import (
     ArgumentError,
@@ -147,7 +148,7 @@ def precision_here(
     config: RunConfig, policy: ActorCritic, target: Target | None = None
 ) -> PrecisionPolicy:
     """The precision policy of a config, if devices and network can compute by it."""
-    computes = precision(config.precision, config.precision_table)
+    computes = precision_of(config)
     check_platform(computes, (target or chosen_devices()[0]).platform)
     given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
     with refusing(given):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, final, no_type_check
 
 from hackmatrix_rl import agent, config, env, evaluation, training
@@ -22,11 +23,10 @@ if TYPE_CHECKING:
 
 in_run = config.options_in("Run")
 in_game = config.options_in("Game")
-in_devices = config.options_in("Devices")
 in_collecting = config.options_in("Collecting")
 in_search = config.options_in("Search")
-in_network = config.options_in("Network")
 in_learning = config.options_in("Learning")
+changed = partial(config.changed, config.RunConfig)
 
 SETTINGS: Mapping[str, str] = {
     "clique_size": "k",
@@ -129,12 +129,7 @@ class SelfPlayConfig(config.RunConfig):
     )
 
     # Devices. Two programs of one thread each wait less for each other than one of two threads.
-    cpu_devices: int | None = in_devices(
-        2,
-        "Number of devices to split the CPU into; --mesh auto uses as many as pay.",
-        minimum=1,
-        **config.most(512, "they share the cores"),
-    )
+    cpu_devices: int | None = changed("cpu_devices", 2)
 
     # Collecting
     game_batch_size: int = in_collecting(64, "Games played at once.", minimum=1)
@@ -162,26 +157,16 @@ class SelfPlayConfig(config.RunConfig):
     )
 
     # The network
-    network: str = in_network(
-        "mlp",
-        "mlp, residual, graph, or my_module:factory; without memory.",
-        alike=True,
-        arrays=True,
+    network: str = changed(
+        "network", "mlp", "mlp, residual, graph, or my_module:factory; without memory."
     )
-    width: int | None = in_network(
-        64,
-        "Width of the hidden layers; none: the network's default.",
-        minimum=1,
-        **config.most(65_536, "a layer would take more than 16 GiB"),
-        alike=True,
-        arrays=True,
-    )
+    width: int | None = changed("width", 64)
 
     # Learning
-    learning_rate: float | str = in_learning(
+    learning_rate: float | str = changed(
+        "learning_rate",
         "linear:0.003:0.00015",
         "Step size of Adam; a number, or a schedule over the games.",
-        minimum=0,
     )
     training_batch_size: int = in_learning(
         512, "Positions in the batch of a gradient step.", minimum=1

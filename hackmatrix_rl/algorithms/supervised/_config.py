@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
 from hackmatrix_rl import agent, config, env, training
@@ -31,7 +32,7 @@ in_puzzle = config.options_in("Puzzles")
 in_network = config.options_in("Network")
 in_supervision = config.options_in("Supervision")
 in_learning = config.options_in("Learning")
-in_memory = config.options_in("Memory")
+changed = partial(config.changed, config.RunConfig)
 
 _LEARNED = "what it learned is of those puzzles"
 _MOST_CYCLES = config.most(100, "no deeper recursion is known to learn")
@@ -163,20 +164,14 @@ class SupervisedConfig(config.RunConfig):
     )
 
     # The network
-    network: str = in_network(
-        "recursive",
-        "The network that answers puzzles.",
-        choices=("recursive",),
-        alike=True,
-        arrays=True,
+    network: str = changed(
+        "network", "recursive", "The network that answers puzzles.", choices=("recursive",)
     )
-    width: int | None = in_network(
+    width: int | None = changed(
+        "width",
         64,
         "Size of the vector of each cell; a multiple of twice --heads; none: 128.",
-        minimum=1,
         **config.most(8192, "a layer would take more than 2 GiB"),
-        alike=True,
-        arrays=True,
     )
     heads: int = in_network(
         4,
@@ -238,12 +233,11 @@ class SupervisedConfig(config.RunConfig):
     weight_decay: float = in_learning(
         0.1, "Share of the weights that decays, times the learning rate.", minimum=0
     )
-    max_grad_norm: float = in_learning(
-        1.0, "Scale gradients with a larger norm down to this norm.", above=0
-    )
+    max_grad_norm: float = changed("max_grad_norm", 1.0)
 
     # Memory
-    remat: str = in_memory(
+    remat: str = changed(
+        "remat",
         "none",
         "Recompute blocks in the backward pass instead of storing what is inside.",
         choices=("none", "blocks"),
