@@ -18,6 +18,7 @@ from hackmatrix_rl.env import Environment, env_keys
 from hackmatrix_rl.runs import (
     check_alone,
     check_played,
+    checked_memory,
     compose,
     make_mesh,
     training_keys,
@@ -74,6 +75,7 @@ def benchmark(config: TrainConfig, *, repeats: int) -> Benchmark:
     """Measures speed with the sizes of a run: capacities, number of games, network."""
     check_alone(config, "bench")
     trainer, training_key = compose(config), training_keys(config)
+    checked_memory(config, trainer)
     trainer.start(training_key)
     environment = trainer.environment
     games, timestep = jax.jit(environment.reset)(env_keys(training_key, config.num_envs))

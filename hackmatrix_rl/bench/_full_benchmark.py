@@ -17,7 +17,7 @@ from hackmatrix_rl.config import TrainConfig
 from hackmatrix_rl.env import HackMatrix, HackMatrixState, Timestep, env_keys
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.game import FIRST_INTERVAL, State, blank_position, empty_history, set_up_stage
-from hackmatrix_rl.runs import check_alone, compose, estimate_memory, make_mesh, training_keys
+from hackmatrix_rl.runs import check_alone, checked_memory, compose, make_mesh, training_keys
 from hackmatrix_rl.system import available_memory, bytes_of, chosen_devices
 
 LATE_STAGE = 6
@@ -221,14 +221,11 @@ def _environment_parts(config: TrainConfig, sizes: Sequence[int], repeats: int) 
 
 def _train_part(config: TrainConfig, repeats: int) -> Part:
     part = Part("train", config.num_envs, config.precision)
+    trainer = compose(config)
     try:
-        trainer = compose(config)
-    except ConfigError as error:  # far too many games; all other errors came before
+        checked_memory(config, trainer)
+    except ConfigError as error:
         return replace(part, failure=str(error))
-    room = available_memory()
-    needed = estimate_memory(trainer).sure
-    if room is not None and needed > room[0]:
-        return replace(part, failure=f"needs {needed:,} bytes of memory")
     try:
         trainer.start(training_keys(config))
         speed = train_speed(trainer, config, repeats)

@@ -29,6 +29,7 @@ from ._players import find_player as find_player
 from ._players import two_players_command as two_players_command
 from ._players import untrained_opponent as untrained_opponent
 from ._preflight import check_played as check_played
+from ._preflight import checked_memory as checked_memory
 from ._preflight import estimate_memory as estimate_memory
 from ._preflight import preflight as preflight
 from ._replaying import ReplayWriter as ReplayWriter

@@ -26,6 +26,7 @@ from hackmatrix_rl.evaluation import (
 )
 from hackmatrix_rl.runs._compose import check_alone, compose
 from hackmatrix_rl.runs._keys import run_keys
+from hackmatrix_rl.runs._preflight import checked_memory
 from hackmatrix_rl.system import describe_device, peak_memory
 from hackmatrix_rl.training import Trainer
 
@@ -151,6 +152,7 @@ def contender(config: RunConfig, name: str) -> Contender:
         )
     check_alone(config, "compare")
     trainer = compose(config)
+    checked_memory(config, trainer)
     return Contender(name, trainer, lambda key: config.policy(key=key), config.goal)
 
 

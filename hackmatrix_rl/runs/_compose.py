@@ -33,7 +33,7 @@ from hackmatrix_rl.errors import (
     refusing,
 )
 from hackmatrix_rl.runs._keys import network_key
-from hackmatrix_rl.runs._preflight import LEAST_GAMES, check_games
+from hackmatrix_rl.runs._preflight import LEAST_GAMES
 from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import (
     Algorithm,
@@ -76,8 +76,6 @@ def compose(
         make_deterministic()
     devices = make_mesh(config, target)
     spec = config.spec()
-    if isinstance(config, TrainConfig) and target is None:
-        check_games(config, spec, devices=devices.size)
     if config.offload_optimizer:
         advice = "a --mesh with an fsdp of 2 or more cuts the state over devices instead."
         with refusing("--offload-optimizer: ", f". Use --no-offload-optimizer; {advice}"):

@@ -22,7 +22,7 @@ from hackmatrix_rl.runs._folder import (
 )
 from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._plan import Plan, make_plan
-from hackmatrix_rl.runs._preflight import preflight
+from hackmatrix_rl.runs._preflight import checked_memory, preflight
 from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
 from hackmatrix_rl.runs._settings import before_devices, check_network, check_unchanged, use_devices
@@ -154,7 +154,7 @@ def launch(
                 trainer.algorithm.initial_policy,
             )
         for later in config.stages[1:]:  # a stage that cannot work is refused before the first
-            compose(later, trust_code=trust_code)
+            checked_memory(later, compose(later, trust_code=trust_code))
         system.check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)
         needs = system.on_process_zero(

@@ -96,13 +96,6 @@ def test_a_network_that_cannot_fit_is_refused_before_it_is_made(monkeypatch):
     assert made == []
 
 
-def test_far_too_many_games_are_refused_before_any_is_traced():
-    config = PPOConfig(num_envs=2**30, num_steps=1)
-    said = r"needs at least .* a device, .*Use a smaller --num-envs"
-    with pytest.raises(ConfigError, match=said):
-        compose_module.compose(config, key=jax.random.key(0))
-
-
 @pytest.mark.parametrize(("changes", "copies"), [({}, 3), ({"mesh": "data=1,fsdp=2"}, 1)])
 def test_the_optimizer_counts_where_it_lies_beside_the_network(changes, copies, monkeypatch):
     given = []
