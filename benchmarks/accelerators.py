@@ -39,14 +39,14 @@ def main() -> None:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
     # Imported after that is set, because JAX reads it at import.
-    from hackmatrix_rl.runs import config_here
-    from hackmatrix_rl.runs._compose import compose, run_keys
+    from hackmatrix_rl.runs import config_here, network_in_words
+    from hackmatrix_rl.runs._compose import compose
     from hackmatrix_rl.system import target
 
     chosen = target(options.target)
     settings = {"algorithm": "ppo", "num_envs": options.games * len(chosen.devices)}
     config = config_here(None, settings | options.set, target=chosen)
-    trainer = compose(config, key=run_keys(0)[0], target=chosen)
+    trainer = compose(config, target=chosen)
     if options.program is None:
         program = trainer.lower().compile().as_text() or ""
     else:
@@ -67,7 +67,7 @@ def main() -> None:
     packages = "jax", "libtpu"
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     print(
-        f"estimated cycles of {config.named_network} in {config.precision}, "
+        f"estimated cycles of {network_in_words(config)} in {config.precision}, "
         f"{options.games:,} games on each device of {options.target}; {versions}"
     )
     for name, rounds in steps.items():

@@ -60,7 +60,7 @@ def measure(mesh: str) -> dict[str, object]:
     # Imported after the number of devices is set, because JAX reads it at import.
     from hackmatrix_rl.agent.precision import parameters_of
     from hackmatrix_rl.config import make_config
-    from hackmatrix_rl.runs import compose, run_keys
+    from hackmatrix_rl.runs import compose
     from hackmatrix_rl.training.compiled import collectives
     from hackmatrix_rl.training.sharding import parse_mesh
 
@@ -70,7 +70,7 @@ def measure(mesh: str) -> dict[str, object]:
     assert lengths is not None
     devices = lengths["data"] * lengths["fsdp"]
     config = make_config("cpu", {"mesh": mesh, "num_envs": 8 * devices, "num_steps": 4})
-    trainer = compose(config, key=run_keys(0)[0])
+    trainer = compose(config)
     began = time.perf_counter()
     program = trainer.lower().compile().as_text()
     seconds = time.perf_counter() - began

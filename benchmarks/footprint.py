@@ -16,7 +16,7 @@ import jax
 
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.runs import compose, run_keys
+from hackmatrix_rl.runs import compose, training_keys
 from hackmatrix_rl.system import cut_cpu
 from hackmatrix_rl.system._usage import process_peak_bytes
 
@@ -42,9 +42,8 @@ def main() -> None:
     if config.cpu_devices is not None:
         cut_cpu(config.cpu_devices)
     figures = {"held_bytes": held_bytes(config.environment(), options.held)}
-    network_key, key = run_keys(config.seed)
-    trainer = compose(config, key=network_key)
-    trainer.start(key)
+    trainer = compose(config)
+    trainer.start(training_keys(config))
     devices = trainer.mesh.size
     figures["compiled_bytes"] = (trainer.program_memory() or 0) * devices
     for _ in range(2):

@@ -201,7 +201,7 @@ def environment(file: Path, small: bool, games: str) -> None:
 
 def training(file: Path, small: bool, precision: str, games: str) -> None:
     """Times updates of PPO, beside what the compiler says of them."""
-    from hackmatrix_rl.runs import config_here, run_keys
+    from hackmatrix_rl.runs import config_here, training_keys
     from hackmatrix_rl.runs._compose import compose
     from hackmatrix_rl.runs._plan import make_plan
     from hackmatrix_rl.system import enable_compilation_cache, peak_memory
@@ -209,10 +209,9 @@ def training(file: Path, small: bool, precision: str, games: str) -> None:
     enable_compilation_cache()  # the trainer's program is that of the plan
     settings = {"algorithm": "ppo", "precision": precision, **(SMALL if small else {})}
     config = config_here(None, settings | {"num_envs": int(games)})
-    network_key, key = run_keys(0)
-    trainer = compose(config, key=network_key)
+    trainer = compose(config)
     plan = make_plan(config, trainer)
-    trainer.start(key)
+    trainer.start(training_keys(config))
     trainer.compile()
     wait_for_turn()
     count = trainer.updates_per_dispatch

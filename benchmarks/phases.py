@@ -97,7 +97,7 @@ def planned(target: Any, network: str, measures: dict[str, Any]) -> dict[str, An
 
     import hackmatrix_rl as hm
     from hackmatrix_rl.errors import ConfigError
-    from hackmatrix_rl.runs import compose, config_here, run_keys
+    from hackmatrix_rl.runs import compose, config_here
 
     devices = len(target.devices)
     sizes, games = NETWORKS[network]
@@ -106,7 +106,7 @@ def planned(target: Any, network: str, measures: dict[str, Any]) -> dict[str, An
         settings["mesh"] = settings["mesh"].format(devices=devices)
     try:
         config = config_here(None, settings, target=target)
-        trainer = compose(config, key=run_keys(0)[0], target=target)
+        trainer = compose(config, target=target)
         trainer.algorithm = standing_still(trainer.algorithm)
         plan = hm.plan(hm.Trainer(trainer.algorithm))
     except ConfigError as error:

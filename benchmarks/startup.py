@@ -26,7 +26,8 @@ marks.append(time.perf_counter())
 import hackmatrix_rl
 marks.append(time.perf_counter())
 from hackmatrix_rl.system._devices import enable_compilation_cache
-from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.runs._compose import compose
+from hackmatrix_rl.runs._keys import training_keys
 from hackmatrix_rl.system._devices import cut_cpu
 from hackmatrix_rl.config._presets import make_config
 from hackmatrix_rl.training._program import compiler_options
@@ -34,10 +35,9 @@ enable_compilation_cache()
 config = make_config(sys.argv[1], {})
 if config.cpu_devices is not None:
     cut_cpu(config.cpu_devices)
-network_key, key = run_keys(config.seed)
-trainer = compose(config, key=network_key)
+trainer = compose(config)
 marks.append(time.perf_counter())
-trainer.start(key)
+trainer.start(training_keys(config))
 jax.block_until_ready(jax.tree.leaves(equinox.filter(trainer.state, equinox.is_array)))
 marks.append(time.perf_counter())
 lowered = trainer.lower()

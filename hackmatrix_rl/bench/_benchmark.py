@@ -15,7 +15,15 @@ from hackmatrix_rl.adapters import from_pgx
 from hackmatrix_rl.bench._environment_speed import RandomPlay, Speed, in_turns
 from hackmatrix_rl.config import RolloutConfig, TrainConfig
 from hackmatrix_rl.env import Environment, env_keys
-from hackmatrix_rl.runs import check_alone, check_played, compose, make_mesh, run_keys, versions
+from hackmatrix_rl.runs import (
+    check_alone,
+    check_played,
+    checked_memory,
+    compose,
+    make_mesh,
+    training_keys,
+    versions,
+)
 from hackmatrix_rl.system import peak_memory
 from hackmatrix_rl.training import LearnsAlone, Trainer, compiler_options
 
@@ -66,8 +74,8 @@ class Benchmark:
 def benchmark(config: TrainConfig, *, repeats: int) -> Benchmark:
     """Measures speed with the sizes of a run: capacities, number of games, network."""
     check_alone(config, "bench")
-    network_key, training_key = run_keys(config.seed)
-    trainer = compose(config, key=network_key)
+    trainer, training_key = compose(config), training_keys(config)
+    checked_memory(config, trainer)
     trainer.start(training_key)
     environment = trainer.environment
     games, timestep = jax.jit(environment.reset)(env_keys(training_key, config.num_envs))

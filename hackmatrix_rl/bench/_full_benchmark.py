@@ -24,7 +24,7 @@ from hackmatrix_rl.game import (
     empty_history,
     set_up_stage,
 )
-from hackmatrix_rl.runs import check_alone, compose, estimate_memory, make_mesh, run_keys
+from hackmatrix_rl.runs import check_alone, checked_memory, compose, make_mesh, training_keys
 from hackmatrix_rl.system import available_memory, bytes_of, chosen_devices
 
 LATE_STAGE = 6
@@ -228,17 +228,13 @@ def _environment_parts(config: TrainConfig, sizes: Sequence[int], repeats: int) 
 
 def _train_part(config: TrainConfig, repeats: int) -> Part:
     part = Part("train", config.num_envs, config.precision)
-    network_key, training_key = run_keys(config.seed)
+    trainer = compose(config)
     try:
-        trainer = compose(config, key=network_key)
-    except ConfigError as error:  # far too many games; all other errors came before
+        checked_memory(config, trainer)
+    except ConfigError as error:
         return replace(part, failure=str(error))
-    room = available_memory()
-    needed = estimate_memory(trainer).sure
-    if room is not None and needed > room[0]:
-        return replace(part, failure=f"needs {needed:,} bytes of memory")
     try:
-        trainer.start(training_key)
+        trainer.start(training_keys(config))
         speed = train_speed(trainer, config, repeats)
     except jax.errors.JaxRuntimeError as error:
         return replace(part, failure=_out_of_memory(error))

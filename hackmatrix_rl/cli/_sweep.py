@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hackmatrix_rl import sweeps, system
+from hackmatrix_rl import runs, sweeps, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import notify, say
@@ -154,7 +154,7 @@ def plan_of(sweep: "sweeps.Sweep", *, prune: bool) -> list[str]:
     first = sweep.next_values(SUGGESTED)
     begun = sum(sweep.counts().values())
     lines = [
-        f"Algorithm: {config.algorithm}; each trial: {config.length}",
+        f"Algorithm: {config.algorithm}; each trial: {runs.length_in_words(config)}",
         *(f"  {name:<{width}}  {each}" for name, each in sweep.space.searched.items()),
         f"Metric: {sweep.metric}, to be {largest}, over the last tenth of the steps{halving}",
         f"Trials: {sweep.trials} by {sweep.sampler}, in {sweep.path(0)} and so on"

@@ -150,7 +150,7 @@ def next_steps(config: "configs.RunConfig", run: Path, *, done: bool) -> list[st
     if not done:
         return [again, see]
     trains = [in_shell(word) for name in named if name != "teacher" for word in named[name]]
-    return [see, *(" ".join([line, *trains]) for line in config.advice(in_shell(run)))]
+    return [see, *(" ".join([line, in_shell(run), *trains]) for line in config.words().advice)]
 
 
 def describe(config: "configs.RunConfig", folder: "runs.RunFolder") -> list[str]:
@@ -162,10 +162,9 @@ def describe(config: "configs.RunConfig", folder: "runs.RunFolder") -> list[str]
     ]
     return [
         *machine(config),
-        f"Training on {system.describe_device()}: {config.length}",
-        f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
-        f"learning rate {config.rate_in_words('the training')}, seed {config.seed}",
-        *config.details(),
+        f"Training on {system.describe_device()}: {runs.length_in_words(config)}",
+        runs.update_in_words(config, "the training"),
+        *runs.details(config),
         *([f"Then, from these weights: {', then '.join(later)}"] if later else []),
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
     ]
@@ -218,7 +217,8 @@ def summarize(
     if replays is not None:
         with Working("playing a game for the run's folder"):
             replays.keep(evaluations["trained"], key, update=result.update, agent=result.agent)
-    console.print(summary_table(evaluations, title=f"{config.played}, means with 95% intervals"))
+    title = f"{runs.environment_in_words(config)}, means with 95% intervals"
+    console.print(summary_table(evaluations, title=title))
     found = {name: each.as_dict() for name, each in evaluations.items()}
     if _stored(folder, found, result, console) is system.ExitCode.UNSAVED:
         return system.ExitCode.UNSAVED

@@ -7,9 +7,9 @@ from ._files import read_settings as read_settings
 from ._files import read_space as read_space
 from ._heads import Heads as Heads
 from ._known_code import Code as Code
-from ._members import MOST_MEMBERS as MOST_MEMBERS
 from ._members import member_settings as member_settings
 from ._options import COUNTED as COUNTED
+from ._options import changed as changed
 from ._options import field_types as field_types
 from ._options import is_scheduled as is_scheduled
 from ._options import most as most
@@ -25,6 +25,8 @@ from ._policies import code_of as code_of
 from ._policies import remember_code as remember_code
 from ._population_based import PBT_ARGUMENTS as PBT_ARGUMENTS
 from ._population_based import exploit_arguments as exploit_arguments
+from ._precision import check_platform as check_platform
+from ._precision import precision_of as precision_of
 from ._presets import AUTO as AUTO
 from ._presets import DEFAULT_RECIPE as DEFAULT_RECIPE
 from ._presets import check_alike as check_alike
@@ -55,14 +57,15 @@ from ._rollout_config import ActorCriticConfig as ActorCriticConfig
 from ._rollout_config import RolloutConfig as RolloutConfig
 from ._run_config import Given as Given
 from ._run_config import RunConfig as RunConfig
-from ._run_config import check_platform as check_platform
+from ._run_fields import MOST_MEMBERS as MOST_MEMBERS
 from ._texts import always_schedule as always_schedule
 from ._texts import schedule_of as schedule_of
 from ._train_config import ACCELERATOR as ACCELERATOR
 from ._train_config import CPU as CPU
 from ._train_config import DEBUG as DEBUG
-from ._train_config import MOST_EPISODES as MOST_EPISODES
 from ._train_config import SMALL as SMALL
 from ._train_config import TrainConfig as TrainConfig
 from ._train_config import default_environment as default_environment
 from ._train_config import without_width as without_width
+from ._train_fields import MOST_EPISODES as MOST_EPISODES
+from ._words import Words as Words

@@ -1,14 +1,14 @@
 """The trainings that `seeds` and `vary` ask for in one program."""
 
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from hackmatrix_rl.config._environments import env_code
 from hackmatrix_rl.config._population_based import no_exploits
+from hackmatrix_rl.config._run_fields import MOST_MEMBERS, RunFields
 from hackmatrix_rl.config._texts import parse_vary
+from hackmatrix_rl.config._traits import Traits
 from hackmatrix_rl.errors import ConfigError, as_given, refusing, shortened
-
-MOST_MEMBERS = 4096
 
 Config = TypeVar("Config", bound="Members")
 
@@ -32,22 +32,9 @@ def _in_words(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-class Members:
-    """What a config says of the trainings that it asks for in one program.
+class Members(Traits, RunFields):
+    """What a config says of the trainings that it asks for in one program."""
 
-    Attributes:
-        varies: the settings that may differ between these trainings (`--vary`).
-    """
-
-    varies: ClassVar[tuple[str, ...]] = ("learning_rate",)
-
-    algorithm: ClassVar[str]
-    seed: int
-    seeds: int
-    vary: str | None
-    stop_unhealthy_members: bool
-    wandb_members: bool
-    offload_optimizer: bool
     begun_at: int
     then: Any
     one_device: Any  # a property
@@ -162,13 +149,3 @@ class Members:
         names = ["seed", *self.varied]
         each = self.member_configs()
         return [[f"{name}={getattr(one, name)}" for name in names] for one in each]
-
-    @property
-    def members_in_words(self) -> str:
-        """How many trainings there are at once, and what differs between them."""
-        last = self.seed + self.seeds - 1
-        seeds = f"seeds {self.seed} to {last}" if self.seeds > 1 else f"seed {self.seed}"
-        varied = f", {self.vary}" if self.vary else ""
-        interval = getattr(self, "pbt_interval", None)
-        copies = f", copied every {interval} updates" if interval else ""
-        return f"{self.members} in one program: {seeds}{varied}{copies}"

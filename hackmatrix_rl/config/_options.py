@@ -56,6 +56,21 @@ def option(
     return field(default=default, metadata={**texts, **range_, **kept})
 
 
+def changed(kind: type[Any], name: str, default: Any, explanation: str = "", **limits: Any) -> Any:
+    """A field of a base class again, with another default and, if given, other words or limits.
+
+    Args:
+        kind: the dataclass that declares it.
+        name: the field.
+        default: its new default.
+        explanation: its new line for the help; empty: the same.
+        limits: arguments of `option` that differ.
+    """
+    words = {"help": explanation} if explanation else {}
+    metadata = kind.__dataclass_fields__[name].metadata
+    return field(default=default, metadata={**metadata, **words, **limits})
+
+
 def options_in(group: str) -> Callable[..., Any]:
     """`option` for the fields of one group."""
     return lambda default, explanation, **limits: option(default, group, explanation, **limits)
@@ -143,6 +158,19 @@ def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
     if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
         raise ConfigError(f"{flag(each.name)} {shortened(value)}: must be text in UTF-8.")
     return value
+
+
+def check_each(config: Any) -> None:
+    """Turns each setting of a new config into its field's type.
+
+    Raises:
+        ConfigError: one has another type, or is out of its range.
+    """
+    for each in settings_of(config):
+        value = typed(each, getattr(config, each.name))
+        object.__setattr__(config, each.name, value)
+        if value is not None:
+            check_range(each, value)
 
 
 def other_env(each: "dataclasses.Field[Any]", value: Any, env: object) -> str:

@@ -11,6 +11,7 @@ from hackmatrix_rl.config._heads import Heads
 from hackmatrix_rl.config._options import in_collecting, in_learning, in_watching, most
 from hackmatrix_rl.config._run_config import Given
 from hackmatrix_rl.config._train_config import TrainConfig
+from hackmatrix_rl.config._words import Words
 from hackmatrix_rl.errors import ConfigError, in_flags
 from hackmatrix_rl.training import sharding
 
@@ -55,30 +56,25 @@ class RolloutConfig(TrainConfig, ABC):
         """Number of games in a part of a minibatch."""
         return 1 if self.eager else self.num_envs // (self.minibatches * self.grad_accum)
 
-    @property
-    def learning(self) -> str:
-        """The epochs and minibatches of an update, in words."""
-        return f"{self.update_epochs} epochs of {self.minibatches} minibatches"
-
     def shared_arguments(self, given: Given) -> dict[str, Any]:
         """Also the sizes of an update."""
         names = ("num_envs", "num_steps", "update_epochs")
         sizes = {name: getattr(self, name) for name in names}
         return {**super().shared_arguments(given), **sizes, "num_minibatches": self.minibatches}
 
-    def plan(self, devices: int) -> dict[str, str]:
-        """The plan of a run, with the sizes of minibatches."""
+    def words(self, devices: int = 1) -> Words:
+        """The minibatches and gradient steps of an update."""
         parts, games = self.minibatches, self.num_envs // self.minibatches
         accumulated = f" in {self.grad_accum} parts" if self.grad_accum > 1 else ""
-        plan = super().plan(devices)
-        steps = f"{plan['steps']}; {self.num_updates * self.update_epochs * parts:,} gradient steps"
-        return {
-            "games": plan["games"],
-            "minibatches": f"{parts} of {games:,} games x {self.num_steps} steps{accumulated}, "
-            f"{games // devices:,} games on each device; {self.update_epochs} epochs",
-            "steps": steps,
-            "schedule": plan["schedule"],
-        }
+        sizes = (
+            f"{parts} of {games:,} games x {self.num_steps} steps{accumulated}, "
+            f"{games // devices:,} games on each device; {self.update_epochs} epochs"
+        )
+        return Words(
+            learning=f"{self.update_epochs} epochs of {parts} minibatches",
+            plan={"minibatches": sizes},
+            gradient_steps=f"{self.num_updates * self.update_epochs * parts:,} gradient steps",
+        )
 
     @classmethod
     def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RolloutConfig":

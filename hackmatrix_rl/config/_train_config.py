@@ -4,7 +4,6 @@ import math
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast, no_type_check
 
 from hackmatrix_rl import agent, training
@@ -13,19 +12,11 @@ from hackmatrix_rl import game as rules
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.config._environments import HACKMATRIX, check_env, make_environment
 from hackmatrix_rl.config._heads import Heads
-from hackmatrix_rl.config._options import (
-    COUNTED,
-    in_collecting,
-    in_game,
-    in_learning,
-    in_run,
-    most,
-    other_env,
-    settings_of,
-)
+from hackmatrix_rl.config._options import COUNTED, other_env, settings_of
 from hackmatrix_rl.config._population_based import check_exploits
 from hackmatrix_rl.config._run_config import Given, RunConfig
 from hackmatrix_rl.config._texts import always_schedule, parse_reward, reward_text, schedule_of
+from hackmatrix_rl.config._train_fields import MAX_STEPS, TrainFields
 from hackmatrix_rl.env import KINDS
 from hackmatrix_rl.errors import ConfigError, flag, shortened
 from hackmatrix_rl.game import LEAGUES, GameConfig
@@ -33,14 +24,6 @@ from hackmatrix_rl.system import check_path
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Key
-
-MAX_STEPS = 1000
-MOST_EPISODES = 10_000_000
-GAMES = most(MOST_EPISODES, "more games do not tighten the interval usefully")
-CAPACITY = most(GameConfig.MAX_CAPACITY, "WARP numbers enemies and transmissions in 7 bits")
-
-in_hackmatrix = partial(in_game, env=HACKMATRIX)
-"""An option that only the default environment has."""
 
 # Two CPU devices of one thread each wait less for each other than one of two threads.
 CPU: Mapping[str, Any] = {"device": "cpu", "cpu_devices": 2}
@@ -73,7 +56,7 @@ SMALL: Mapping[str, Any] = {
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig(RunConfig, ABC):
+class TrainConfig(TrainFields, RunConfig, ABC):
     """The settings of every training of a single player, whatever it learns by.
 
     Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
@@ -98,134 +81,6 @@ class TrainConfig(RunConfig, ABC):
         ("stage", "mean stage reached"),
         ("entropy", "entropy (nats)"),
         ("value_loss", "value loss"),
-    )
-
-    # The run
-    total_timesteps: int = in_run(
-        24_000_000,
-        "Environment steps of the training, over all games; rounded up to whole updates.",
-        minimum=1,
-        **most(2**63 - 1, "steps are counted in 64 bits"),
-    )
-    keep_best: bool = in_run(False, "Also keep the checkpoint whose mean return was highest.")
-    eval_episodes: int = in_run(
-        1000,
-        "Games that each policy plays for the summary at the end; 0: no summary.",
-        minimum=0,
-        **GAMES,
-    )
-    eval_interval: int = in_run(
-        0, "Updates between evaluations during training, on separate games; 0: none.", minimum=0
-    )
-    eval_interval_episodes: int = in_run(
-        100, "Games in each of these evaluations.", minimum=1, **GAMES
-    )
-    replays: int = in_run(
-        20,
-        "Replays of evaluation games to keep in the run's folder: the newest ones; 0: none.",
-        minimum=0,
-        **most(10_000, "nobody watches more"),
-    )
-
-    # The game
-    env: str = in_game(
-        HACKMATRIX,
-        "Environment: hackmatrix, cartpole, a memory task, gymnax:NAME, pgx:NAME, gymnasium:NAME, "
-        "module:factory.",
-        resume="it learns in that environment",
-        alike=True,
-    )
-    env_args: str | None = in_game(
-        None,
-        "Arguments of an environment other than hackmatrix: corridor=10,max_steps=200.",
-        resume="it learns in that environment",
-    )
-    max_steps: int | None = in_hackmatrix(
-        MAX_STEPS, "Truncate an episode after this many actions; none: never.", minimum=1
-    )
-    max_enemies: int = in_hackmatrix(
-        GameConfig.max_enemies,
-        "Most enemies in a game at once; further spawns are dropped and counted.",
-        minimum=1,
-        **CAPACITY,
-    )
-    max_transmissions: int = in_hackmatrix(
-        GameConfig.max_transmissions,
-        "Most transmissions in a game at once; further ones are dropped and counted.",
-        minimum=1,
-        **CAPACITY,
-    )
-    history: int = in_hackmatrix(
-        GameConfig.history,
-        "Turns that UNDO can take back.",
-        minimum=1,
-        **most(65_536, "no game has more turns"),
-    )
-    league: str = in_hackmatrix(
-        "original",
-        "original: UNDO reaches across stages, as in the original game; no-rewind: a new stage "
-        "clears the history.",
-        choices=LEAGUES,
-        resume="it stays in its league",
-    )
-    reward: str | None = in_hackmatrix(
-        None, "Weights of the reward terms: victory=0.1,score_gain=0; 1 for the others."
-    )
-    observation: str = in_hackmatrix(
-        "compact",
-        "compact: the screen; tactical: also what a player remembers and works out; classic: the "
-        "original's floats.",
-        choices=KINDS,
-        resume="what its network has learned is of that one",
-        alike=True,
-    )
-
-    # Collecting
-    num_envs: int = in_collecting(1024, "Games played in parallel.", minimum=1)
-
-    # Learning. Numbers that may be schedules: `0.5`, `linear:0.5:0`, `cosine:0.5:0@0.3`.
-    init: str | None = in_learning(
-        None,
-        "Start from the weights of this run or checkpoint of the same network; none: random ones.",
-    )
-    pbt_interval: int | None = in_learning(
-        None,
-        "Updates after which the worst of several trainings copy the best ones; none: never.",
-        minimum=1,
-        resume="its trainings copy each other so",
-    )
-    pbt_fraction: float = in_learning(
-        0.25,
-        "Share of the trainings that --pbt-interval replaces.",
-        above=0,
-        **most(0.5, "the others are copied"),
-    )
-    pbt_metric: str = in_learning(
-        "return", "What --pbt-interval ranks trainings by: a metric, the larger the better."
-    )
-    pbt_perturb: float = in_learning(
-        1.25, "Multiply or divide each copied setting of --vary by this.", above=1
-    )
-    pbt_resample: float = in_learning(
-        0.0,
-        "Probability that a copied setting becomes one of --vary's values instead.",
-        minimum=0,
-        maximum=1,
-    )
-    pbt_burn_in: int = in_learning(0, "Updates before the first copy.", minimum=0)
-    pbt_bounds: str | None = in_learning(
-        None, "Bounds of settings: learning_rate=1e-5:1e-2,gamma=0.9:0.999; none: by their kind."
-    )
-    learning_rate_schedule: str = in_learning(
-        "linear",
-        "Keep a constant learning rate, or decay it linearly to 0 over the run.",
-        choices=("constant", "linear"),
-    )
-    gamma: float | str = in_learning(
-        0.99,
-        "Discount factor of rewards, per action; also a schedule: linear:0.997:0.9995.",
-        minimum=0,
-        maximum=1,
     )
 
     @classmethod
@@ -372,38 +227,9 @@ class TrainConfig(RunConfig, ABC):
         """The arguments that algorithms have in common, by name."""
         return {"optimization": self.optimization(given), "value_scale": given["value_scale"]}
 
-    @property
-    def length(self) -> str:
-        """The steps and updates, in words."""
-        return (
-            f"{self.total_timesteps:,} steps in {self.num_updates:,} updates of "
-            f"{self.num_envs:,} games x {self.steps_of_each} steps"
-        )
-
-    def plan(self, devices: int) -> dict[str, str]:
-        """Games, steps and schedule; subclasses add what they learn from."""
-        envs, steps = self.num_envs, f"{self.steps_taken:,} steps"
-        return {
-            "games": f"{envs:,}, {envs // devices:,} on each device; {self.steps_of_each} steps "
-            "each between updates",
-            "learning": self.learning,
-            "steps": f"{self.steps_taken:,} in {self.num_updates:,} updates of {self.batch:,}",
-            "schedule": f"learning rate {self.rate_in_words(steps)}",
-        }
-
     def health(self) -> dict[str, Any]:
         """The limits of the health checks."""
         return {**super().health(), "max_steps": self.max_steps}
-
-    @property
-    def played(self) -> str:
-        """The environment in words, for titles."""
-        return f"League {self.league}" if self.env == HACKMATRIX else self.named_env
-
-    @property
-    def named_env(self) -> str:
-        """`t_maze (corridor=5)`."""
-        return self.env if self.env_args is None else f"{self.env} ({self.env_args})"
 
     @property
     def one_device(self) -> bool:
@@ -417,12 +243,6 @@ class TrainConfig(RunConfig, ABC):
                 f"--env {self.env}: Python plays these games, and no checkpoint holds them, so a "
                 "resumed run does not end in the same bits. Use an environment in JAX."
             )
-
-    def details(self) -> list[str]:
-        """The environment and the origin of the initial weights, in lines."""
-        place = [] if self.env == HACKMATRIX else [f"Environment: {self.named_env}"]
-        start = [] if self.init is None else [f"Weights at the start: of {self.init}"]
-        return super().details() + place + start
 
 
 def default_environment(league: str = LEAGUES[0]) -> "envs.HackMatrix":

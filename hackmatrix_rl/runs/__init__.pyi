@@ -4,7 +4,6 @@ from ._compare import contender as contender
 from ._compose import check_alone as check_alone
 from ._compose import compose as compose
 from ._compose import make_mesh as make_mesh
-from ._compose import run_keys as run_keys
 from ._curve import draw_curve_of as draw_curve_of
 from ._doctor import Finding as Finding
 from ._doctor import examine as examine
@@ -13,6 +12,8 @@ from ._folder import check_run_folder as check_run_folder
 from ._folder import make_run_folder as make_run_folder
 from ._folder import reopen_run_folder as reopen_run_folder
 from ._health import Health as Health
+from ._keys import network_key as network_key
+from ._keys import training_keys as training_keys
 from ._launch import Launch as Launch
 from ._launch import launch as launch
 from ._lock import RunLock as RunLock
@@ -28,6 +29,7 @@ from ._players import find_player as find_player
 from ._players import two_players_command as two_players_command
 from ._players import untrained_opponent as untrained_opponent
 from ._preflight import check_played as check_played
+from ._preflight import checked_memory as checked_memory
 from ._preflight import estimate_memory as estimate_memory
 from ._preflight import preflight as preflight
 from ._replaying import ReplayWriter as ReplayWriter
@@ -49,3 +51,9 @@ from ._verify_resume import ResumeProof as ResumeProof
 from ._verify_resume import toml_of as toml_of
 from ._verify_resume import verify_resume as verify_resume
 from ._versions import versions as versions
+from ._words import details as details
+from ._words import environment_in_words as environment_in_words
+from ._words import length_in_words as length_in_words
+from ._words import network_in_words as network_in_words
+from ._words import rate_in_words as rate_in_words
+from ._words import update_in_words as update_in_words

@@ -24,7 +24,9 @@ from hackmatrix_rl.evaluation import (
     judge,
     policy_divergence,
 )
-from hackmatrix_rl.runs._compose import check_alone, compose, run_keys
+from hackmatrix_rl.runs._compose import check_alone, compose
+from hackmatrix_rl.runs._keys import run_keys
+from hackmatrix_rl.runs._preflight import checked_memory
 from hackmatrix_rl.system import describe_device, peak_memory
 from hackmatrix_rl.training import Trainer
 
@@ -149,7 +151,8 @@ def contender(config: RunConfig, name: str) -> Contender:
             "policies, and this one learns Q-values. Use another algorithm."
         )
     check_alone(config, "compare")
-    trainer = compose(config, key=run_keys(config.seed)[0])
+    trainer = compose(config)
+    checked_memory(config, trainer)
     return Contender(name, trainer, lambda key: config.policy(key=key), config.goal)
 
 

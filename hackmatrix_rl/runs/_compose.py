@@ -7,13 +7,12 @@ from typing import Any, Unpack
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import check_policy_numbers, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
-from hackmatrix_rl.agent.precision import PrecisionPolicy, precision
+from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.checkpoints import Report, initial_weights
 from hackmatrix_rl.config import (
     PBT_ARGUMENTS,
@@ -22,6 +21,7 @@ from hackmatrix_rl.config import (
     TrainConfig,
     check_platform,
     exploit_arguments,
+    precision_of,
 )
 from hackmatrix_rl.errors import (
     ArgumentError,
@@ -32,7 +32,8 @@ from hackmatrix_rl.errors import (
     is_ours,
     refusing,
 )
-from hackmatrix_rl.runs._preflight import LEAST_GAMES, check_games
+from hackmatrix_rl.runs._keys import network_key
+from hackmatrix_rl.runs._preflight import LEAST_GAMES
 from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import (
     Algorithm,
@@ -54,7 +55,7 @@ from hackmatrix_rl.training.sharding import (
 def compose(
     config: RunConfig,
     *,
-    key: Key[Array, ""],
+    key: Key[Array, ""] | None = None,
     read_init: bool = False,
     trust_code: bool = False,
     target: Target | None = None,
@@ -62,10 +63,10 @@ def compose(
 ) -> Trainer[Any]:
     """Builds network, algorithm and trainer. Nothing is compiled yet.
 
-    `key` draws the network's weights. With `read_init`, it starts from those that `config.init`
-    names; a resumed training has its own. With `trust_code`, code that other runs name, such as a
-    teacher's, may be imported. A trainer for a `target` can be lowered and compiled, not run.
-    `report` takes a message about what is read of `config.init`.
+    `key` draws the network's weights, by default the key of the run's seed. With `read_init`, it
+    starts from those that `config.init` names; a resumed training has its own. With `trust_code`,
+    code that other runs name, such as a teacher's, may be imported. A trainer for a `target` can be
+    lowered and compiled, not run. `report` takes a message about what is read of `config.init`.
 
     Raises:
         ConfigError: the network, the mesh or `config.init` does not exist here, does not fit, or
@@ -75,14 +76,13 @@ def compose(
         make_deterministic()
     devices = make_mesh(config, target)
     spec = config.spec()
-    if isinstance(config, TrainConfig) and target is None:
-        check_games(config, spec, devices=devices.size)
     if config.offload_optimizer:
         advice = "a --mesh with an fsdp of 2 or more cuts the state over devices instead."
         with refusing("--offload-optimizer: ", f". Use --no-offload-optimizer; {advice}"):
             check_offload(devices.devices.flat[0])
     averages = 0 if config.ema is None else 1
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
+    key = network_key(config) if key is None else key
     policy = config.policy(key=key, copies=1 if apart else config.copies + averages)
     said = f"--remat {config.remat}: --network {config.network} cannot do that: "
     blocks = "residual, resnet, transformer or recursive"
@@ -126,7 +126,7 @@ def _population(
     configs = config.member_configs()
     policies = [first.initial_policy] * len(configs)
     if getattr(config, "init", None) is None:
-        policies = [each.policy(key=run_keys(each.seed)[0]) for each in configs]
+        policies = [each.policy(key=network_key(each)) for each in configs]
     algorithms: dict[Any, Algorithm[Any]] = {}
     members = []
     for each, policy in zip(configs, policies, strict=True):
@@ -146,7 +146,7 @@ def precision_here(
     config: RunConfig, policy: ActorCritic, target: Target | None = None
 ) -> PrecisionPolicy:
     """The precision policy of a config, if devices and network can compute by it."""
-    computes = precision(config.precision, config.precision_table)
+    computes = precision_of(config)
     check_platform(computes, (target or chosen_devices()[0]).platform)
     given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
     with refusing(given):
@@ -207,16 +207,3 @@ def check_alone(config: RunConfig, command: str) -> None:
             f"{as_given(name, getattr(config, name))}: {command} does one training at a time. "
             f"Leave {flag(name)} out."
         )
-
-
-def training_keys(config: RunConfig) -> Key[Array, "*members"]:
-    """The key of a run's training, or one key for each of its trainings."""
-    if config.members > 1:
-        return jnp.stack([run_keys(each.seed)[1] for each in config.member_configs()])
-    return run_keys(config.seed)[1]
-
-
-def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
-    """The keys of a run: for the network's weights, and for training."""
-    network, training = jax.random.split(jax.random.key(seed))
-    return network, training

@@ -111,7 +111,7 @@ def _training() -> _Look:
     """One small update, compiled and run as `train` does it."""
     config = make_config("debug", {"num_envs": 8, "num_steps": 4, "width": 8, "num_minibatches": 2})
     began = time.perf_counter()
-    trainer = compose(config, key=jax.random.key(0))
+    trainer = compose(config)
     *_, metrics = trainer.train(1, key=jax.random.key(1))
     seconds = time.perf_counter() - began
     return "ok", f"an update of {metrics.env_steps} steps, compiled in {seconds:.0f} s", ""

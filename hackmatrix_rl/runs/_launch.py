@@ -10,7 +10,7 @@ from typing import Any
 from hackmatrix_rl import system
 from hackmatrix_rl.config import RunConfig, remember_code
 from hackmatrix_rl.errors import AgreedError, ConfigError
-from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._fetched_run import PREFIX, fetch_run
 from hackmatrix_rl.runs._folder import (
     RunFolder,
@@ -22,7 +22,7 @@ from hackmatrix_rl.runs._folder import (
 )
 from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs._plan import Plan, make_plan
-from hackmatrix_rl.runs._preflight import preflight
+from hackmatrix_rl.runs._preflight import checked_memory, preflight
 from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
 from hackmatrix_rl.runs._settings import before_devices, check_network, check_unchanged, use_devices
@@ -143,11 +143,7 @@ def launch(
         checkpoint = None if resumed is None else resumed.checkpoint
         notes = [] if resumed is None else [*resumed.notes]
         trainer = compose(
-            config,
-            key=run_keys(config.seed)[0],
-            read_init=checkpoint is None,
-            trust_code=trust_code,
-            report=notes.append,
+            config, read_init=checkpoint is None, trust_code=trust_code, report=notes.append
         )
         if resumed is not None and checkpoint is not None:
             check_network(
@@ -158,7 +154,7 @@ def launch(
                 trainer.algorithm.initial_policy,
             )
         for later in config.stages[1:]:  # a stage that cannot work is refused before the first
-            compose(later, key=run_keys(later.seed)[0], trust_code=trust_code)
+            checked_memory(later, compose(later, trust_code=trust_code))
         system.check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)
         needs = system.on_process_zero(

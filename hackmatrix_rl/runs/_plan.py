@@ -12,8 +12,9 @@ from jaxtyping import PyTree
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.errors import ConfigError, flag, instance
-from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._preflight import doubts
+from hackmatrix_rl.runs._words import network_in_words, plan_in_words
 from hackmatrix_rl.system import Target, format_bytes, memory_limit
 from hackmatrix_rl.training import Trainer, compiler_options
 from hackmatrix_rl.training.compiled import (
@@ -159,14 +160,12 @@ def make_plan(
         ConfigError: the program does not fit into the memory of the devices, or their compiler
             fails.
     """
-    training = config.plan(devices_of_one(trainer.mesh))
-    if config.members > 1:
-        training = {"trainings": config.members_in_words, **training}
+    training = plan_in_words(config, devices_of_one(trainer.mesh))
     if target is not None and (found := doubts(config, trainer)):  # no `preflight` reports them
         training = {**training, "doubtful": " ".join(found)}
     limit = None if target is None else target.memory
     try:
-        made = _read(trainer, training, config.named_network, limit=limit, clock=clock)
+        made = _read(trainer, training, network_in_words(config), limit=limit, clock=clock)
     except _TooLargeError as error:
         smaller = " or ".join(map(flag, config.memory))
         where = "this run" if target is None else f"--target {target.name}:"
@@ -184,8 +183,7 @@ def plan_for(config: RunConfig, target: Target, *, trust_code: bool = False) -> 
     Raises:
         ConfigError: it cannot work, or does not fit there.
     """
-    key = run_keys(config.seed)[0]
-    return make_plan(config, compose(config, key=key, trust_code=trust_code, target=target), target)
+    return make_plan(config, compose(config, trust_code=trust_code, target=target), target)
 
 
 def _read(

@@ -1,7 +1,6 @@
 """Checks before a run compiles anything: services, memory, disk."""
 
 import http.client
-import math
 import os
 import shutil
 import urllib.error
@@ -12,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.config import HACKMATRIX, RunConfig, TrainConfig
-from hackmatrix_rl.env import Environment, EnvSpec, HackMatrix
+from hackmatrix_rl.config import RunConfig, TrainConfig
+from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.errors import ConfigError, as_given, flag
-from hackmatrix_rl.game import GameConfig
 from hackmatrix_rl.runs.sinks import require_tensorboard
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, is_remote, within
 from hackmatrix_rl.training import Trainer, every_policy, remarks, working_bytes
@@ -54,18 +52,6 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     )
 
 
-def least_memory(
-    game: GameConfig | None, spec: EnvSpec, *, games: int, num_steps: int
-) -> MemoryEstimate:
-    """The least memory of some games, by arithmetic and without tracing; `game`: of HackMatrix."""
-    # Count only the snapshots, and in them one word for each enemy and transmission.
-    held = 0 if game is None else game.history * 4 * (game.max_enemies + game.max_transmissions)
-    state = games * held
-    # Of a rollout only what is seen and the legal actions.
-    rollout = games * num_steps * (bytes_of(spec.observation) + spec.num_actions)
-    return MemoryEstimate(state=state, working=rollout, checkpoint=state)
-
-
 _UNSENT = "--wandb-artifacts: nothing is uploaded without --wandb"
 
 
@@ -88,9 +74,9 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
         )
     if config.wandb and config.wandb_mode == "online":
         require_wandb()
-    needed = estimate_memory(trainer)
+    needed, room = checked_memory(config, trainer)
     lines = [] if config.wandb or not config.wandb_artifacts else [_UNSENT]
-    lines += check_memory(config, needed, available_memory())
+    lines += room
     lines += check_disk(config, needed.checkpoint, folder or ".")
     return lines + doubts(config, trainer)
 
@@ -112,14 +98,6 @@ def doubts(config: RunConfig, trainer: Trainer[Any]) -> list[str]:
     return lines
 
 
-def check_games(config: TrainConfig, spec: EnvSpec, *, devices: int) -> None:
-    """Refuses far too many games before tracing, because tracing needs memory too."""
-    games = math.ceil(config.num_envs * config.members / devices)
-    game = config.game() if config.env == HACKMATRIX else None
-    needed = least_memory(game, spec, games=games, num_steps=config.steps_of_each)
-    check_memory(config, needed, available_memory())
-
-
 def check_played(environment: Environment, games: int) -> None:
     """Refuses far too many games at the same time, without training.
 
@@ -127,7 +105,8 @@ def check_played(environment: Environment, games: int) -> None:
         ConfigError: the games cannot fit.
     """
     game = environment.config if isinstance(environment, HackMatrix) else None
-    one = least_memory(game, environment.spec, games=1, num_steps=0).sure
+    # Count only the snapshots, and in them one word for each enemy and transmission.
+    one = 0 if game is None else game.history * 4 * (game.max_enemies + game.max_transmissions)
     available = available_memory()
     if available is not None and games * one > available[0]:
         raise ConfigError(
@@ -136,10 +115,24 @@ def check_played(environment: Environment, games: int) -> None:
         )
 
 
+def checked_memory(config: RunConfig, trainer: Trainer[Any]) -> tuple[MemoryEstimate, list[str]]:
+    """The memory that a trainer of these settings needs, and lines about it. It traces a reset.
+
+    Raises:
+        ConfigError: it does not fit.
+    """
+    needed = estimate_memory(trainer)
+    return needed, check_memory(config, needed, available_memory())
+
+
 def check_memory(
     config: RunConfig, needed: MemoryEstimate, available: tuple[int, str] | None
 ) -> list[str]:
-    """Compares the memory that is surely needed with the available memory; one line to show."""
+    """Compares the memory that is surely needed with the available memory; one line to show.
+
+    Raises:
+        ConfigError: it does not fit.
+    """
     names = list(config.memory)
     if config.members > 1:
         names.append("seeds" if config.vary is None else "vary")

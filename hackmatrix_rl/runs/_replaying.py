@@ -6,17 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
-import jax
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
-from hackmatrix_rl.runs._compose import run_keys
 from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.runs._keys import evaluation_key
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import ticking, write_whole
-from hackmatrix_rl.training import EVALUATION, EvaluateEvery, Hook, Metrics, Trainer
+from hackmatrix_rl.training import EvaluateEvery, Hook, Metrics, Trainer
 from hackmatrix_rl.view.replays import (
     Match,
     Mind,
@@ -229,11 +228,6 @@ def hooks_of(config: RunConfig, folder: RunFolder, trainer: Trainer[Any], sink: 
     if isinstance(config, TrainConfig):
         found.append(EvaluateAndReplay(config, folder, trainer, sink))
     return found
-
-
-def evaluation_key(config: TrainConfig) -> Key[Array, ""]:
-    """The key of the games that a run is evaluated on."""
-    return jax.random.fold_in(run_keys(config.seed)[1], EVALUATION)
 
 
 def _evaluation_line(update: int, found: Mapping[str, float]) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from etils import epath
 from jaxtyping import Array, Key
@@ -20,9 +19,10 @@ from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.errors import as_given
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs._compose import compose, run_keys, training_keys
+from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._curve import draw_curve_of
 from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.runs._keys import stage_keys, training_keys
 from hackmatrix_rl.runs._lineage import keep_lineage
 from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
 from hackmatrix_rl.runs._replaying import hooks_of
@@ -112,7 +112,7 @@ def run(
                     break
                 config, trainer = _next_stage(config, trainer, folder, sink, trust_code=trust_code)
                 watch.begin(config, reports_of(trainer))
-                sink.note(f"the next stage: {config.algorithm}, {config.learning}")
+                sink.note(f"the next stage: {config.algorithm}, {config.words().learning}")
         removed = folder.removed()
         if end is not system.ExitCode.UNHEALTHY:
             how = "trained to the end" if whole and config.then is None else "stopped"
@@ -204,7 +204,7 @@ def _next_stage(
     update, steps = int(trainer.state.update), int(trainer.state.env_steps)
     start = str(folder.checkpoints / str(update))
     then = replace(config.then, begun_at=steps, init=start)  # type: ignore[call-arg]
-    network, training = (jax.random.fold_in(key, update) for key in run_keys(then.seed))
+    network, training = stage_keys(then, update)
     made = compose(then, key=network, read_init=True, trust_code=trust_code, report=sink.note)
     made.start(training)
     counters = jnp.asarray(update, jnp.int32), Counter.from_int(steps)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hackmatrix_rl.config import RunConfig, checked_value, closest, read_space, settings_of
 from hackmatrix_rl.errors import ConfigError, shortened
-from hackmatrix_rl.runs import compose, config_here, preflight, run_keys
+from hackmatrix_rl.runs import compose, config_here, preflight
 from hackmatrix_rl.training import Dispatch
 
 _NOT_SEARCHED = (
@@ -122,7 +122,7 @@ class Space:
         Raises:
             ConfigError: they cannot, or they log no number of this name.
         """
-        trainer = compose(self.config, key=run_keys(self.config.seed)[0])
+        trainer = compose(self.config)
         preflight(self.config, trainer, folder=str(folder))
         if not trainer.environment.pure:  # its games cannot be traced
             return

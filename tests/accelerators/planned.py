@@ -12,7 +12,7 @@ import jax
 
 from hackmatrix_rl.config import algorithms
 from hackmatrix_rl.runs import config_here
-from hackmatrix_rl.runs._compose import compose, run_keys
+from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._plan import make_plan
 from hackmatrix_rl.system import target
 from hackmatrix_rl.training.compiled._collectives import _instructions
@@ -38,7 +38,7 @@ def facts(slice_name: str, settings: dict[str, object]) -> dict[str, object]:
         config = config_here(None, settings, algorithm=algorithm, target=chosen)
     else:
         config = kind(**settings)
-    trainer = compose(config, key=run_keys(0)[0], target=chosen)
+    trainer = compose(config, target=chosen)
     made, compile_it = [], jax.stages.Lowered.compile
 
     def kept(lowered, options):

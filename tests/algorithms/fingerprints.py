@@ -18,7 +18,8 @@ from training.states import arrays
 
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
 from hackmatrix_rl.config import RunConfig, make_config
-from hackmatrix_rl.runs import compose, run_keys
+from hackmatrix_rl.runs import compose
+from hackmatrix_rl.runs._keys import run_keys
 
 STORED = Path(__file__).parents[1] / "data" / "fingerprints.json"
 UPDATES = 3
@@ -71,9 +72,8 @@ def settings(name: str) -> RunConfig:
 def fingerprint(name: str) -> dict[str, Any]:
     """The end of a training: its bits, whatever its arrays are called, and its numbers."""
     config = settings(name)
-    network_key, key = run_keys(config.seed)
-    trainer = compose(config, key=network_key)
-    trainer.start(key)
+    trainer = compose(config)
+    trainer.start(run_keys(config.seed)[1])  # a population gets one key, too
     found = trainer.dispatch(UPDATES)
     metrics = {**found.learning, **found.episode, **found.reward}
     return {**digest(arrays(trainer.state)), "metrics": dict(sorted(metrics.items()))}

@@ -15,8 +15,8 @@ from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.config import make_config
 from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs import check_unchanged, compose, find_player, run_keys
-from hackmatrix_rl.runs._replaying import evaluation_key
+from hackmatrix_rl.runs import check_unchanged, compose, find_player
+from hackmatrix_rl.runs._keys import evaluation_key
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs.sinks import read_json_lines
 
@@ -94,7 +94,7 @@ def test_weights_start_only_a_training_of_the_same_kind(trained):
     said = "trained with --rescale-values, but this training has --no-rescale-values"
     assert_refused(refused, f"--init {run}: {said}")
     again = replace(hm.load(str(run)).config, init=str(run), run_dir=None)
-    begun = compose(again, key=run_keys(again.seed)[0], read_init=True)
+    begun = compose(again, read_init=True)
     assert eqx.tree_equal(begun.policy, hm.load(str(run)).policy)
 
 
@@ -167,7 +167,7 @@ def test_what_empties_the_buffer_is_told(trained, change):
     run, _ = trained
     changes, note = EMPTIED[change]
     config = replace(hm.load(str(run)).config, run_dir=None, **changes)
-    trainer = compose(config, key=run_keys(config.seed)[0])
+    trainer = compose(config)
     other_rewards = "reward" in changes
     notes = restore_training(
         trainer, find_checkpoint(run), key=jax.random.key(0), other_rewards=other_rewards

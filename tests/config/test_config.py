@@ -96,13 +96,6 @@ def test_a_network_that_cannot_fit_is_refused_before_it_is_made(monkeypatch):
     assert made == []
 
 
-def test_far_too_many_games_are_refused_before_any_is_traced():
-    config = PPOConfig(num_envs=2**30, num_steps=1)
-    said = r"needs at least .* a device, .*Use a smaller --num-envs"
-    with pytest.raises(ConfigError, match=said):
-        compose_module.compose(config, key=jax.random.key(0))
-
-
 @pytest.mark.parametrize(("changes", "copies"), [({}, 3), ({"mesh": "data=1,fsdp=2"}, 1)])
 def test_the_optimizer_counts_where_it_lies_beside_the_network(changes, copies, monkeypatch):
     given = []
@@ -406,17 +399,3 @@ def test_settings_that_cannot_work_are_named_with_what_would(settings, said):
 @pytest.mark.parametrize(("num_envs", "num_minibatches"), [(100, 5), (100, 10), (96, 8)])
 def test_the_minibatches_that_a_refusal_names_divide(num_envs, num_minibatches):
     PPOConfig(num_envs=num_envs, num_minibatches=num_minibatches)
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({}, "0.001 falling to 0 over 8 updates"),
-        ({"learning_rate_schedule": "constant"}, "0.001 throughout"),
-        ({"vary": "learning_rate=1e-4,3e-4"}, "0.0001, 0.0003 falling to 0 over 8 updates"),
-        ({"vary": "gamma=0.99,0.997"}, "0.001 falling to 0 over 8 updates"),
-        ({"learning_rate": "cosine:0.001:0"}, "cosine:0.001:0.0 over 8 updates"),
-    ],
-)
-def test_the_learning_rates_of_all_trainings_are_told(settings, words):
-    assert PPOConfig(**settings).rate_in_words("8 updates") == words

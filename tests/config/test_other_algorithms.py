@@ -7,7 +7,14 @@ import pytest
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.algorithms.r2d2 import R2D2Config
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
-from hackmatrix_rl.config import config_from_dict, default_algorithm, make_config, read_settings
+from hackmatrix_rl.algorithms.supervised import SupervisedConfig
+from hackmatrix_rl.config import (
+    RunConfig,
+    config_from_dict,
+    default_algorithm,
+    make_config,
+    read_settings,
+)
 from hackmatrix_rl.errors import ConfigError
 
 
@@ -22,6 +29,25 @@ def test_presets_name_the_algorithm_and_its_sizes(preset, batch, train_freq):
     assert config == make_config(preset, {})
     assert config.network == "gru"
     assert config.batch == config.num_envs * train_freq
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "kept"),
+    [
+        (SelfPlayConfig, "width", {"default": 64}),
+        (SelfPlayConfig, "cpu_devices", {"default": 2}),
+        (SupervisedConfig, "max_grad_norm", {"default": 1.0}),
+        (SupervisedConfig, "remat", {"help": ..., "choices": ("none", "blocks")}),
+    ],
+)
+def test_a_setting_that_an_algorithm_changes_is_otherwise_that_of_every_run(kind, name, kept):
+    changed, every = (each.__dataclass_fields__[name] for each in (kind, RunConfig))
+    found = {"default": changed.default, **changed.metadata}
+    differ = {each: found[each] for each in every.metadata if found[each] != every.metadata[each]}
+    if changed.default != every.default:
+        differ["default"] = changed.default
+    assert differ.keys() == kept.keys()
+    assert all(kept[each] in (..., differ[each]) for each in kept)
 
 
 @pytest.mark.parametrize("preset", ["cpu", "gpu", "tpu", "debug"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fuzz.commands import LONG_WORK, accept, assert_answered, room, run_here
 from fuzz.worker import Fuzzer
 from hackmatrix_rl.config import RunConfig, algorithms, rename
-from hackmatrix_rl.runs import compose, run_keys
+from hackmatrix_rl.runs import compose
 from hackmatrix_rl.training import Trainer
 
 MODULE = "evil_module"
@@ -60,7 +60,7 @@ def run() -> Path:
 
 @cache
 def composed(settings: RunConfig) -> Trainer[Any]:
-    return compose(settings, key=run_keys(settings.seed)[0])
+    return compose(settings)
 
 
 def compose_for_a_teacher(settings: RunConfig, **_: Any) -> Trainer[Any]:

@@ -18,7 +18,7 @@ from fuzz.worker import Fuzzer
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.checkpoints import CheckpointWriter
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs import compose, run_keys
+from hackmatrix_rl.runs import compose
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Trainer, leaves_by_path
 
@@ -51,7 +51,7 @@ def save(settings: Any, trainer: Any, folder: Any, **given: Any) -> Any:
 
 @cache
 def composed(settings: PPOConfig) -> Trainer:
-    return compose(settings, key=run_keys(settings.seed)[0])
+    return compose(settings)
 
 
 REPLACED = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hackmatrix_rl.checkpoints import CheckpointWriter, read_arrays
 from hackmatrix_rl.config import make_config
-from hackmatrix_rl.runs import compose, make_run_folder, run_keys
+from hackmatrix_rl.runs import compose, make_run_folder, training_keys
 
 PARTS = ("policy", "training")
 UPDATES = (2, 4)
@@ -25,9 +25,8 @@ def run() -> Path:
     if path.exists():
         return path
     config = make_config("debug", {"run_dir": str(path), "width": 4, "eval_episodes": 0})
-    network_key, key = run_keys(config.seed)
-    trainer = compose(config, key=network_key)
-    trainer.start(key)
+    trainer = compose(config)
+    trainer.start(training_keys(config))
     folder = make_run_folder(config)
     with CheckpointWriter(folder.checkpoints, keep=3, config=config, run=folder.identity) as writer:
         for update in UPDATES:

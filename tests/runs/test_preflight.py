@@ -10,10 +10,11 @@ import pytest
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
+from hackmatrix_rl.bench import benchmark
 from hackmatrix_rl.config import algorithms, options_of
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.errors import ConfigError, as_given
-from hackmatrix_rl.runs import estimate_memory, preflight
+from hackmatrix_rl.runs import compose, contender, estimate_memory, preflight
 from hackmatrix_rl.runs._preflight import (
     MemoryEstimate,
     check_disk,
@@ -92,6 +93,24 @@ def test_a_device_with_fewer_than_eight_games_of_a_minibatch_is_said(shape, game
     assert [line.partition(",")[0] for line in told] == (
         [] if games is None else [f"A device has {games} of the 8 games of a minibatch"]
     )
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda settings: preflight(settings, compose(settings), folder=None),
+        lambda settings: contender(settings, "the baseline"),
+        lambda settings: benchmark(settings, repeats=1),
+    ],
+    ids=["train", "compare", "bench"],
+)
+def test_far_too_many_games_are_refused_before_any_is_played(begin, monkeypatch):
+    monkeypatch.setattr("hackmatrix_rl.runs._preflight.available_memory", lambda: (GIB, "RAM"))
+    many = {"num_envs": 2**25, "num_steps": 1, "network": "mlp", "mesh": "data=1"}
+    with pytest.raises(
+        ConfigError, match=r"--num-envs .* needs at least .* a device, .*--num-envs"
+    ):
+        begin(config(env="cartpole", **many))
 
 
 def test_what_surely_fits_is_said():

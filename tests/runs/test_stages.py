@@ -127,6 +127,11 @@ def test_a_typed_length_is_that_of_all_stages_and_a_flag_counts_where_it_belongs
         ('[[stage]]\nalgorithm = "ppo"\n[[stage]]\nalgorithm = "r2d2"\n', "cannot start from"),
         ("[[stage]]\nnum_envs = 8\n", "stage 1: names no algorithm"),
         ('[[stage]]\nalgorithm = "ppo"\n[[stage]]\nalgorithm = "pqn"\n', "one learns Q-values"),
+        (
+            'env = "cartpole"\nnetwork = "mlp"\n[[stage]]\nalgorithm = "ppo"\n'
+            '[[stage]]\nalgorithm = "ppo"\nnum_steps = 134217727\n',
+            "--num-steps 134217727: needs at least",
+        ),
         ("stage = 3\n", "must be tables, each under [[stage]]"),
         ('[[stage]]\nalgorithm = "ppo"\nlr = 1\n', "stage 1: unknown setting 'lr'"),
         *(

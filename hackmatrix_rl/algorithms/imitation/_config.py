@@ -1,7 +1,7 @@
 """The settings of imitation: its fields are its flags."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, final, no_type_check
 
 from hackmatrix_rl import agent, evaluation
@@ -17,6 +17,7 @@ from hackmatrix_rl.config import (
     SMALL,
     ActorCriticConfig,
     Given,
+    Words,
     options_in,
     without_width,
 )
@@ -217,10 +218,10 @@ class ImitationConfig(ActorCriticConfig):
             else cast(evaluation.Agent, teacher)
         )
 
-    def details(self) -> list[str]:
-        """The teacher and the origin of the weights, in lines."""
-        return [f"Teacher: {self.teacher}", *super().details()]
-
-    def advice(self, run: str) -> list[str]:
-        """How to continue with PPO, in a line."""
-        return [f"Continue by PPO:  hackmatrix-rl train --algorithm ppo --init {run}"]
+    def words(self, devices: int = 1) -> Words:
+        """Also the teacher, and how to continue with PPO."""
+        return replace(
+            super().words(devices),
+            details=(f"Teacher: {self.teacher}",),
+            advice=("Continue by PPO:  hackmatrix-rl train --algorithm ppo --init",),
+        )

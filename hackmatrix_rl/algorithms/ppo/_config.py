@@ -218,7 +218,7 @@ class PPOConfig(config.ActorCriticConfig):
                 f"--critic-warmup-timesteps {self.critic_warmup_timesteps} leaves nothing of "
                 f"--total-timesteps {self.total_timesteps} for the policy. Use less."
             )
-        computes = formats.precision(self.precision, self.precision_table)
+        computes = config.precision_of(self)
         scales = isinstance(computes, formats.MixedPrecision) and computes.scales
         if self.debug in (training.NANS, training.CHECKS) and scales:
             raise ConfigError(

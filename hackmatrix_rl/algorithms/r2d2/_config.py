@@ -207,24 +207,17 @@ class R2D2Config(config.TrainConfig):
             **asdict(self.sizes()),
         )
 
-    @property
-    def learning(self) -> str:
-        """The gradient steps and sequences of an update, in words."""
+    def words(self, devices: int = 1) -> config.Words:
+        """The gradient steps and sequences of an update."""
         several = f"{self.train_steps} gradient steps"
         steps = "a gradient step" if self.train_steps == 1 else several
         before = f" after {self.burn_in} that make the memory" if self.burn_in else ""
-        return (
+        learning = (
             f"{steps} on {self.sequence_batch_size} sequences of {self.sequence_length} "
             f"actions{before}"
         )
-
-    def plan(self, devices: int) -> dict[str, str]:
-        """The plan of a run, with the sizes of the replay."""
-        plan = super().plan(devices)
-        most = f"{self.num_updates * self.train_steps:,} gradient steps at most"
-        return {
-            "games": plan["games"],
-            "sequences": f"{self.learning}; of the newest {self.buffer_size:,} steps",
-            "steps": f"{plan['steps']}; {most}",
-            "schedule": plan["schedule"],
-        }
+        return config.Words(
+            learning=learning,
+            plan={"sequences": f"{learning}; of the newest {self.buffer_size:,} steps"},
+            gradient_steps=f"{self.num_updates * self.train_steps:,} gradient steps at most",
+        )

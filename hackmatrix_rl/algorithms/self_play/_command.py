@@ -134,7 +134,7 @@ def play_shown_game(
         raise ConfigError("--show-game: trains nothing. Leave --dry-run out.")
     if resume_run is None:
         chosen = chosen_settings(context, config)
-        policy = runs.compose(chosen, key=runs.run_keys(chosen.seed)[0]).policy
+        policy = runs.compose(chosen).policy
     else:
         loaded = load_self_play(resume_run, trust_code=trust_code)
         changes = cli.given_settings(context, config, SelfPlayConfig.command)
@@ -142,7 +142,8 @@ def play_shown_game(
         runs.check_unchanged(resume_run, loaded.config, kept)
         chosen = replace(loaded.config, **changes)
         policy = loaded.on(chosen.game()).policy
-    click.echo(f"{chosen.board}; {chosen.simulations}")
+    plan = chosen.words().plan
+    click.echo(f"{plan['board']}; {plan['search']}")
     game = CliqueGame(chosen.game())
     show_game(chosen.search(), game, policy, key=jax.random.key(chosen.seed), show=click.echo)
 
@@ -205,13 +206,12 @@ def _drawn(board: list[list[str]]) -> str:
 
 def describe(config: SelfPlayConfig, folder: runs.RunFolder) -> list[str]:
     """The plan of a run, in a few lines."""
-    rate = config.rate_in_words(f"{config.num_games:,} games")
+    plan = config.words().plan
     return [
         *cli.machine(config),
-        f"Self-play on {describe_device()}: {config.board}; {config.num_games:,} games, "
-        f"{config.game_batch_size:,} at once, {config.simulations}",
-        f"Each update: {config.learning}; network {config.named_network}, {config.precision}, "
-        f"learning rate {rate}, seed {config.seed}",
+        f"Self-play on {describe_device()}: {plan['board']}; {config.num_games:,} games, "
+        f"{config.game_batch_size:,} at once, {plan['search']}",
+        runs.update_in_words(config),
         f"Run folder: {folder.path}    Ctrl-C saves and ends.",
     ]
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, final, no_type_check
 
 from hackmatrix_rl import agent, config, env, evaluation, training
@@ -22,11 +23,10 @@ if TYPE_CHECKING:
 
 in_run = config.options_in("Run")
 in_game = config.options_in("Game")
-in_devices = config.options_in("Devices")
 in_collecting = config.options_in("Collecting")
 in_search = config.options_in("Search")
-in_network = config.options_in("Network")
 in_learning = config.options_in("Learning")
+changed = partial(config.changed, config.RunConfig)
 
 SETTINGS: Mapping[str, str] = {
     "clique_size": "k",
@@ -129,12 +129,7 @@ class SelfPlayConfig(config.RunConfig):
     )
 
     # Devices. Two programs of one thread each wait less for each other than one of two threads.
-    cpu_devices: int | None = in_devices(
-        2,
-        "Number of devices to split the CPU into; --mesh auto uses as many as pay.",
-        minimum=1,
-        **config.most(512, "they share the cores"),
-    )
+    cpu_devices: int | None = changed("cpu_devices", 2)
 
     # Collecting
     game_batch_size: int = in_collecting(64, "Games played at once.", minimum=1)
@@ -162,26 +157,16 @@ class SelfPlayConfig(config.RunConfig):
     )
 
     # The network
-    network: str = in_network(
-        "mlp",
-        "mlp, residual, graph, or my_module:factory; without memory.",
-        alike=True,
-        arrays=True,
+    network: str = changed(
+        "network", "mlp", "mlp, residual, graph, or my_module:factory; without memory."
     )
-    width: int | None = in_network(
-        64,
-        "Width of the hidden layers; none: the network's default.",
-        minimum=1,
-        **config.most(65_536, "a layer would take more than 16 GiB"),
-        alike=True,
-        arrays=True,
-    )
+    width: int | None = changed("width", 64)
 
     # Learning
-    learning_rate: float | str = in_learning(
+    learning_rate: float | str = changed(
+        "learning_rate",
         "linear:0.003:0.00015",
         "Step size of Adam; a number, or a schedule over the games.",
-        minimum=0,
     )
     training_batch_size: int = in_learning(
         512, "Positions in the batch of a gradient step.", minimum=1
@@ -402,48 +387,26 @@ class SelfPlayConfig(config.RunConfig):
         kept = Counterexamples(folder.path, board, note=sink.note) if first else None
         return [KeepForLeague(league, writes=first, note=sink.note), KeepColourings(board, kept)]
 
-    @property
-    def board(self) -> str:
-        """The board and the result of a full one, in words."""
+    def words(self, devices: int = 1) -> config.Words:
+        """The board, the games, the search of a move, and the gradient steps and matches."""
         full = "a draw" if self.full_board == "draw" else "the second player's"
         avoid = "" if self.objective == "form" else "; who completes a clique loses"
-        return f"n={self.vertices}, k={self.k}{avoid}; a full board is {full}"
-
-    @property
-    def simulations(self) -> str:
-        """The simulations of both players, in words."""
-        second = self.simulations_second
-        other = "" if second is None else f" of the first player, {second} of the second"
-        fast = ""
+        games, fast, other, matches = self.game_batch_size, "", "", ""
         if self.full_search_share is not None:
             fast = f" of a share of {self.full_search_share:g}, {self.fast_simulations} of others"
-        return f"{self.num_simulations} simulations before each move{fast}{other}"
-
-    @property
-    def learning(self) -> str:
-        """The moves and gradient steps of an update, in words."""
-        return (
-            f"{self.moves_per_update} moves in each game, then {self.train_steps} gradient steps "
-            f"of {self.training_batch_size:,} positions{self._matches}"
+        if self.simulations_second is not None:
+            other = f" of the first player, {self.simulations_second} of the second"
+        if self.gate is not None:
+            every = f"a match of {self.gate_games} games every {self.gate_interval} updates"
+            matches = f"; {every}, to be passed with {self.gate:g}"
+        steps = f"{self.train_steps} gradient steps of {self.training_batch_size:,} positions"
+        return config.Words(
+            learning=f"{self.moves_per_update} moves in each game, then {steps}{matches}",
+            plan={
+                "board": f"n={self.vertices}, k={self.k}{avoid}; a full board is {full}",
+                "games": f"{self.num_games:,}; {games:,} at once, {games // devices:,} on each "
+                f"device; {self.moves_per_update} moves each between updates",
+                "search": f"{self.num_simulations} simulations before each move{fast}{other}",
+                "learning": f"{steps} an update, of the newest {self.buffer_size:,}{matches}",
+            },
         )
-
-    @property
-    def _matches(self) -> str:
-        """The matches of the gate, in words."""
-        if self.gate is None:
-            return ""
-        every = f"a match of {self.gate_games} games every {self.gate_interval} updates"
-        return f"; {every}, to be passed with {self.gate:g}"
-
-    def plan(self, devices: int) -> dict[str, str]:
-        """The plan of a run: board, games, search and learning."""
-        games = self.game_batch_size
-        return {
-            "board": self.board,
-            "games": f"{self.num_games:,}; {games:,} at once, {games // devices:,} on each "
-            f"device; {self.moves_per_update} moves each between updates",
-            "search": self.simulations,
-            "learning": f"{self.train_steps} gradient steps of {self.training_batch_size:,} "
-            f"positions an update, of the newest {self.buffer_size:,}{self._matches}",
-            "schedule": f"learning rate {self.rate_in_words(f'{self.num_games:,} games')}",
-        }

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
 from hackmatrix_rl import agent, config, env, training
@@ -31,7 +32,7 @@ in_puzzle = config.options_in("Puzzles")
 in_network = config.options_in("Network")
 in_supervision = config.options_in("Supervision")
 in_learning = config.options_in("Learning")
-in_memory = config.options_in("Memory")
+changed = partial(config.changed, config.RunConfig)
 
 _LEARNED = "what it learned is of those puzzles"
 _MOST_CYCLES = config.most(100, "no deeper recursion is known to learn")
@@ -163,20 +164,14 @@ class SupervisedConfig(config.RunConfig):
     )
 
     # The network
-    network: str = in_network(
-        "recursive",
-        "The network that answers puzzles.",
-        choices=("recursive",),
-        alike=True,
-        arrays=True,
+    network: str = changed(
+        "network", "recursive", "The network that answers puzzles.", choices=("recursive",)
     )
-    width: int | None = in_network(
+    width: int | None = changed(
+        "width",
         64,
         "Size of the vector of each cell; a multiple of twice --heads; none: 128.",
-        minimum=1,
         **config.most(8192, "a layer would take more than 2 GiB"),
-        alike=True,
-        arrays=True,
     )
     heads: int = in_network(
         4,
@@ -238,12 +233,11 @@ class SupervisedConfig(config.RunConfig):
     weight_decay: float = in_learning(
         0.1, "Share of the weights that decays, times the learning rate.", minimum=0
     )
-    max_grad_norm: float = in_learning(
-        1.0, "Scale gradients with a larger norm down to this norm.", above=0
-    )
+    max_grad_norm: float = changed("max_grad_norm", 1.0)
 
     # Memory
-    remat: str = in_memory(
+    remat: str = changed(
+        "remat",
         "none",
         "Recompute blocks in the backward pass instead of storing what is inside.",
         choices=("none", "blocks"),
@@ -404,41 +398,25 @@ class SupervisedConfig(config.RunConfig):
         found = answers(policy, fresh, steps=self.supervision_steps)
         return str(found), found.as_dict()
 
-    @property
-    def length(self) -> str:
-        """The updates, in words."""
-        return f"{self.total_updates:,} updates of {self.global_batch_size:,} puzzles at once"
-
-    @property
-    def board(self) -> str:
-        """`sudoku of 4 x 4, easy`."""
+    def words(self, devices: int = 1) -> config.Words:
+        """The puzzles, the batch, the recursion of the network and the supervision of a puzzle."""
         more = self.level if self.task == "sudoku" else f"{self.openings} openings"
-        return f"{self.task} of {self.size} x {self.size}, {more}"
-
-    @property
-    def learning(self) -> str:
-        """The supervision of a puzzle, in words."""
+        puzzles = f"{self.puzzles:,}, {self.task} of {self.size} x {self.size}, {more}"
+        fresh = f"; {self.eval_puzzles:,} fresh ones"
         least = "at most " if self.halting else ""
-        return f"a gradient step; {least}{self.supervision_steps} of them on a puzzle"
-
-    def details(self) -> list[str]:
-        """The puzzles, in a line."""
-        fresh = f"; {self.eval_puzzles:,} fresh ones to judge by" if self.eval_puzzles else ""
-        return [*super().details(), f"Puzzles: {self.puzzles:,}, {self.board}{fresh}"]
-
-    def plan(self, devices: int) -> dict[str, str]:
-        """The plan of a run: puzzles, batch, recursion and schedule."""
-        grows = (
-            ""
-            if self.curriculum_recursion is None
-            else f", from {FIRST_HIGH} and {FIRST_LOW} over {self.curriculum_recursion:g} of it"
+        updates, size = f"{self.total_updates:,} updates", self.global_batch_size
+        share, grows = self.curriculum_recursion, ""
+        if share is not None:
+            grows = f", from {FIRST_HIGH} and {FIRST_LOW} over {share:g} of it"
+        return config.Words(
+            learning=f"a gradient step; {least}{self.supervision_steps} of them on a puzzle",
+            length=f"{updates} of {size:,} puzzles at once",
+            plan={
+                "puzzles": f"{puzzles}{fresh}",
+                "batch": f"{size:,}, {size // devices:,} on each device; "
+                f"{self.supervision_steps} supervision steps",
+                "recursion": f"{self.high_cycles} cycles of z_H, {self.low_cycles} of z_L{grows}",
+                "learning": f"{self.output_loss}, {self.optimizer}; {updates}",
+            },
+            details=(f"Puzzles: {puzzles}{f'{fresh} to judge by' if self.eval_puzzles else ''}",),
         )
-        updates = f"{self.total_updates:,} updates"
-        return {
-            "puzzles": f"{self.puzzles:,}, {self.board}; {self.eval_puzzles:,} fresh ones",
-            "batch": f"{self.global_batch_size:,}, {self.global_batch_size // devices:,} on each "
-            f"device; {self.supervision_steps} supervision steps",
-            "recursion": f"{self.high_cycles} cycles of z_H, {self.low_cycles} of z_L{grows}",
-            "learning": f"{self.output_loss}, {self.optimizer}; {updates}",
-            "schedule": f"learning rate {self.rate_in_words(updates)}",
-        }
