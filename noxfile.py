@@ -113,7 +113,7 @@ def notebooks(session: nox.Session) -> None:
 def adapters(session: nox.Session) -> None:
     """gymnasium, gymnax and pgx: the game in theirs, their games here, and the page about them."""
     install(session, "adapters")
-    paths = ("tests/adapters", "tests/pages/test_code_blocks.py")
+    paths = ("tests/interop/adapters", "tests/pages/test_code_blocks.py")
     session.run("pytest", *PARALLEL, *paths, "-k", "adapters or coming", *session.posargs)
 
 
@@ -121,7 +121,7 @@ def adapters(session: nox.Session) -> None:
 def sb3(session: nox.Session) -> None:
     """MaskablePPO of sb3-contrib on the game; it brings torch, a large download."""
     install(session, "sb3")
-    session.run("pytest", "tests/adapters", "tests/pages", "-k", "sb3 or adapters.md")
+    session.run("pytest", "tests/interop/adapters", "tests/pages", "-k", "sb3 or adapters.md")
 
 
 @nox.session

@@ -59,8 +59,8 @@ def measure(mesh: str) -> dict[str, object]:
     """The communication of an update on one mesh, in this process."""
     # Imported after the number of devices is set, because JAX reads it at import.
     from hackmatrix_rl.agent.precision import parameters_of
-    from hackmatrix_rl.config import make_config
     from hackmatrix_rl.runs import compose
+    from hackmatrix_rl.runs.config import make_config
     from hackmatrix_rl.training.compiled import collectives
     from hackmatrix_rl.training.sharding import parse_mesh
 

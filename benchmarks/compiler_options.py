@@ -55,7 +55,7 @@ def check(games: list[int]) -> int:
 def measure(games: int, repeats: int) -> dict[str, object]:
     """Random play compiled with each choice of options, timed in turns."""
     from hackmatrix_rl.algorithms.ppo import PPOConfig
-    from hackmatrix_rl.bench._environment_speed import RandomPlay, in_turns
+    from hackmatrix_rl.cli.bench._environment_speed import RandomPlay, in_turns
     from hackmatrix_rl.env import env_keys
     from hackmatrix_rl.training.sharding import mesh
 

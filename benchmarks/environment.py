@@ -42,7 +42,7 @@ def main() -> None:
 
     # Imported after the number of devices is set, because these modules ask for it.
     from hackmatrix_rl.algorithms.ppo import PPOConfig
-    from hackmatrix_rl.bench._full_benchmark import SpeedCurve
+    from hackmatrix_rl.cli.bench._full_benchmark import SpeedCurve
     from hackmatrix_rl.system import peak_memory
     from hackmatrix_rl.training.sharding import mesh
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import keep_journal
-from hackmatrix_rl.game import LEAGUES, GameConfig, Program
+from hackmatrix_rl.games.hackmatrix import LEAGUES, GameConfig, Program
 from hackmatrix_rl.search import (
     EvaluationWeights,
     Expert,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import jax
 
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import env_keys
 from hackmatrix_rl.runs import compose, training_keys
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system import cut_cpu
 from hackmatrix_rl.system._usage import process_peak_bytes
 

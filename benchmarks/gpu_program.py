@@ -32,10 +32,10 @@ def main() -> None:
     from program_counts import copies_of, program_counts, updated_in_place
 
     from hackmatrix_rl.algorithms.ppo import PPOConfig
-    from hackmatrix_rl.bench._environment_speed import RandomPlayState, play_program
+    from hackmatrix_rl.cli.bench._environment_speed import RandomPlayState, play_program
     from hackmatrix_rl.env import env_keys
-    from hackmatrix_rl.errors import ConfigError
     from hackmatrix_rl.system import target
+    from hackmatrix_rl.system.errors import ConfigError
     from hackmatrix_rl.training import compiler_options
     from hackmatrix_rl.training.compiled import launches, program_bytes
     from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, REPLICATED, mesh

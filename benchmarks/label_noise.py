@@ -17,7 +17,7 @@ from jaxtyping import Array, Int32, Key
 
 from hackmatrix_rl.env import HackMatrix, HackMatrixState, Timestep
 from hackmatrix_rl.evaluation import PolicyAgent, rate_of, read_by
-from hackmatrix_rl.game import FIRST_PROGRAM, LEAGUES, NUM_ACTIONS, SIPHON
+from hackmatrix_rl.games.hackmatrix import FIRST_PROGRAM, LEAGUES, NUM_ACTIONS, SIPHON
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import enable_compilation_cache
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import Estimate, PolicyAgent, evaluate, rate_of
-from hackmatrix_rl.game import LEAGUES
+from hackmatrix_rl.games.hackmatrix import LEAGUES
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import enable_compilation_cache
 

@@ -185,9 +185,9 @@ def conformance(file: Path, small: bool) -> None:
 
 def environment(file: Path, small: bool, games: str) -> None:
     """Times random play of so many games, as `bench --full` does."""
-    from hackmatrix_rl.bench._full_benchmark import SpeedCurve
-    from hackmatrix_rl.config import TrainConfig
+    from hackmatrix_rl.cli.bench._full_benchmark import SpeedCurve
     from hackmatrix_rl.runs import config_here, make_mesh
+    from hackmatrix_rl.runs.config import TrainConfig
     from hackmatrix_rl.system import enable_compilation_cache
 
     enable_compilation_cache()

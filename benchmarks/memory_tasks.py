@@ -25,7 +25,7 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.agent import Linear
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.r2d2 import Prioritized
-from hackmatrix_rl.memory_tasks import MemoryTask, TMazeConfig
+from hackmatrix_rl.env.memory_tasks import MemoryTask, TMazeConfig
 from hackmatrix_rl.system import describe_device
 
 TASKS: dict[str, MemoryTask[Any]] = {

@@ -29,8 +29,8 @@ def main() -> None:
 
     # Imported after the number of devices is set, because these modules ask for it.
     from hackmatrix_rl.algorithms.ppo import PPOConfig
-    from hackmatrix_rl.bench._benchmark import STEPS
-    from hackmatrix_rl.bench._environment_speed import RandomPlay, in_turns
+    from hackmatrix_rl.cli.bench._benchmark import STEPS
+    from hackmatrix_rl.cli.bench._environment_speed import RandomPlay, in_turns
     from hackmatrix_rl.env import env_keys
     from hackmatrix_rl.training.sharding import mesh
 

@@ -60,7 +60,7 @@ def main() -> None:
 
     # Imported after that is set, because JAX reads it at import.
     import hackmatrix_rl as hm
-    from hackmatrix_rl.errors import ConfigError
+    from hackmatrix_rl.system.errors import ConfigError
 
     try:
         target = hm.target(options.target)
@@ -96,8 +96,8 @@ def planned(target: Any, network: str, measures: dict[str, Any]) -> dict[str, An
     import jax
 
     import hackmatrix_rl as hm
-    from hackmatrix_rl.errors import ConfigError
     from hackmatrix_rl.runs import compose, config_here
+    from hackmatrix_rl.system.errors import ConfigError
 
     devices = len(target.devices)
     sizes, games = NETWORKS[network]

@@ -23,16 +23,16 @@ import jax.numpy as jnp
 from program_counts import program_counts
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.batching import Chance
-from hackmatrix_rl.bench._environment_speed import random_legal
+from hackmatrix_rl.cli.bench._environment_speed import random_legal
 from hackmatrix_rl.env import HackMatrix, Timestep, compact_observation, env_keys
-from hackmatrix_rl.game import State, legal_actions
-from hackmatrix_rl.game._actions import apply_action, is_legal
-from hackmatrix_rl.game._enemy_turn import arrive, enemy_turn, move_enemies, spawn
-from hackmatrix_rl.game._history import remember
-from hackmatrix_rl.game._rewards import reward_terms
-from hackmatrix_rl.game._stage import set_up_if
+from hackmatrix_rl.games.hackmatrix import State, legal_actions
+from hackmatrix_rl.games.hackmatrix._actions import apply_action, is_legal
+from hackmatrix_rl.games.hackmatrix._enemy_turn import arrive, enemy_turn, move_enemies, spawn
+from hackmatrix_rl.games.hackmatrix._history import remember
+from hackmatrix_rl.games.hackmatrix._rewards import reward_terms
+from hackmatrix_rl.games.hackmatrix._stage import set_up_if
 from hackmatrix_rl.system import describe_device
+from hackmatrix_rl.system.batching import Chance
 from hackmatrix_rl.training import compiler_options
 from hackmatrix_rl.training.sharding import single_device
 

@@ -30,7 +30,7 @@ def ours() -> tuple[Callable[[int], object], int]:
     import hackmatrix_rl as hm
     from hackmatrix_rl.algorithms.supervised import AnswerNetwork, Puzzle, Supervised
     from hackmatrix_rl.algorithms.supervised._optimizer import adamw
-    from hackmatrix_rl.puzzles import ExampleStream, sudokus
+    from hackmatrix_rl.games.puzzles import ExampleStream, sudokus
 
     made = sudokus(SIZE, PUZZLES, seed=0)
     examples = ExampleStream(made.inputs, made.labels, rows=SIZE, cols=SIZE, vocabulary=SIZE + 1)
@@ -64,7 +64,7 @@ def in_torch() -> tuple[Callable[[int], object], int]:
     from torch import nn
     from torch.nn.functional import binary_cross_entropy_with_logits, silu
 
-    from hackmatrix_rl.puzzles import sudokus
+    from hackmatrix_rl.games.puzzles import sudokus
 
     examples = sudokus(SIZE, PUZZLES, seed=0)
     inputs, labels = (

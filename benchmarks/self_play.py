@@ -44,8 +44,8 @@ from hackmatrix_rl.algorithms.self_play import (
     match,
 )
 from hackmatrix_rl.algorithms.self_play._games import Games, play_moves
-from hackmatrix_rl.clique import CliqueConfig, solve
 from hackmatrix_rl.env import CliqueGame, VertexPermutations, env_keys
+from hackmatrix_rl.games.clique import CliqueConfig, solve
 from hackmatrix_rl.system import describe_device
 from hackmatrix_rl.training import Metrics
 

@@ -30,7 +30,11 @@ import numpy as np
 from ladder import return_of
 
 import hackmatrix_rl
-from hackmatrix_rl.checkpoints import (
+from hackmatrix_rl.env import HackMatrix
+from hackmatrix_rl.evaluation import evaluate, rate_of
+from hackmatrix_rl.games.hackmatrix import LEAGUES
+from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.runs.checkpoints import (
     CARD,
     CURRENT,
     PRETRAINED,
@@ -38,7 +42,7 @@ from hackmatrix_rl.checkpoints import (
     read_metadata,
     trim_checkpoint,
 )
-from hackmatrix_rl.config import (
+from hackmatrix_rl.runs.config import (
     TrainConfig,
     config_from_dict,
     make_stages,
@@ -46,10 +50,6 @@ from hackmatrix_rl.config import (
     recipe_file,
     recipe_names,
 )
-from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.evaluation import evaluate, rate_of
-from hackmatrix_rl.game import LEAGUES
-from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.system import enable_compilation_cache, write_json
 
 SEED = 20_261_122

@@ -29,7 +29,7 @@ from hackmatrix_rl.system._devices import enable_compilation_cache
 from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._keys import training_keys
 from hackmatrix_rl.system._devices import cut_cpu
-from hackmatrix_rl.config._presets import make_config
+from hackmatrix_rl.runs.config._presets import make_config
 from hackmatrix_rl.training._program import compiler_options
 enable_compilation_cache()
 config = make_config(sys.argv[1], {})

@@ -22,7 +22,7 @@ import numpy as np
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.supervised import AnswerNetwork, SupervisedConfig, answers
 from hackmatrix_rl.evaluation import mean_over_seeds
-from hackmatrix_rl.puzzles import ExampleStream
+from hackmatrix_rl.games.puzzles import ExampleStream
 from hackmatrix_rl.system import enable_compilation_cache
 
 FILE = Path(__file__).parent / "learning" / "supervision.json"

@@ -34,7 +34,6 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import MaskedCategorical
-from hackmatrix_rl.batching import flat_vmap, select
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import (
     Agent,
@@ -45,9 +44,10 @@ from hackmatrix_rl.evaluation import (
     rate_of,
     read_by,
 )
-from hackmatrix_rl.game import LEAGUES, NUM_ACTIONS
+from hackmatrix_rl.games.hackmatrix import LEAGUES, NUM_ACTIONS
 from hackmatrix_rl.search import HackMatrixModel, Trees
 from hackmatrix_rl.system import enable_compilation_cache
+from hackmatrix_rl.system.batching import flat_vmap, select
 from hackmatrix_rl.training.compiled import program_bytes
 
 FILE = Path(__file__).parent / "learning" / "tree_search.json"

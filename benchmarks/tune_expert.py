@@ -22,11 +22,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hackmatrix_rl.batching import one_round_loop
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.game import LEAGUES, GameConfig, State, legal_actions, new_game, play
+from hackmatrix_rl.games.hackmatrix import LEAGUES, GameConfig, State, legal_actions, new_game, play
 from hackmatrix_rl.search import Harvester, ReturnExpert, ReturnWeights
 from hackmatrix_rl.system import enable_compilation_cache, write_whole
+from hackmatrix_rl.system.batching import one_round_loop
 
 MOST_MOVES = 1500
 ELITE, STEP = 0.25, 0.7

@@ -7,7 +7,7 @@ import itertools
 from pathlib import Path
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.game import Action
+from hackmatrix_rl.games.hackmatrix import Action
 from hackmatrix_rl.view import draw, save_gif
 from hackmatrix_rl.view.replays import Match, Mind, Moment
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.export import export_agent
+from hackmatrix_rl.runs.export import export_agent
 
 BATCH = 16
 

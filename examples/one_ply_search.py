@@ -11,9 +11,16 @@ import sys
 import jax
 import jax.numpy as jnp
 
-from hackmatrix_rl.batching import Chance
-from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, State, legal_actions, new_game, play
+from hackmatrix_rl.games.hackmatrix import (
+    NUM_ACTIONS,
+    GameConfig,
+    State,
+    legal_actions,
+    new_game,
+    play,
+)
 from hackmatrix_rl.search import draw_unseen
+from hackmatrix_rl.system.batching import Chance
 
 CONFIG = GameConfig()
 PLAYOUTS, LENGTH = 8, 12

@@ -9,7 +9,7 @@ from collections import Counter
 import jax
 import jax.numpy as jnp
 
-from hackmatrix_rl.game import TERM_NAMES, GameConfig, legal_actions, new_game, play
+from hackmatrix_rl.games.hackmatrix import TERM_NAMES, GameConfig, legal_actions, new_game, play
 
 CONFIG = GameConfig()
 GAMES = 1000

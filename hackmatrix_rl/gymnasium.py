@@ -13,6 +13,6 @@ import gymnasium
 
 gymnasium.register(
     id="HackMatrix-v0",
-    entry_point="hackmatrix_rl.adapters._gymnasium_envs:HackMatrixEnv",
-    vector_entry_point="hackmatrix_rl.adapters._gymnasium_envs:HackMatrixVectorEnv",
+    entry_point="hackmatrix_rl.interop.adapters._gymnasium_envs:HackMatrixEnv",
+    vector_entry_point="hackmatrix_rl.interop.adapters._gymnasium_envs:HackMatrixVectorEnv",
 )

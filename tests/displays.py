@@ -5,8 +5,8 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from hackmatrix_rl.checkpoints import find_checkpoint
 from hackmatrix_rl.runs import make_run_folder, run
+from hackmatrix_rl.runs.checkpoints import find_checkpoint
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import ExitCode
 

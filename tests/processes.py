@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays
 
 CARTPOLE = (sys.executable, str(Path(__file__).parent / "runs" / "cartpole_command.py"), "train")
 TIMEOUT = 240

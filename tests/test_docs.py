@@ -11,7 +11,7 @@ import pytest
 
 import hackmatrix_rl
 from hackmatrix_rl.cli import main
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 PAGES = [

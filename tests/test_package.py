@@ -1,8 +1,11 @@
 """The package as a whole: what importing it costs, and what it offers."""
 
+import pytest
 from processes import python
 
 import hackmatrix_rl
+
+pytestmark = pytest.mark.processes
 
 # What takes long to import, and what few need.
 HEAVY = {"jax", "equinox", "optax", "orbax", "wandb", "matplotlib", "scipy", "tensorboardX"}

@@ -17,18 +17,20 @@ from training.states import assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.checkpoints import (
+from hackmatrix_rl.evaluation import evaluate
+from hackmatrix_rl.games.hackmatrix import LEAGUES
+from hackmatrix_rl.runs import config_here, find_player
+from hackmatrix_rl.runs.checkpoints import (
     CURRENT,
     find_checkpoint,
     initial_settings,
     initial_weights,
     trim_checkpoint,
 )
-from hackmatrix_rl.config import make_stages, read_settings, recipe_file
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.evaluation import evaluate
-from hackmatrix_rl.game import LEAGUES
-from hackmatrix_rl.runs import config_here, find_player
+from hackmatrix_rl.runs.config import make_stages, read_settings, recipe_file
+from hackmatrix_rl.system.errors import ConfigError
+
+pytestmark = pytest.mark.view
 
 GAMES = 250
 FOLDER = Path(hm.__file__).parent / "pretrained"

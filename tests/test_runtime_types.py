@@ -1,6 +1,9 @@
 """`check_types`, in sessions of their own: in this one it may have been called already."""
 
+import pytest
 from processes import python
+
+pytestmark = pytest.mark.processes
 
 WRONG = """
 import jax.numpy as jnp
@@ -49,7 +52,9 @@ def error_of(code: str) -> str:
 
 def test_it_says_so_if_it_comes_too_late_or_without_beartype():
     said = error_of("import hackmatrix_rl as hm\nhm.GameConfig")
-    assert said.startswith("RuntimeError: check_types comes too late: hackmatrix_rl.errors and ")
+    assert said.startswith(
+        "RuntimeError: check_types comes too late: hackmatrix_rl.system.errors and "
+    )
     assert "Restart Python" in said
     assert "\n" not in said
     said = error_of("import sys\nsys.modules['beartype'] = None\nimport hackmatrix_rl as hm")

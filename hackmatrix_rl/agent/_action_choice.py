@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent._collector_state import CollectorState
-from hackmatrix_rl.errors import check_array
+from hackmatrix_rl.system.errors import check_array
 
 
 class MaskedCategorical(eqx.Module):

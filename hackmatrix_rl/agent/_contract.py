@@ -25,7 +25,7 @@ from hackmatrix_rl.agent.precision import (
 )
 from hackmatrix_rl.agent.precision import precision as named_precision
 from hackmatrix_rl.env import EnvSpec, check_spec
-from hackmatrix_rl.errors import (
+from hackmatrix_rl.system.errors import (
     check_array,
     check_jax,
     described,

@@ -20,8 +20,8 @@ from hackmatrix_rl.agent._collector_state import (
 )
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
-from hackmatrix_rl.batching import is_dense, materialize, platform, sparse_cond
 from hackmatrix_rl.env import Environment, Timestep
+from hackmatrix_rl.system.batching import is_dense, materialize, platform, sparse_cond
 
 Fields = dict[str, PyTree[Array]]
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32
 
-from hackmatrix_rl.errors import finite
+from hackmatrix_rl.system.errors import finite
 
 T = TypeVar("T")
 

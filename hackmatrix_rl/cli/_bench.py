@@ -8,17 +8,18 @@ from typing import Any
 import click
 from rich.table import Table
 
-from hackmatrix_rl import adapters, system
-from hackmatrix_rl import bench as benches
-from hackmatrix_rl import config as configs
 from hackmatrix_rl import runs as of_runs
+from hackmatrix_rl import system
 from hackmatrix_rl import view as views
+from hackmatrix_rl.cli import bench as benches
 from hackmatrix_rl.cli._grouped import GroupedOptions
 from hackmatrix_rl.cli._options import file_option, trust_option, whole_number
 from hackmatrix_rl.cli._settings import chosen_config, config_options, settings_epilog
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import algorithms_of
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.interop import adapters
+from hackmatrix_rl.runs import config as configs
+from hackmatrix_rl.runs.config import algorithms_of
+from hackmatrix_rl.system.errors import ConfigError
 
 COMPARED_GAMES = 1024
 SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.exceptions import NoSuchOption
 
-from hackmatrix_rl.config import RENAMED, advice_for, algorithms_of, closest
+from hackmatrix_rl.runs.config import RENAMED, advice_for, algorithms_of, closest
 
 # What to use for flags of other commands and libraries, by command.
 _FOREIGN: Mapping[str, Mapping[str, str]] = {

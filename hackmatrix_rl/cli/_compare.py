@@ -8,16 +8,16 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from hackmatrix_rl import config as settings
 from hackmatrix_rl import evaluation, runs, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import notify
 from hackmatrix_rl.cli._options import json_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import MOST_EPISODES, preset_names
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Verdict
+from hackmatrix_rl.runs import config as settings
+from hackmatrix_rl.runs.config import MOST_EPISODES, preset_names
+from hackmatrix_rl.system.errors import ConfigError
 
 STATUS = {Verdict.WITHIN: 0, Verdict.WORSE: 10, Verdict.NOT_SHOWN: 11}
 MIB = 2**20

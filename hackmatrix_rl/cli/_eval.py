@@ -19,8 +19,8 @@ from hackmatrix_rl.cli._failures import notify, writing
 from hackmatrix_rl.cli._games import chosen_player, named
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working, evaluating
-from hackmatrix_rl.config import MOST_EPISODES
-from hackmatrix_rl.errors import ConfigError, refusing
+from hackmatrix_rl.runs.config import MOST_EPISODES
+from hackmatrix_rl.system.errors import ConfigError, refusing
 from hackmatrix_rl.view import replays as recorded
 
 REPLAYS = Path("replays")

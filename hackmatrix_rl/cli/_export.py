@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
-from hackmatrix_rl import evaluation, export, runs, system
+from hackmatrix_rl import evaluation, runs, system
 from hackmatrix_rl.cli import _options as shared
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import notify, say, writing
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError, refusing
-from hackmatrix_rl.export import FORMATS
+from hackmatrix_rl.runs import export
+from hackmatrix_rl.runs.export import FORMATS
+from hackmatrix_rl.system.errors import ConfigError, refusing
 
 
 @click.command("export", cls=Command)

@@ -8,7 +8,13 @@ from typing import NoReturn
 import click
 
 from hackmatrix_rl import system
-from hackmatrix_rl.errors import AgreedError, UntrustedCodeError, in_shell, printable, refusing
+from hackmatrix_rl.system.errors import (
+    AgreedError,
+    UntrustedCodeError,
+    in_shell,
+    printable,
+    refusing,
+)
 
 MOST_CHARACTERS = 600
 """Of a line: more is no message, but what a file put into it."""

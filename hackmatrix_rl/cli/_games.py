@@ -13,7 +13,7 @@ from hackmatrix_rl.cli._command import NumberRange
 from hackmatrix_rl.cli._failures import notify, writing
 from hackmatrix_rl.cli._options import all_of, file_option
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError, in_shell, refusing
+from hackmatrix_rl.system.errors import ConfigError, in_shell, refusing
 from hackmatrix_rl.view import replays
 
 E = TypeVar("E")

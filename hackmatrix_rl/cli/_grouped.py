@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from hackmatrix_rl import config
-from hackmatrix_rl import game as rules
 from hackmatrix_rl.cli._command import Command
+from hackmatrix_rl.games import hackmatrix as rules
+from hackmatrix_rl.runs import config
 
 _BEFORE = ("Run", "Game", "Devices", "Collecting", "Network", "Learning")
 _AFTER = ("Memory", "Watching")

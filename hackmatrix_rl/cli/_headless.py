@@ -45,7 +45,7 @@ def serve_protocol(*, seed: int | None, debug: bool, info: bool, **flags: bool) 
             raise click.UsageError(f"{name}: {why}.")
     import jax
 
-    from hackmatrix_rl.protocol import Server, serve
+    from hackmatrix_rl.interop.protocol import Server, serve
     from hackmatrix_rl.system import enable_compilation_cache
 
     # Before a device starts: one game is no work for a GPU, whose start takes seconds.

@@ -11,7 +11,7 @@ import click
 
 from hackmatrix_rl import system
 from hackmatrix_rl.cli._settings import typed_options
-from hackmatrix_rl.errors import ConfigError, flag, in_shell
+from hackmatrix_rl.system.errors import ConfigError, flag, in_shell
 
 # What a slice is called there, and the system that its machines start with.
 _CLOUD: Mapping[str, tuple[str, str]] = {

@@ -107,7 +107,7 @@ class Commands(click.Group):
         except NoSuchCommand as error:
             raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
         if name != "doctor" and "--help" not in rest and any(map(os.environ.get, _OF_JAX)):
-            from hackmatrix_rl.errors import check_jax  # few commands have to wait for JAX
+            from hackmatrix_rl.system.errors import check_jax  # few commands have to wait for JAX
 
             check_jax()
         # At the end: the last of several values counts.
@@ -206,7 +206,7 @@ def _leave_in_time(code: str | int | None) -> None:
 
 
 def _show_versions(context: click.Context) -> NoReturn:
-    from hackmatrix_rl.game import RULES_VERSION
+    from hackmatrix_rl.games.hackmatrix import RULES_VERSION
 
     click.echo(f"hackmatrix-rl {version('hackmatrix-rl')}")
     click.echo(f"rules {RULES_VERSION}, jax {version('jax')}, python {platform.python_version()}")

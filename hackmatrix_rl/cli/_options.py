@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from hackmatrix_rl import config as configs
 from hackmatrix_rl import system
 from hackmatrix_rl.cli._grouped import GroupedOption
-from hackmatrix_rl.game import LEAGUES
+from hackmatrix_rl.games.hackmatrix import LEAGUES
+from hackmatrix_rl.runs import config as configs
 from hackmatrix_rl.system import CONNECT_SECONDS, HEARTBEAT_SECONDS
 
 F = TypeVar("F", bound=Callable[..., Any])

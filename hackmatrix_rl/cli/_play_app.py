@@ -13,8 +13,8 @@ from hackmatrix_rl.cli._command import Command, NumberRange
 from hackmatrix_rl.cli._failures import say, writing
 from hackmatrix_rl.cli._games import chosen_player, named
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.protocol import client
+from hackmatrix_rl.interop.protocol import client
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import replays
 
 VISUAL_SECONDS = 2.0

@@ -14,8 +14,8 @@ from hackmatrix_rl.cli._games import GameOutputs, league_to_play, output_options
 from hackmatrix_rl.cli._options import TypedPath, trust_option, whole_number
 from hackmatrix_rl.cli._settings import AGENT
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing
-from hackmatrix_rl.protocol import client
+from hackmatrix_rl.interop.protocol import client
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, printable, refusing
 from hackmatrix_rl.view import replays
 
 _LONGEST_PLAYER = 200  # characters that are shown

@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from hackmatrix_rl import runs as of_runs
-from hackmatrix_rl import sweeps, system
+from hackmatrix_rl import system
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import notify, say, writing
 from hackmatrix_rl.cli._options import file_option, json_option
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import sweeps
+from hackmatrix_rl.system.errors import ConfigError
 
 
 @click.command("report", cls=Command)

@@ -11,11 +11,12 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from hackmatrix_rl import config, runs, system
+from hackmatrix_rl import runs, system
 from hackmatrix_rl.cli._failures import notify
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOption, SettingOption
 from hackmatrix_rl.cli._options import TypedPath
-from hackmatrix_rl.errors import ConfigError, flag
+from hackmatrix_rl.runs import config
+from hackmatrix_rl.system.errors import ConfigError, flag
 
 F = TypeVar("F", bound=Callable[..., Any])
 

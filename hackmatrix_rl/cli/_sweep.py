@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hackmatrix_rl import runs, sweeps, system
+from hackmatrix_rl import runs, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import notify, say
@@ -18,8 +18,9 @@ from hackmatrix_rl.cli._options import (
     whole_number,
 )
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError, in_shell
-from hackmatrix_rl.sweeps import SAMPLERS
+from hackmatrix_rl.runs import sweeps
+from hackmatrix_rl.runs.sweeps import SAMPLERS
+from hackmatrix_rl.system.errors import ConfigError, in_shell
 
 SUGGESTED = 5
 """First settings that `--dry-run` shows."""

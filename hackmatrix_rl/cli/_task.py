@@ -17,9 +17,9 @@ from hackmatrix_rl.cli._options import PROCESSES
 from hackmatrix_rl.cli._output import spare_output
 from hackmatrix_rl.cli._settings import given_settings, typed_options
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import ConfigError, as_given, flag
 from hackmatrix_rl.runs import sinks
+from hackmatrix_rl.runs.config import RunConfig
+from hackmatrix_rl.system.errors import ConfigError, as_given, flag
 
 C = TypeVar("C", bound=RunConfig)
 

@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hackmatrix_rl import checkpoints, evaluation, runs, system, training
-from hackmatrix_rl import config as configs
 from hackmatrix_rl import env as envs
+from hackmatrix_rl import evaluation, runs, system, training
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.cli._eval import summary_table
 from hackmatrix_rl.cli._failures import say
@@ -23,9 +22,10 @@ from hackmatrix_rl.cli._options import modules_option, run_options
 from hackmatrix_rl.cli._settings import chosen_config, config_options, recipe_option, typed_settings
 from hackmatrix_rl.cli._task import Task, machine, run_task
 from hackmatrix_rl.cli._working import Working, evaluating
-from hackmatrix_rl.config import algorithms_of, baseline_algorithm
-from hackmatrix_rl.errors import ConfigError, in_shell
-from hackmatrix_rl.runs import sinks
+from hackmatrix_rl.runs import checkpoints, sinks
+from hackmatrix_rl.runs import config as configs
+from hackmatrix_rl.runs.config import algorithms_of, baseline_algorithm
+from hackmatrix_rl.system.errors import ConfigError, in_shell
 
 _BY = baseline_algorithm()
 EXAMPLES = f"""\b

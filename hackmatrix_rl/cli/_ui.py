@@ -14,7 +14,7 @@ from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import notify
 from hackmatrix_rl.cli._options import modules_option, seed_option, trust_option, whole_number
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError, NoCheckpointError, as_given, in_shell
+from hackmatrix_rl.system.errors import ConfigError, NoCheckpointError, as_given, in_shell
 from hackmatrix_rl.view import ui
 from hackmatrix_rl.view.ui import PORT
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from hackmatrix_rl import config as configs
 from hackmatrix_rl import runs
 from hackmatrix_rl.cli._failures import notify, say
 from hackmatrix_rl.cli._grouped import GROUPS, GroupedOptions
@@ -21,8 +20,9 @@ from hackmatrix_rl.cli._settings import (
     typed_settings,
 )
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.config import algorithms
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import config as configs
+from hackmatrix_rl.runs.config import algorithms
+from hackmatrix_rl.system.errors import ConfigError
 
 PRESET = "debug"
 SETTINGS = [group for group in GROUPS if group != "Run"]

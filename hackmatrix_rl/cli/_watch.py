@@ -21,7 +21,7 @@ from hackmatrix_rl.cli._games import (
     played_again,
 )
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import replays
 
 

@@ -79,7 +79,7 @@ class Working:
             return
         self._next = seconds + NEXT_LINES
         far = "" if self._total is None else f": {self._finished:,} of {self._total:,}"
-        from hackmatrix_rl.errors import printable  # it imports JAX
+        from hackmatrix_rl.system.errors import printable  # it imports JAX
 
         print(f"{printable(self._text)}{far} ({seconds:.0f} s)", file=sys.stderr, flush=True)
 

@@ -15,7 +15,7 @@ from hackmatrix_rl.env._environment import (
     Timestep,
     check_max_steps,
 )
-from hackmatrix_rl.errors import check_actions
+from hackmatrix_rl.system.errors import check_actions
 
 GRAVITY = 9.8
 CART_MASS = 1.0

@@ -12,7 +12,7 @@ from hackmatrix_rl.env._contract import check_shapes
 from hackmatrix_rl.env._environment import LEARNED_RETURN, Environment, Timestep, env_keys
 from hackmatrix_rl.env._held_games import closing_games
 from hackmatrix_rl.env._pictures import check_pictures
-from hackmatrix_rl.errors import check_jax, check_key, path_in_words, place, whole
+from hackmatrix_rl.system.errors import check_jax, check_key, path_in_words, place, whole
 
 # Number of steps to play again: the same keys and actions must give the same timesteps.
 REPLAYED = 8

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
-from hackmatrix_rl import clique
 from hackmatrix_rl.env._single_game import Played, SingleGame
 from hackmatrix_rl.env._symmetries import Changed, Symmetry
+from hackmatrix_rl.games import clique
 
 
 class CliqueObservation(eqx.Module):

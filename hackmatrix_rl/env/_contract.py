@@ -15,7 +15,7 @@ from hackmatrix_rl.env._environment import (
     Timestep,
 )
 from hackmatrix_rl.env._single_game import Batched, Played, SingleGame
-from hackmatrix_rl.errors import (
+from hackmatrix_rl.system.errors import (
     check_array,
     described,
     difference,

@@ -10,7 +10,6 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
-from hackmatrix_rl.batching import BitField, bits_of
 from hackmatrix_rl.env._environment import Features
 from hackmatrix_rl.env._features import ActionFeatures, Columns, FeatureSplit
 from hackmatrix_rl.env._observation import (
@@ -20,7 +19,7 @@ from hackmatrix_rl.env._observation import (
     Sight,
     compact_observation,
 )
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     NUM_CELLS,
     NUM_ENEMY_TYPES,
     NUM_PROGRAMS,
@@ -30,6 +29,7 @@ from hackmatrix_rl.game import (
     Program,
     State,
 )
+from hackmatrix_rl.system.batching import BitField, bits_of
 
 
 class Observation(eqx.Module):

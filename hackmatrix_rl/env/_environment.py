@@ -13,8 +13,8 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.env._features import ActionFeatures, FeatureSplit
-from hackmatrix_rl.errors import shortened, whole
 from hackmatrix_rl.system import quickly_compiled
+from hackmatrix_rl.system.errors import shortened, whole
 
 
 class Features(eqx.Module):

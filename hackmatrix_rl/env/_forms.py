@@ -24,7 +24,14 @@ from hackmatrix_rl.env._tactical_observation import (
     supposed_recollection,
     tactical_observation,
 )
-from hackmatrix_rl.game import NUM_ACTIONS, TERM_NAMES, GameConfig, History, Position, new_game
+from hackmatrix_rl.games.hackmatrix import (
+    NUM_ACTIONS,
+    TERM_NAMES,
+    GameConfig,
+    History,
+    Position,
+    new_game,
+)
 
 Seen = CompactObservation | TacticalObservation | Observation
 

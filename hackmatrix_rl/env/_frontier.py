@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
-from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.env._environment import Environment, EnvSpec, Timestep
 from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixState
-from hackmatrix_rl.game import State, StepStream
+from hackmatrix_rl.games.hackmatrix import State, StepStream
+from hackmatrix_rl.system.batching import Chance
 
 Tree = TypeVar("Tree", bound=PyTree)
 

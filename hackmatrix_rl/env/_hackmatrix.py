@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
-from hackmatrix_rl.batching import Chance, games_innermost, materialize, one_round_loop, select
 from hackmatrix_rl.env._environment import (
     LEARNED_RETURN,
     Environment,
@@ -18,8 +17,7 @@ from hackmatrix_rl.env._environment import (
 )
 from hackmatrix_rl.env._forms import Seen, remembered, see, spec_of, supposed
 from hackmatrix_rl.env._kinds import KINDS, Kind
-from hackmatrix_rl.errors import check_actions, described
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     FIRST_PROGRAM,
     SIPHON,
     TERM_NAMES,
@@ -40,6 +38,14 @@ from hackmatrix_rl.game import (
     new_game,
     set_up_stage,
 )
+from hackmatrix_rl.system.batching import (
+    Chance,
+    games_innermost,
+    materialize,
+    one_round_loop,
+    select,
+)
+from hackmatrix_rl.system.errors import check_actions, described
 
 UNDO = FIRST_PROGRAM + Program.UNDO
 """The action."""

@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.env._encoding import observe
 from hackmatrix_rl.env._single_game import Played, SingleGame
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     NUM_ACTIONS,
     GameConfig,
     RewardConfig,

@@ -19,7 +19,7 @@ from hackmatrix_rl.env._kinds import Kind
 from hackmatrix_rl.env._observation import CELL, Number, Sight
 from hackmatrix_rl.env._tactical_encoding import TACTICAL_PLANES
 from hackmatrix_rl.env._tactical_observation import Memory
-from hackmatrix_rl.game import NUM_ACTIONS, RULES_VERSION, Direction, Program
+from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, RULES_VERSION, Direction, Program
 
 OBSERVATION_VERSION = 1
 """Increase it when the meaning of an observation or its encoding changes, and none of the tables

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import fields, is_dense, masked, sparse_cond
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     NUM_CELLS,
     Board,
     CellSet,
@@ -27,6 +26,7 @@ from hackmatrix_rl.game import (
     row_and_column,
     row_of,
 )
+from hackmatrix_rl.system.batching import fields, is_dense, masked, sparse_cond
 
 
 class Number(IntEnum):

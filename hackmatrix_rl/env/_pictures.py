@@ -8,7 +8,7 @@ from jaxtyping import Array, PyTree
 
 from hackmatrix_rl.env._environment import Environment, env_keys, start_games
 from hackmatrix_rl.env._single_game import Batched, SingleGame
-from hackmatrix_rl.errors import ConfigError, described, is_ours, place
+from hackmatrix_rl.system.errors import ConfigError, described, is_ours, place
 
 MOST_PIXELS = 4096
 """Pixels of a side of a picture, at most."""

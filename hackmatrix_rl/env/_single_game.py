@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.batching import select
 from hackmatrix_rl.env._environment import (
     Environment,
     EnvSpec,
@@ -20,7 +19,8 @@ from hackmatrix_rl.env._environment import (
     check_max_steps,
     flat_features,
 )
-from hackmatrix_rl.errors import check_actions, whole
+from hackmatrix_rl.system.batching import select
+from hackmatrix_rl.system.errors import check_actions, whole
 
 GameState = TypeVar("GameState")
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Int32, Key, PyTree, Shaped, UInt32
 
 from hackmatrix_rl.env._observation import CELL, Number, Sight
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     FIRST_PROGRAM,
     NUM_ACTIONS,
     NUM_CELLS,

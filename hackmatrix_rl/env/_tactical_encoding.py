@@ -8,7 +8,6 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float32, Int32, UInt32
 
-from hackmatrix_rl.batching import bits_of
 from hackmatrix_rl.env._encoding import (
     action_cells,
     affordable,
@@ -28,7 +27,8 @@ from hackmatrix_rl.env._tactical_knowledge import (
     knowledge_of,
 )
 from hackmatrix_rl.env._tactical_observation import MOST_SNAPSHOTS, Memory, TacticalObservation
-from hackmatrix_rl.game import MAX_HP, NUM_PROGRAMS, SIZE
+from hackmatrix_rl.games.hackmatrix import MAX_HP, NUM_PROGRAMS, SIZE
+from hackmatrix_rl.system.batching import bits_of
 
 TACTICAL_PLANES = MappingProxyType(
     {

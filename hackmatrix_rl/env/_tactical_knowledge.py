@@ -8,10 +8,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import BitField, bits_of, computed_once, fields, union
 from hackmatrix_rl.env._encoding import action_cells, affordable
 from hackmatrix_rl.env._tactical_observation import Memory, TacticalObservation, seen_position
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     ENEMY_SPEED,
     NUM_CELLS,
     NUM_ENEMY_TYPES,
@@ -32,6 +31,7 @@ from hackmatrix_rl.game import (
     siphon_yields,
     yields_of,
 )
+from hackmatrix_rl.system.batching import BitField, bits_of, computed_once, fields, union
 
 Words = tuple[Array, Array]
 

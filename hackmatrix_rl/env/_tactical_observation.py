@@ -17,7 +17,7 @@ from hackmatrix_rl.env._observation import (
     Sight,
     compact_observation,
 )
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     NUM_CELLS,
     SIZE,
     Board,

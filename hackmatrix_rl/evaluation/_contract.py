@@ -19,7 +19,8 @@ from hackmatrix_rl.env import (
     check_is_environment,
     check_own_shapes,
 )
-from hackmatrix_rl.errors import (
+from hackmatrix_rl.evaluation._player import Agent, PolicyAgent, StateAgent
+from hackmatrix_rl.system.errors import (
     check_array,
     described,
     difference,
@@ -28,7 +29,6 @@ from hackmatrix_rl.errors import (
     place,
     summary,
 )
-from hackmatrix_rl.evaluation._player import Agent, PolicyAgent, StateAgent
 
 
 def check_environment_and_players(environment: Any, players: Any) -> None:

@@ -13,11 +13,11 @@ from jaxtyping import Array, Float32, Key, PyTree
 from hackmatrix_rl.agent import MaskedCategorical, RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.env import Environment, EpisodeStatistics, closing_games, env_keys
-from hackmatrix_rl.errors import check_jax, check_key, whole
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
 from hackmatrix_rl.evaluation._episodes import play_episodes, start_carries
 from hackmatrix_rl.evaluation._estimate import Estimate, mean_of, rate_of
 from hackmatrix_rl.evaluation._player import Agent, PolicyAgent
+from hackmatrix_rl.system.errors import check_jax, check_key, whole
 
 OnProgress = Callable[[int, int], None]
 """Callback `(finished, total)`: the numbers of episodes."""

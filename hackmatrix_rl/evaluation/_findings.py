@@ -8,7 +8,7 @@ import numpy as np
 
 from hackmatrix_rl.evaluation._estimate import Estimate, mean_of, rate_of
 from hackmatrix_rl.evaluation._journal import Journal
-from hackmatrix_rl.game import FIRST_PROGRAM, LAST_STAGE, SIPHON, EnemyType, Program
+from hackmatrix_rl.games.hackmatrix import FIRST_PROGRAM, LAST_STAGE, SIPHON, EnemyType, Program
 
 AFTERMATH = 10
 """Moves after a siphon or a program in which what follows is counted."""

@@ -12,11 +12,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.env import HackMatrix, env_keys, start_key, step_keys
-from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
 from hackmatrix_rl.evaluation._episodes import start_carries
 from hackmatrix_rl.evaluation._player import Agent, Thought, read_by, thinking
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     KILL_REWARD,
     NUM_ENEMY_TYPES,
     SIPHON,
@@ -32,6 +31,7 @@ from hackmatrix_rl.game import (
     siphon_yields,
     yields_of,
 )
+from hackmatrix_rl.system.errors import check_key, whole
 
 _Columns = dict[str, np.ndarray]
 """The arrays of `Moves` by name."""

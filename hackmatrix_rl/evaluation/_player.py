@@ -14,7 +14,7 @@ from hackmatrix_rl.agent import MaskedCategorical, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
 from hackmatrix_rl.env import CompactObservation, Environment, HackMatrix, Number, Sight
 from hackmatrix_rl.evaluation._undo_memory import UndoMemory
-from hackmatrix_rl.game import NUM_DIRECTIONS, SIZE, STEPS, CellSet, GameConfig, flood
+from hackmatrix_rl.games.hackmatrix import NUM_DIRECTIONS, SIZE, STEPS, CellSet, GameConfig, flood
 
 Mask = Bool[Array, " num_actions"]
 Chosen = tuple[Int32[Array, ""], PyTree[Array]]

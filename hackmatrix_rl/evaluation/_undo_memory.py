@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int8, Int32, PyTree
 
 from hackmatrix_rl.env import CompactObservation, Environment, HackMatrix, Number
-from hackmatrix_rl.game import NUM_ACTIONS, Action
+from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, Action
 
 TURNS = 64
 """Turns of a stage that are remembered; UNDO goes back by fewer (`GameConfig.history`)."""

@@ -12,9 +12,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import (
     Estimate,
     Judgement,
@@ -27,7 +25,9 @@ from hackmatrix_rl.evaluation import (
 from hackmatrix_rl.runs._compose import check_alone, compose
 from hackmatrix_rl.runs._keys import run_keys
 from hackmatrix_rl.runs._preflight import checked_memory
+from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.system import describe_device, peak_memory
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Trainer
 
 SECONDS_BETWEEN_NOTES = 60

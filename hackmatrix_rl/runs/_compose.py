@@ -13,8 +13,10 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import check_policy_numbers, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy
-from hackmatrix_rl.checkpoints import Report, initial_weights
-from hackmatrix_rl.config import (
+from hackmatrix_rl.runs._keys import network_key
+from hackmatrix_rl.runs._preflight import LEAST_GAMES
+from hackmatrix_rl.runs.checkpoints import Report, initial_weights
+from hackmatrix_rl.runs.config import (
     PBT_ARGUMENTS,
     Given,
     RunConfig,
@@ -23,7 +25,8 @@ from hackmatrix_rl.config import (
     exploit_arguments,
     precision_of,
 )
-from hackmatrix_rl.errors import (
+from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
+from hackmatrix_rl.system.errors import (
     ArgumentError,
     ConfigError,
     as_given,
@@ -32,9 +35,6 @@ from hackmatrix_rl.errors import (
     is_ours,
     refusing,
 )
-from hackmatrix_rl.runs._keys import network_key
-from hackmatrix_rl.runs._preflight import LEAST_GAMES
-from hackmatrix_rl.system import Target, chosen_devices, is_single_process, make_deterministic
 from hackmatrix_rl.training import (
     Algorithm,
     Population,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hackmatrix_rl.config import RunConfig, TrainConfig, algorithms, member_settings
-from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.runs.config import RunConfig, TrainConfig, algorithms, member_settings
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import read_json
+from hackmatrix_rl.system.errors import DamagedFileError
 from hackmatrix_rl.view import INKS, literal, save_figure, style
 
 if TYPE_CHECKING:

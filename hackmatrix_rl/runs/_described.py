@@ -8,8 +8,9 @@ import equinox as eqx
 import jax
 
 from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic, MLPActorCritic
-from hackmatrix_rl.checkpoints import MODULES, SAVED_BY
-from hackmatrix_rl.config import (
+from hackmatrix_rl.env import Environment, HackMatrix
+from hackmatrix_rl.runs.checkpoints import MODULES, SAVED_BY
+from hackmatrix_rl.runs.config import (
     ENVIRONMENTS,
     HACKMATRIX,
     TrainConfig,
@@ -18,8 +19,7 @@ from hackmatrix_rl.config import (
     config_class,
     make_environment,
 )
-from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.system.errors import ConfigError, shortened
 from hackmatrix_rl.training import (
     Algorithm,
     Constant,

@@ -11,10 +11,9 @@ from typing import Literal
 
 import jax
 
-from hackmatrix_rl.config import make_config
-from hackmatrix_rl.errors import ConfigError, check_jax, first_line
 from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._versions import versions
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system import (
     available_memory,
     describe_device,
@@ -24,6 +23,7 @@ from hackmatrix_rl.system import (
     untested_version,
     usable_cores,
 )
+from hackmatrix_rl.system.errors import ConfigError, check_jax, first_line
 
 Judgement = Literal["ok", "note", "fails"]
 _Look = tuple[Judgement, str, str]  # the rest of a `Finding`

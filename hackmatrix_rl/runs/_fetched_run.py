@@ -12,18 +12,18 @@ from typing import Any
 
 from etils import epath
 
-from hackmatrix_rl.checkpoints import (
+from hackmatrix_rl.runs._folder import FETCHED_FROM, RUNS, run_folders, stored_identity
+from hackmatrix_rl.runs._lock import RunLock
+from hackmatrix_rl.runs.checkpoints import (
     check_resumable,
     find_checkpoint,
     read_metadata,
     valid_names,
     whole_checkpoint,
 )
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, shortened
-from hackmatrix_rl.runs._folder import FETCHED_FROM, RUNS, run_folders, stored_identity
-from hackmatrix_rl.runs._lock import RunLock
 from hackmatrix_rl.runs.sinks import ARTIFACT, artifact_name
 from hackmatrix_rl.system import format_bytes, read_json, set_aside, within, write_json
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, shortened
 
 PREFIX = "wandb:"
 """What the names of such runs begin with: `wandb:ENTITY/PROJECT/RUN_ID`."""

@@ -12,10 +12,9 @@ from typing import Any
 
 from etils import epath
 
-from hackmatrix_rl.checkpoints import check_place, name_trouble, valid_names
-from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, in_shell, refusing, shortened
 from hackmatrix_rl.runs._lock import CHECKPOINTS, LOCK, RunLock, check_links, unwritable
+from hackmatrix_rl.runs.checkpoints import check_place, name_trouble, valid_names
+from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.system import (
     check_path,
     is_remote,
@@ -25,6 +24,7 @@ from hackmatrix_rl.system import (
     write_json,
     write_whole,
 )
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, in_shell, refusing, shortened
 
 _MARKS = ("config.json", "run.json", "checkpoints", "metrics.jsonl")
 """What identifies the folder of a run; a run of `SaveRun` has only the last one."""

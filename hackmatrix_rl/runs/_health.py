@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hackmatrix_rl.config import RunConfig
+from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.training import Metrics
 
 GAMES = 1000

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.config import RunConfig
+from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.training import EVALUATION
 
 

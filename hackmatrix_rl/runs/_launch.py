@@ -8,8 +8,6 @@ from types import MappingProxyType
 from typing import Any
 
 from hackmatrix_rl import system
-from hackmatrix_rl.config import RunConfig, remember_code
-from hackmatrix_rl.errors import AgreedError, ConfigError
 from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._fetched_run import PREFIX, fetch_run
 from hackmatrix_rl.runs._folder import (
@@ -26,7 +24,9 @@ from hackmatrix_rl.runs._preflight import checked_memory, preflight
 from hackmatrix_rl.runs._resume import ResumableRun, find_resumable_run
 from hackmatrix_rl.runs._run import RunResult, run
 from hackmatrix_rl.runs._settings import before_devices, check_network, check_unchanged, use_devices
+from hackmatrix_rl.runs.config import RunConfig, remember_code
 from hackmatrix_rl.runs.sinks import Sink
+from hackmatrix_rl.system.errors import AgreedError, ConfigError
 from hackmatrix_rl.training import Hook, Trainer
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hackmatrix_rl.config import PBT_ARGUMENTS, TrainConfig, is_scheduled, settings_of
 from hackmatrix_rl.runs._curve import number, unit_of, whole_steps
 from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.runs.config import PBT_ARGUMENTS, TrainConfig, is_scheduled, settings_of
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.training import MEMBER

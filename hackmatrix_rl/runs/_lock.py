@@ -10,8 +10,8 @@ from pathlib import Path
 
 from etils import epath
 
-from hackmatrix_rl.errors import ConfigError, refusing
 from hackmatrix_rl.system import is_remote, open_in_place, set_aside
+from hackmatrix_rl.system.errors import ConfigError, refusing
 
 LOCK = "lock"
 """Name of the lock file in a folder."""

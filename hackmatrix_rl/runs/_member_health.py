@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from hackmatrix_rl.config import RunConfig
 from hackmatrix_rl.runs._health import Finding, Health
+from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.training import LEFT_OUT, Metrics, of_member, without_members
 
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import jax
 
-from hackmatrix_rl.config import RunConfig, TrainConfig
-from hackmatrix_rl.errors import in_shell
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import sinks
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._health import Finding, Health
 from hackmatrix_rl.runs._member_health import MemberHealth
 from hackmatrix_rl.runs._versions import record_start
+from hackmatrix_rl.runs.config import RunConfig, TrainConfig
 from hackmatrix_rl.runs.sinks import Sink, read_json_lines
 from hackmatrix_rl.system import Usage, wandb_sync
+from hackmatrix_rl.system.errors import in_shell
 from hackmatrix_rl.training import Metrics, Reports
 from hackmatrix_rl.view import save_gif
 from hackmatrix_rl.view.replays import Replay, drawings_of, load_game

@@ -10,12 +10,12 @@ import jax
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import parameters_of
-from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import ConfigError, flag, instance
 from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._preflight import doubts
 from hackmatrix_rl.runs._words import network_in_words, plan_in_words
+from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.system import Target, format_bytes, memory_limit
+from hackmatrix_rl.system.errors import ConfigError, flag, instance
 from hackmatrix_rl.training import Trainer, compiler_options
 from hackmatrix_rl.training.compiled import (
     Collective,

@@ -11,7 +11,11 @@ import jax
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, RecursiveActorCritic, WithAuxiliaryHead
-from hackmatrix_rl.checkpoints import (
+from hackmatrix_rl.env import Environment, HackMatrix
+from hackmatrix_rl.evaluation import SCRIPTS, Agent, Opponent, PolicyAgent
+from hackmatrix_rl.games.hackmatrix import LEAGUES, GameConfig
+from hackmatrix_rl.runs._folder import run_folders
+from hackmatrix_rl.runs.checkpoints import (
     PRETRAINED,
     Loaded,
     Report,
@@ -26,7 +30,7 @@ from hackmatrix_rl.checkpoints import (
     to_device,
     why_member,
 )
-from hackmatrix_rl.config import (
+from hackmatrix_rl.runs.config import (
     RunConfig,
     algorithms,
     check_trusted,
@@ -34,11 +38,6 @@ from hackmatrix_rl.config import (
     default_environment,
     options_of,
 )
-from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.errors import ConfigError, NoCheckpointError, in_shell, refusing, shortened
-from hackmatrix_rl.evaluation import SCRIPTS, Agent, Opponent, PolicyAgent
-from hackmatrix_rl.game import LEAGUES, GameConfig
-from hackmatrix_rl.runs._folder import run_folders
 from hackmatrix_rl.search import (
     LEAST_ROLLOUTS,
     Expert,
@@ -49,6 +48,13 @@ from hackmatrix_rl.search import (
     ReturnGuide,
     RolloutSearch,
     Searcher,
+)
+from hackmatrix_rl.system.errors import (
+    ConfigError,
+    NoCheckpointError,
+    in_shell,
+    refusing,
+    shortened,
 )
 
 EXPERT, RETURN_EXPERT, SEARCH, HARVEST = "expert", "expert@return", "search", "harvest"

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 from etils import epath
 
-from hackmatrix_rl.checkpoints import SAVED_BY, saved_run, saved_trainings
-from hackmatrix_rl.config import (
+from hackmatrix_rl.runs._folder import RunFolder, find_run_folder
+from hackmatrix_rl.runs._lock import is_locked
+from hackmatrix_rl.runs.checkpoints import SAVED_BY, saved_run, saved_trainings
+from hackmatrix_rl.runs.config import (
     MOST_MEMBERS,
     RunConfig,
     algorithms,
@@ -18,11 +20,9 @@ from hackmatrix_rl.config import (
     member_settings,
     options_of,
 )
-from hackmatrix_rl.errors import ConfigError, DamagedFileError
-from hackmatrix_rl.runs._folder import RunFolder, find_run_folder
-from hackmatrix_rl.runs._lock import is_locked
 from hackmatrix_rl.runs.sinks import rows_and_damage
 from hackmatrix_rl.system import read_bounded, read_json
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.view.replays import Recording, Replay, load_game
 
 T = TypeVar("T")

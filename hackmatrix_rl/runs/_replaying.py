@@ -8,11 +8,11 @@ from typing import Any, final
 
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._keys import evaluation_key
+from hackmatrix_rl.runs.config import RunConfig, TrainConfig
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import ticking, write_whole
 from hackmatrix_rl.training import EvaluateEvery, Hook, Metrics, Trainer

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.errors import ConfigError, in_shell, shortened
 from hackmatrix_rl.runs._curve import baselines, draw_panel, entry, number, panels_of
 from hackmatrix_rl.runs._lineage import CAPTION, Lineage, draw_setting
 from hackmatrix_rl.runs._record import (
@@ -21,6 +20,7 @@ from hackmatrix_rl.runs._record import (
 )
 from hackmatrix_rl.runs._saved_summary import LAST_TENTH, source_in_words
 from hackmatrix_rl.runs._trainings import Trainings
+from hackmatrix_rl.system.errors import ConfigError, in_shell, shortened
 from hackmatrix_rl.view import document, facts, figures, table, text
 from hackmatrix_rl.view.replays import Recording, Replay, page_of, page_of_recording, script_source
 

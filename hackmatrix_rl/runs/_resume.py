@@ -12,7 +12,10 @@ import jax
 from etils import epath
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.checkpoints import (
+from hackmatrix_rl.env import Frontier
+from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
+from hackmatrix_rl.runs._lock import RunLock, check_links
+from hackmatrix_rl.runs.checkpoints import (
     check_resumable,
     checkpoints_in,
     read_arrays,
@@ -20,12 +23,15 @@ from hackmatrix_rl.checkpoints import (
     run_of,
     whole_checkpoint,
 )
-from hackmatrix_rl.config import RunConfig, check_trusted, config_from_dict, rename, stored_line
-from hackmatrix_rl.env import Frontier
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, in_shell
-from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
-from hackmatrix_rl.runs._lock import RunLock, check_links
+from hackmatrix_rl.runs.config import (
+    RunConfig,
+    check_trusted,
+    config_from_dict,
+    rename,
+    stored_line,
+)
 from hackmatrix_rl.system import check_path, read_json, set_aside, storage_path, typed_path
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, in_shell
 from hackmatrix_rl.training import Stored, Trainer, empty_parts, new_games_note
 
 

@@ -14,10 +14,7 @@ from jaxtyping import Array, Key
 
 from hackmatrix_rl import system
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints import CheckpointWriter, Complaints, playing_member, read_metadata
-from hackmatrix_rl.config import RunConfig, TrainConfig
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import as_given
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._curve import draw_curve_of
@@ -28,7 +25,15 @@ from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
 from hackmatrix_rl.runs._replaying import hooks_of
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._saving import CheckpointScheduler
+from hackmatrix_rl.runs.checkpoints import (
+    CheckpointWriter,
+    Complaints,
+    playing_member,
+    read_metadata,
+)
+from hackmatrix_rl.runs.config import RunConfig, TrainConfig
 from hackmatrix_rl.runs.sinks import Fanout, Length, Sink, forget_rows_after, read_json_lines
+from hackmatrix_rl.system.errors import as_given
 from hackmatrix_rl.training import (
     Counter,
     Hook,

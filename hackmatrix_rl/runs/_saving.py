@@ -8,16 +8,6 @@ from pathlib import Path
 from typing import Any, final
 
 from hackmatrix_rl.agent.networks import module_of
-from hackmatrix_rl.checkpoints import (
-    AGENT_FILE,
-    CheckpointWriter,
-    SaveResult,
-    playing_of_saved,
-    settings_of_saved,
-    write_agent,
-)
-from hackmatrix_rl.config import Code, RunConfig
-from hackmatrix_rl.errors import ConfigError, finite, refusing, whole
 from hackmatrix_rl.runs._curve import draw_curve, number
 from hackmatrix_rl.runs._described import describe_training
 from hackmatrix_rl.runs._health import Health
@@ -26,6 +16,15 @@ from hackmatrix_rl.runs._record import settings_of_members
 from hackmatrix_rl.runs._saved_summary import summary_of
 from hackmatrix_rl.runs._trainings import MemberMeans
 from hackmatrix_rl.runs._versions import record_start
+from hackmatrix_rl.runs.checkpoints import (
+    AGENT_FILE,
+    CheckpointWriter,
+    SaveResult,
+    playing_of_saved,
+    settings_of_saved,
+    write_agent,
+)
+from hackmatrix_rl.runs.config import Code, RunConfig
 from hackmatrix_rl.runs.sinks import (
     Fanout,
     JsonLines,
@@ -42,6 +41,7 @@ from hackmatrix_rl.system import (
     typed_path,
     write_json,
 )
+from hackmatrix_rl.system.errors import ConfigError, finite, refusing, whole
 from hackmatrix_rl.training import Hook, Metrics, StopTraining, Trainer, every_policy, first_policy
 
 RETRY_SECONDS = 60.0

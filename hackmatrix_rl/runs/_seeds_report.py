@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hackmatrix_rl.checkpoints import SAVED_BY
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import (
     Estimate,
     interquartile_mean,
@@ -26,6 +24,8 @@ from hackmatrix_rl.runs._curve import (
 )
 from hackmatrix_rl.runs._record import RunRecord, read_run, seeds_in_words, value_in_words
 from hackmatrix_rl.runs._saved_summary import source_in_words
+from hackmatrix_rl.runs.checkpoints import SAVED_BY
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import document, figures, literal, style, table
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import Any
 from etils import epath
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.checkpoints import initial_settings, read_arrays
-from hackmatrix_rl.config import (
+from hackmatrix_rl.runs._compose import named_mesh
+from hackmatrix_rl.runs.checkpoints import initial_settings, read_arrays
+from hackmatrix_rl.runs.config import (
     AUTO,
     HACKMATRIX,
     RunConfig,
@@ -22,9 +23,8 @@ from hackmatrix_rl.config import (
     preset_for,
     settings_of,
 )
-from hackmatrix_rl.errors import ConfigError, as_given, flag
-from hackmatrix_rl.runs._compose import named_mesh
 from hackmatrix_rl.system import Target, cut_cpu, make_deterministic, select_device
+from hackmatrix_rl.system.errors import ConfigError, as_given, flag
 
 
 def config_here(

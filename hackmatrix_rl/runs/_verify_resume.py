@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix_rl.checkpoints import NAME as MANIFEST
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
-from hackmatrix_rl.config import RunConfig, settings_of
+from hackmatrix_rl.runs.checkpoints import NAME as MANIFEST
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.runs.config import RunConfig, settings_of
 from hackmatrix_rl.training import Stored
 
 PROGRAM = (sys.executable, "-m", "hackmatrix_rl")

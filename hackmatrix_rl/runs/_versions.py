@@ -12,8 +12,8 @@ from typing import Any
 
 import jax
 
-from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.system import chosen_devices, read_json, write_json
+from hackmatrix_rl.system.errors import DamagedFileError
 
 PACKAGES = (
     *("hackmatrix-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "jmp", "numpy"),

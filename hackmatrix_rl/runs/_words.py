@@ -1,6 +1,6 @@
 """The settings of a run in words, as commands print them."""
 
-from hackmatrix_rl.config import HACKMATRIX, RunConfig, TrainConfig
+from hackmatrix_rl.runs.config import HACKMATRIX, RunConfig, TrainConfig
 
 
 def length_in_words(config: RunConfig) -> str:

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Shaped
 
-from hackmatrix_rl.batching import bits_of
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     ENEMY_SPEED,
     LAST_STAGE,
     NUM_CELLS,
@@ -36,6 +35,7 @@ from hackmatrix_rl.game import (
     yields_of,
 )
 from hackmatrix_rl.search._weights import EvaluationWeights, ReturnWeights
+from hackmatrix_rl.system.batching import bits_of
 
 WON, DEAD = 1e6, -1000.0
 REWINDS_AHEAD = 1000.0

@@ -6,13 +6,21 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
-from hackmatrix_rl.batching import Chance, below
 from hackmatrix_rl.evaluation import GameAgent, Thought
-from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, GameConfig, Past, Program, State, recall
+from hackmatrix_rl.games.hackmatrix import (
+    FIRST_PROGRAM,
+    NUM_ACTIONS,
+    GameConfig,
+    Past,
+    Program,
+    State,
+    recall,
+)
 from hackmatrix_rl.search._imagined import Legal, deciding, imagine
 from hackmatrix_rl.search._streams import ImaginedStream
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import EvaluationWeights
+from hackmatrix_rl.system.batching import Chance, below
 
 UNDO = FIRST_PROGRAM + Program.UNDO
 

@@ -8,9 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.env import Batched, Environment, HackMatrix, SingleGame
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     Position,
     State,
     StepStream,
@@ -23,6 +22,7 @@ from hackmatrix_rl.game import (
 from hackmatrix_rl.search._expert import without_undo
 from hackmatrix_rl.search._imagined import Legal
 from hackmatrix_rl.search._unseen import draw_unseen
+from hackmatrix_rl.system.batching import Chance
 
 Game = TypeVar("Game")
 Imagined = TypeVar("Imagined")

@@ -7,13 +7,13 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
-from hackmatrix_rl.batching import Chance, flat_vmap
 from hackmatrix_rl.evaluation import Thought
-from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, Position, State
+from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, GameConfig, Position, State
 from hackmatrix_rl.search._expert import Expert, undoes
 from hackmatrix_rl.search._imagined import Legal, PerAction, imagine, playing
 from hackmatrix_rl.search._weights import EvaluationWeights, WinWeights
 from hackmatrix_rl.search._win_probability import win_probability
+from hackmatrix_rl.system.batching import Chance, flat_vmap
 
 Action = Int32[Array, ""]
 Flag = Bool[Array, ""]

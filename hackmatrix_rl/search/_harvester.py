@@ -16,7 +16,7 @@ from hackmatrix_rl.evaluation import (
     Thought,
     check_player,
 )
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     FIRST_PROGRAM,
     LAST_STAGE,
     NUM_ACTIONS,

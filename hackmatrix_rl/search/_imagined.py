@@ -13,10 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
-from hackmatrix_rl.batching import Chance, nth_bit, one_round_loop, select, union
-from hackmatrix_rl.game import NUM_ACTIONS, Event, GameConfig, Position, allowed, attempt
+from hackmatrix_rl.games.hackmatrix import (
+    NUM_ACTIONS,
+    Event,
+    GameConfig,
+    Position,
+    allowed,
+    attempt,
+)
 from hackmatrix_rl.search._evaluation import evaluate_result
 from hackmatrix_rl.search._weights import EvaluationWeights
+from hackmatrix_rl.system.batching import Chance, nth_bit, one_round_loop, select, union
 
 Legal = Bool[Array, " num_actions"]
 PerAction = Float32[Array, " num_actions"]

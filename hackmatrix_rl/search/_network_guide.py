@@ -10,10 +10,9 @@ from jaxtyping import Array, Float32, Int32, Key
 
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
-from hackmatrix_rl.batching import Chance, one_round_loop, select
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import PolicyAgent, Thought
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     Event,
     GameConfig,
     Position,
@@ -27,6 +26,7 @@ from hackmatrix_rl.search._expert import UNDO
 from hackmatrix_rl.search._guide import Action, Flag, Guide
 from hackmatrix_rl.search._imagined import Legal, PerAction
 from hackmatrix_rl.search._streams import WalkStream
+from hackmatrix_rl.system.batching import Chance, one_round_loop, select
 
 Value = Float32[Array, ""]
 

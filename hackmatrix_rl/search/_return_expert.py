@@ -6,15 +6,15 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
-from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.evaluation import GameAgent, Thought
-from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, State, rewound
+from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, GameConfig, State, rewound
 from hackmatrix_rl.search._evaluation import DEAD, heuristic
 from hackmatrix_rl.search._expert import UNDO, without_undo
 from hackmatrix_rl.search._imagined import NOTHING, Legal, PerAction, deciding, imagine
 from hackmatrix_rl.search._streams import ImaginedStream
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import ReturnWeights
+from hackmatrix_rl.system.batching import Chance
 
 Value = Float32[Array, ""]
 Flag = Bool[Array, ""]

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, Key, PyTree
 
-from hackmatrix_rl.batching import Chance, flat_vmap
 from hackmatrix_rl.evaluation import GameAgent, Thought
-from hackmatrix_rl.game import NUM_ACTIONS, GameConfig, Position
+from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, GameConfig, Position
 from hackmatrix_rl.search._expert import UNDO, Expert, without_undo
 from hackmatrix_rl.search._guide import ExpertGuide, Guide
 from hackmatrix_rl.search._imagined import Legal, PerAction
 from hackmatrix_rl.search._streams import ImaginedStream, RolloutStream
 from hackmatrix_rl.search._unseen import draw_unseen
+from hackmatrix_rl.system.batching import Chance, flat_vmap
 
 ARMS = 5
 """How many actions are looked at closely."""

@@ -8,14 +8,14 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.batching import one_round_loop
 from hackmatrix_rl.env import Batched, Environment, HackMatrix
-from hackmatrix_rl.errors import described, whole
 from hackmatrix_rl.evaluation import PolicyAgent, StateAgent, Thought, consult
 from hackmatrix_rl.search._game_model import GameModel, HackMatrixModel, SingleGameModel
 from hackmatrix_rl.search._imagined import Legal, PerAction
 from hackmatrix_rl.search._network_guide import check_memoryless
 from hackmatrix_rl.search._tree_search import Improvement, Prior, SearchResult, Trees, TreeSearch
+from hackmatrix_rl.system.batching import one_round_loop
+from hackmatrix_rl.system.errors import described, whole
 
 SIMULATIONS = 32
 """Actions tried out for a move, by default."""

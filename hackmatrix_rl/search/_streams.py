@@ -1,6 +1,6 @@
 """The streams of randomness of the players that search HackMatrix."""
 
-from hackmatrix_rl.batching import Stream
+from hackmatrix_rl.system.batching import Stream
 
 
 class ImaginedStream(Stream):

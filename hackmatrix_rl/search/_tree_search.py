@@ -12,9 +12,9 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.batching import flat_vmap, select
 from hackmatrix_rl.search._game_model import GameModel
 from hackmatrix_rl.search._imagined import Legal, PerAction
+from hackmatrix_rl.system.batching import flat_vmap, select
 
 Visits = Int32[Array, " num_actions"]
 

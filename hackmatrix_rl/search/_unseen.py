@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from hackmatrix_rl.batching import Chance, below, only_first, pick, union
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     ALL_PROGRAMS,
     MAX_POINTS,
     NUM_CELLS,
@@ -30,6 +29,7 @@ from hackmatrix_rl.game import (
     row_and_column,
 )
 from hackmatrix_rl.search._streams import UnseenStream
+from hackmatrix_rl.system.batching import Chance, below, only_first, pick, union
 
 _SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.int32)
 

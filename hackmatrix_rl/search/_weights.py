@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32
 
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing
-from hackmatrix_rl.game import LAST_STAGE, League, Program
+from hackmatrix_rl.games.hackmatrix import LAST_STAGE, League, Program
 from hackmatrix_rl.system import read_json
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing
 
 Table = TypeVar("Table", bound="Weights")
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
-from hackmatrix_rl.game import LAST_STAGE, GameConfig, Position, Program
+from hackmatrix_rl.games.hackmatrix import LAST_STAGE, GameConfig, Position, Program
 from hackmatrix_rl.search._evaluation import MOST_ATTACK, Value, real, walks_by_undo
 from hackmatrix_rl.search._weights import WinWeights
 

@@ -22,8 +22,8 @@ from typing import Any
 import jax
 
 from hackmatrix_rl._plugins import accelerator_present
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system._compatibility import backend_started
+from hackmatrix_rl.system.errors import ConfigError
 
 _EXTRAS = {"gpu": "cuda", "tpu": "tpu"}
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 from types import FrameType
 from typing import Any
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

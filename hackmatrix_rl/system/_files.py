@@ -12,7 +12,7 @@ from typing import IO, Any, TypeVar
 
 from etils import epath
 
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, refusing, shortened
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing, shortened
 
 AnyPath = TypeVar("AnyPath", Path, epath.Path)
 

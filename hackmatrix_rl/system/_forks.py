@@ -2,8 +2,8 @@
 
 import os
 
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system._compatibility import backend_started
+from hackmatrix_rl.system.errors import ConfigError
 
 _user: int | None = None
 """The process that used JAX before the latest fork. A fork finds its parent here."""

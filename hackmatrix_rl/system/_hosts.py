@@ -21,10 +21,10 @@ from jax.experimental import multihost_utils
 from jaxtyping import PyTree
 
 from hackmatrix_rl._plugins import accelerator_present
-from hackmatrix_rl.errors import AgreedError, ConfigError, flag, is_key, refusing
 from hackmatrix_rl.system._exits import ExitCode
 from hackmatrix_rl.system._files import write_whole
 from hackmatrix_rl.system._processes import CONNECT_SECONDS, HEARTBEAT_SECONDS, is_single_process
+from hackmatrix_rl.system.errors import AgreedError, ConfigError, flag, is_key, refusing
 
 # Seconds that process 0 waits longer: without it the others would lose their connection.
 _FIRST_WAITS_ON = 3.0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hackmatrix_rl.errors import DamagedFileError, printable, shortened
+from hackmatrix_rl.system.errors import DamagedFileError, printable, shortened
 
 Check = Callable[[str, str, tuple[int, ...]], None]
 """Raises a DamagedFileError for an array by its name, its dtype as `<f4`, and its shape."""

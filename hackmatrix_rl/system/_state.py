@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.errors import DamagedFileError
 from hackmatrix_rl.system._files import read_json, typed_path, write_json
+from hackmatrix_rl.system.errors import DamagedFileError
 
 STATE = "HACKMATRIX_RL_STATE_DIR"
 """The variable that names another state folder; empty: nothing is remembered."""

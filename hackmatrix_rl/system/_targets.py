@@ -15,7 +15,7 @@ import jax
 import jaxlib.version
 
 from hackmatrix_rl._plugins import TPU_OF_NOBODY
-from hackmatrix_rl.errors import ConfigError, shortened
+from hackmatrix_rl.system.errors import ConfigError, shortened
 
 _GIB = 2**30
 H100 = "h100"

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
-from hackmatrix_rl.errors import finite
+from hackmatrix_rl.system.errors import finite
 from hackmatrix_rl.training._learner import Learner, is_value_head, learner_shardings
 from hackmatrix_rl.training._optimizer import UnitRate
 from hackmatrix_rl.training._report import StepReport

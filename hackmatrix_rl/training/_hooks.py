@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hackmatrix_rl.errors import described, number
+from hackmatrix_rl.system.errors import described, number
 from hackmatrix_rl.training._report import Metrics
 
 Callback = Callable[[Any, Metrics], Mapping[str, Any] | None]

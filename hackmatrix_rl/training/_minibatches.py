@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Int32, Key, UInt32
 
-from hackmatrix_rl.errors import whole
+from hackmatrix_rl.system.errors import whole
 from hackmatrix_rl.training.sharding import check_split
 
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.errors import is_key
+from hackmatrix_rl.system.errors import is_key
 from hackmatrix_rl.training._algorithm import AlgorithmState
 
 _NEW_GAMES = 2**32 - 2

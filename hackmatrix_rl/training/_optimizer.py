@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 
 from hackmatrix_rl.agent import Constant, Schedule, ends_of
-from hackmatrix_rl.errors import check_array, described, finite, place
+from hackmatrix_rl.system.errors import check_array, described, finite, place
 
 
 class UnitRate(optax.GradientTransformation):  # type: ignore[misc]  # optax has no types

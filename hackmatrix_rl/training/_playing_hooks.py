@@ -8,9 +8,9 @@ import jax
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.env import Environment, HackMatrix, check_is_environment
-from hackmatrix_rl.errors import check_key, number, whole
 from hackmatrix_rl.evaluation import Evaluation, OnProgress, evaluate, play_steps
 from hackmatrix_rl.system import is_process_zero, typed_path
+from hackmatrix_rl.system.errors import check_key, number, whole
 from hackmatrix_rl.training._hooks import Hook
 from hackmatrix_rl.training._report import Metrics
 from hackmatrix_rl.training._trainer import Trainer

@@ -15,8 +15,8 @@ from jaxtyping import Array, Key, PyTree
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import ArgumentError, described, instance, same_structure, whole
 from hackmatrix_rl.system import is_single_process
+from hackmatrix_rl.system.errors import ArgumentError, described, instance, same_structure, whole
 from hackmatrix_rl.training._algorithm import Algorithm, State, working_bytes
 from hackmatrix_rl.training._member_metrics import MEMBER, interquartile, over_members
 from hackmatrix_rl.training._program import without_policy

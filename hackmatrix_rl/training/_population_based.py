@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.errors import ArgumentError, finite, is_key, whole
+from hackmatrix_rl.system.errors import ArgumentError, finite, is_key, whole
 from hackmatrix_rl.training._algorithm import Algorithm, State
 from hackmatrix_rl.training._member_metrics import MEMBER
 from hackmatrix_rl.training._population import Population

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 
 from hackmatrix_rl.agent import wide_layers
-from hackmatrix_rl.errors import ArgumentError
+from hackmatrix_rl.system.errors import ArgumentError
 from hackmatrix_rl.training._algorithm import Algorithm
 from hackmatrix_rl.training._gradient_step import GradientStep
 from hackmatrix_rl.training._population import first_policy

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent.precision import path_name
-from hackmatrix_rl.errors import is_key, printable
+from hackmatrix_rl.system.errors import is_key, printable
 from hackmatrix_rl.training.sharding import on_device
 
 T = TypeVar("T")

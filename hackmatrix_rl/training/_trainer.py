@@ -16,9 +16,9 @@ from jaxtyping import Array, Key
 from hackmatrix_rl.agent import ValueScale, check_is_policy, check_policy_numbers
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, check_pictures, hold_games, whole_games
-from hackmatrix_rl.errors import ConfigError, check_jax, check_key, finite, instance, whole
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
+from hackmatrix_rl.system.errors import ConfigError, check_jax, check_key, finite, instance, whole
 from hackmatrix_rl.training import _program as program
 from hackmatrix_rl.training._algorithm import (
     Algorithm,

@@ -20,8 +20,8 @@ import numpy as np
 from etils import epath
 from jaxtyping import PyTree
 
-from hackmatrix_rl.errors import is_key, refusing, shortened
 from hackmatrix_rl.system import open_regular, storage_path, typed_path, write_whole
+from hackmatrix_rl.system.errors import is_key, refusing, shortened
 from hackmatrix_rl.training._stored import Stored, leaves_by_path, random_keys
 
 FORMAT = "hackmatrix-rl arrays 1"

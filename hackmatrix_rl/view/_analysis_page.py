@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hackmatrix_rl.evaluation import AFTERMATH, NEAR_EXIT, Calibration, Estimate, Findings
-from hackmatrix_rl.game import Program
+from hackmatrix_rl.games.hackmatrix import Program
 from hackmatrix_rl.view._document import document, facts, table
 from hackmatrix_rl.view._names import program_name
 from hackmatrix_rl.view._picture import INKS, figures, literal, style

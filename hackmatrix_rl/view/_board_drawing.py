@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hackmatrix_rl.game import LAST_STAGE, MAX_HP, NUM_CELLS, SIZE, Content
+from hackmatrix_rl.games.hackmatrix import LAST_STAGE, MAX_HP, NUM_CELLS, SIZE, Content
 from hackmatrix_rl.view._cells import TILE, Actor, actors_on, tile
 from hackmatrix_rl.view._drawing import Circle, Drawing, Line, Polygon, Rect, Shape, Text
 from hackmatrix_rl.view._frame import Cell, Frame

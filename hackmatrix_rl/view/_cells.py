@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from hackmatrix_rl.game import ENEMY_HP, Content, EnemyType
+from hackmatrix_rl.games.hackmatrix import ENEMY_HP, Content, EnemyType
 from hackmatrix_rl.view._drawing import Circle, Ink, Line, Rect, Shape, Text
 from hackmatrix_rl.view._frame import Cell, Enemy, Frame, Transmission
 from hackmatrix_rl.view._marks import (

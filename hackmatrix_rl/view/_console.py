@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from hackmatrix_rl.errors import printable
+from hackmatrix_rl.system.errors import printable
 
 
 class _PlainConsole(Console):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
 
-from hackmatrix_rl.errors import printable
+from hackmatrix_rl.system.errors import printable
 
 _NUMBER = re.compile(r"\s*([-+\d]|$)")
 _FEW = 3  # columns that fit on a narrow screen

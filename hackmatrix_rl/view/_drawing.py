@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 
 Ink = str
 

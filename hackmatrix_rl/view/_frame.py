@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     ENEMY_SPEED,
     NUM_CELLS,
     SIZE,

@@ -5,7 +5,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hackmatrix_rl.game import COLUMNS, SIZE, Content, EnemyType, Program, State, to_arrays
+from hackmatrix_rl.games.hackmatrix import (
+    COLUMNS,
+    SIZE,
+    Content,
+    EnemyType,
+    Program,
+    State,
+    to_arrays,
+)
 from hackmatrix_rl.view._frame import DATA, PROGRAMS, Cell, Enemy, Frame, Transmission
 
 Made = TypeVar("Made", Frame, Cell, Enemy, Transmission)

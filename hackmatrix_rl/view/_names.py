@@ -6,7 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from rich.text import Text
 
-from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, SPECS, STEPS, Action, EnemyType, Program
+from hackmatrix_rl.games.hackmatrix import (
+    FIRST_PROGRAM,
+    SIPHON,
+    SPECS,
+    STEPS,
+    Action,
+    EnemyType,
+    Program,
+)
 from hackmatrix_rl.view._frame import Cell, Enemy, Frame, Transmission, neighbours
 
 # A letter of the name where one is left; `h` (hint) and `q` (quit) are not actions.

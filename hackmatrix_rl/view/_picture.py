@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hackmatrix_rl.errors import printable
 from hackmatrix_rl.system import write_whole
+from hackmatrix_rl.system.errors import printable
 from hackmatrix_rl.view._document import text
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numpy as np
 from rich.style import Style
 from rich.text import Text
 
-from hackmatrix_rl.errors import printable
+from hackmatrix_rl.system.errors import printable
 
 _WIDEST, _TALLEST = 80, 20  # characters of a picture of pixels
 

@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system import open_regular, typed_path, write_whole
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view._drawing import (
     Circle,
     Drawing,

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 
 from hackmatrix_rl.env import HackMatrixState
-from hackmatrix_rl.errors import ConfigError, printable
-from hackmatrix_rl.game import State
+from hackmatrix_rl.games.hackmatrix import State
 from hackmatrix_rl.system import typed_path, write_whole
+from hackmatrix_rl.system.errors import ConfigError, printable
 from hackmatrix_rl.view._board_drawing import draw
 from hackmatrix_rl.view._drawing import Drawing, Text, grid
 from hackmatrix_rl.view._frame import Frame

@@ -5,7 +5,7 @@ import textwrap
 import numpy as np
 from rich.text import Text
 
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     FIRST_PROGRAM,
     LAST_STAGE,
     MAX_HP,

@@ -10,10 +10,10 @@ from unittest import mock
 
 import jax
 
-from hackmatrix_rl.config import algorithms
 from hackmatrix_rl.runs import config_here
 from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._plan import make_plan
+from hackmatrix_rl.runs.config import algorithms
 from hackmatrix_rl.system import target
 from hackmatrix_rl.training.compiled._collectives import _instructions
 

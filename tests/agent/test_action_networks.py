@@ -10,7 +10,7 @@ from agent.test_networks import Still
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import parameters_of, precision
 from hackmatrix_rl.env import HackMatrix, Number, env_keys
-from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, Program
+from hackmatrix_rl.games.hackmatrix import FIRST_PROGRAM, SIPHON, Program
 
 KEY = jax.random.key(0)
 NAMES = ("resnet", "transformer", "recursive")

@@ -5,6 +5,8 @@ import pytest
 
 from hackmatrix_rl.agent import MaskedCategorical
 
+pytestmark = pytest.mark.smoke
+
 LOGITS = jnp.array([0.3, -1.2, 2.0, 0.0, 5.0], jnp.float32)
 MASK = jnp.array([True, False, True, True, False])
 

@@ -20,6 +20,8 @@ from hackmatrix_rl.env import CartPole, CompactObservation, HackMatrix
 from hackmatrix_rl.training import Reports
 from hackmatrix_rl.training._debug import CheckedLoss
 
+pytestmark = pytest.mark.devices
+
 
 @pytest.fixture(scope="module")
 def spec():

@@ -10,6 +10,8 @@ from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.training import Trainer
 
+pytestmark = pytest.mark.smoke
+
 
 def plain_advantages(r, gamma, gae_lambda):
     """The definition, one environment and one step after another, in Python floats."""

@@ -12,8 +12,8 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.agent.networks import build_network, evaluator_of, rematerialized
 from hackmatrix_rl.agent.networks._graph import AttentionPool, MessageBlock, state_features
 from hackmatrix_rl.agent.precision import precision, products
-from hackmatrix_rl.clique import edges
 from hackmatrix_rl.env import CliqueObservation, VertexPermutations
+from hackmatrix_rl.games.clique import edges
 
 KEY = jax.random.key(0)
 

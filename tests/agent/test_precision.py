@@ -16,6 +16,8 @@ from hackmatrix_rl.agent.precision import (
     precision,
 )
 
+pytestmark = pytest.mark.smoke
+
 F32, BF16, F16 = (jnp.dtype(name) for name in ("float32", "bfloat16", "float16"))
 BOARD = probes.Probe({}, board=True).spec
 MLP = build_network("mlp", BOARD, width=8, key=jax.random.key(0))

@@ -17,6 +17,8 @@ from hackmatrix_rl.agent.networks import (
     rematerialized,
 )
 
+pytestmark = pytest.mark.devices
+
 SPEC = probes.Probe({}, board=True).spec
 KEY = jax.random.key(0)
 LOSS = PPOLoss(value_clip=0.2)

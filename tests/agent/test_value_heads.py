@@ -18,7 +18,7 @@ from hackmatrix_rl.agent.networks import (
 from hackmatrix_rl.algorithms.imitation import CloneLoss
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 
 CENTRES = np.linspace(-10, 10, 101)
 PLAIN = build_network("mlp", CartPole().spec, width=8, key=jax.random.key(0))

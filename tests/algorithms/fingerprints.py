@@ -17,9 +17,9 @@ import numpy as np
 from training.states import arrays
 
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
-from hackmatrix_rl.config import RunConfig, make_config
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.runs._keys import run_keys
+from hackmatrix_rl.runs.config import RunConfig, make_config
 
 STORED = Path(__file__).parents[1] / "data" / "fingerprints.json"
 UPDATES = 3

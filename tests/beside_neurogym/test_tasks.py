@@ -18,7 +18,7 @@ from neurogym.envs.probabilisticreasoning import ProbabilisticReasoning as Their
 from neurogym.envs.readysetgo import MotorTiming
 from neurogym.envs.readysetgo import ReadySetGo as TheirReadySetGo
 
-from hackmatrix_rl.memory_tasks import (
+from hackmatrix_rl.env.memory_tasks import (
     ComparisonTrial,
     ContextConfig,
     ContextDecision,

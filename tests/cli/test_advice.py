@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from hackmatrix_rl.cli._train import next_steps
-from hackmatrix_rl.config import config_from_dict
+from hackmatrix_rl.runs.config import config_from_dict
 from hackmatrix_rl.system import read_json
 
 from .commands import done, invoke

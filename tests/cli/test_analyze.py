@@ -4,6 +4,8 @@ import pytest
 
 from .commands import done, invoke
 
+pytestmark = pytest.mark.view
+
 GAMES = ("--episodes", "4", "--num-envs", "4")
 
 

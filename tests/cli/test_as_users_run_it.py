@@ -7,7 +7,7 @@ process, so each training is one of its own. Meshes and several processes: tests
 import pytest
 from processes import python
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
 def output_of(folder, cache, *arguments):

@@ -10,6 +10,8 @@ from hackmatrix_rl.system import ExitCode
 
 from .commands import assert_refused, invoke
 
+pytestmark = pytest.mark.smoke
+
 LONG, DIGITS = "a" * 5000, "9" * 5000
 DEBUG = "train --preset debug"
 PUZZLES = "train --algorithm supervised --preset debug"

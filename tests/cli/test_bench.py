@@ -4,10 +4,12 @@ import sys
 import pytest
 from processes import python
 
-from hackmatrix_rl.bench import Part, Speed
-from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.cli.bench import Part, Speed
+from hackmatrix_rl.games.hackmatrix import GameConfig
 
 from .commands import assert_refused, done, invoke
+
+pytestmark = pytest.mark.devices
 
 
 @pytest.mark.slow
@@ -76,7 +78,7 @@ def test_a_comparison_without_pgx_is_refused_before_anything_starts(monkeypatch)
 @pytest.mark.slow
 def test_a_full_bench_measures_young_and_late_games_and_training(tmp_path, monkeypatch):
     # One of them, which is compiled for the other tests, too.
-    monkeypatch.setattr("hackmatrix_rl.bench._full_benchmark.PRECISIONS", ("f32",))
+    monkeypatch.setattr("hackmatrix_rl.cli.bench._full_benchmark.PRECISIONS", ("f32",))
     file = tmp_path / "full.json"
     sizes = ("--preset", "debug", "--sizes", "16", "--mesh", "data=2", "--repeats", "2")
     done("bench", "--full", *sizes, "--json", file)
@@ -101,7 +103,7 @@ def test_a_full_bench_that_is_cut_short_has_written_what_was_done(tmp_path, monk
         yield Part("env", 64, speed=Speed((1.0, 3.0), 2.0))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hackmatrix_rl.bench.full_benchmark", cut_short)
+    monkeypatch.setattr("hackmatrix_rl.cli.bench.full_benchmark", cut_short)
     file = tmp_path / "full.json"
     result = invoke("bench", "--full", "--preset", "debug", "--sizes", "64", "--json", file)
     assert result.exit_code == 130

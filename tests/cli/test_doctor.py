@@ -7,6 +7,8 @@ import pytest
 
 from .commands import done, invoke
 
+pytestmark = pytest.mark.processes
+
 PARTS = ["versions", "settings", "devices", "memory", "cache", "training", "wandb"]
 
 

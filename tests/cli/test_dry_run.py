@@ -14,6 +14,8 @@ from hackmatrix_rl.training import Trainer
 
 from .commands import assert_refused, done, invoke
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.mark.slow
 def test_a_dry_run_says_what_would_be_done_and_leaves_nothing_behind(here):

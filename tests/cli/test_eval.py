@@ -6,6 +6,8 @@ from hackmatrix_rl.view.replays import Replay
 
 from .commands import assert_refused, done, invoke
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hackmatrix_rl.cli._train import next_steps
-from hackmatrix_rl.config import RENAMED, advice_for, make_config
-from hackmatrix_rl.config._renamed import FOREIGN
-from hackmatrix_rl.errors import flag
+from hackmatrix_rl.runs.config import RENAMED, advice_for, make_config
+from hackmatrix_rl.runs.config._renamed import FOREIGN
+from hackmatrix_rl.system.errors import flag
 
 from .commands import assert_refused, invoke
 

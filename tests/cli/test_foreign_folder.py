@@ -3,6 +3,8 @@
 import pytest
 from processes import python
 
+pytestmark = pytest.mark.processes
+
 SHADOWS = ("equinox", "matplotlib", "optax", "orbax", "rich", "secrets", "tomllib", "wandb")
 SCRIPT = """
 import os, sys

@@ -5,10 +5,12 @@ import pytest
 from click.testing import CliRunner
 
 from hackmatrix_rl.cli import main
-from hackmatrix_rl.config import TrainConfig, algorithms, algorithms_of, options_of
-from hackmatrix_rl.errors import flag
+from hackmatrix_rl.runs.config import TrainConfig, algorithms, algorithms_of, options_of
+from hackmatrix_rl.system.errors import flag
 
 from .commands import done, invoke
+
+pytestmark = pytest.mark.smoke
 
 COMMANDS = main.list_commands(click.Context(main))
 

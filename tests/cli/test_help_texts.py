@@ -7,7 +7,7 @@ import click
 import pytest
 
 from hackmatrix_rl.cli import main
-from hackmatrix_rl.config import algorithms_of
+from hackmatrix_rl.runs.config import algorithms_of
 
 from .commands import done
 

@@ -5,10 +5,12 @@ import json
 import pytest
 from etils import epath
 
-from hackmatrix_rl.checkpoints import read_arrays
+from hackmatrix_rl.runs.checkpoints import read_arrays
 from hackmatrix_rl.runs.sinks import read_json_lines
 
 from .commands import assert_refused, done, invoke
+
+pytestmark = pytest.mark.search
 
 SMALL = (
     *("--preset", "debug", "--num-envs", 4, "--num-steps", 8, "--width", 8),

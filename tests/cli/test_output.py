@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.runs.sinks import read_json_lines
+
+pytestmark = pytest.mark.processes
 
 TRAINING = Path(__file__).parents[1] / "runs" / "cartpole_command.py"
 COMMAND = f"{sys.executable} -m hackmatrix_rl"

@@ -5,12 +5,14 @@ import sys
 
 import pytest
 
-from hackmatrix_rl.game import Action
+from hackmatrix_rl.games.hackmatrix import Action
 from hackmatrix_rl.search import Searcher
 from hackmatrix_rl.view.replays import Match, Replay
 from hackmatrix_rl.view.terminal import Seat
 
 from .commands import assert_refused, done, invoke
+
+pytestmark = pytest.mark.view
 
 
 @pytest.fixture

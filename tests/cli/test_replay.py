@@ -11,16 +11,18 @@ from processes import assert_same_end, copy_stopped_after
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.r2d2 import ValueRescaling
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
-from hackmatrix_rl.config import make_config
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs import check_unchanged, compose, find_player
 from hackmatrix_rl.runs._keys import evaluation_key
 from hackmatrix_rl.runs._resume import restore_training
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import read_json_lines
+from hackmatrix_rl.system.errors import ConfigError
 
 from .commands import assert_refused, done, invoke
+
+pytestmark = pytest.mark.search
 
 SMALL = (
     *("--preset", "debug", "--algorithm", "r2d2", "--num-envs", 8, "--width", 8),

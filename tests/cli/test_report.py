@@ -5,6 +5,8 @@ import pytest
 
 from .commands import assert_refused, done, invoke
 
+pytestmark = pytest.mark.view
+
 
 @pytest.mark.slow
 def test_a_run_has_a_page(trained, tmp_path):

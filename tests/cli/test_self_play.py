@@ -9,16 +9,18 @@ import pytest
 from processes import assert_same_end, copy_stopped_after
 
 from hackmatrix_rl.algorithms.self_play import Search, SelfPlay, load_self_play
-from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
-from hackmatrix_rl.clique import CliqueConfig, read_colourings
 from hackmatrix_rl.env import VertexPermutations
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.games.clique import CliqueConfig, read_colourings
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.runs._resume import restore_training
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.runs.sinks import read_json_lines
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Trainer
 
 from .commands import assert_refused, done, invoke
+
+pytestmark = pytest.mark.search
 
 KEY = jax.random.key(0)
 

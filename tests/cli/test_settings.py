@@ -9,9 +9,11 @@ from hackmatrix_rl.cli._eval import evaluate_command
 from hackmatrix_rl.cli._main import added_flags
 from hackmatrix_rl.cli._settings import chosen_config, config_options
 from hackmatrix_rl.cli._train import train
-from hackmatrix_rl.config import algorithms_of
+from hackmatrix_rl.runs.config import algorithms_of
 
 from .commands import assert_refused, invoke
+
+pytestmark = pytest.mark.smoke
 
 
 def config_of(*arguments: str) -> PPOConfig:

@@ -12,13 +12,13 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.cli._train import describe
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import make_run_folder
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import read_json_lines
 
 from .commands import done, invoke
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 
 def test_a_run_says_what_it_will_do_and_where_the_result_is(trained):

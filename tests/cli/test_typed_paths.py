@@ -7,10 +7,10 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.imitation import read_demonstrations
-from hackmatrix_rl.checkpoints import find_checkpoint
-from hackmatrix_rl.clique import Colouring, read_colourings, write_colourings
-from hackmatrix_rl.config import read_settings
+from hackmatrix_rl.games.clique import Colouring, read_colourings, write_colourings
 from hackmatrix_rl.runs import report_of
+from hackmatrix_rl.runs.checkpoints import find_checkpoint
+from hackmatrix_rl.runs.config import read_settings
 from hackmatrix_rl.system import typed_path
 from hackmatrix_rl.view import draw, save_gif, save_png
 from hackmatrix_rl.view.replays import Match, Replay

@@ -23,6 +23,8 @@ from hackmatrix_rl.view.ui import _serve
 
 from .commands import assert_refused, done, invoke
 
+pytestmark = pytest.mark.view
+
 needs_server = pytest.mark.skipif(
     find_spec("starlette") is None or find_spec("uvicorn") is None, reason="needs the extra ui"
 )

@@ -8,6 +8,8 @@ from hackmatrix_rl.view.replays import Match, Replay
 
 from .commands import assert_refused, done, invoke
 
+pytestmark = pytest.mark.view
+
 
 @pytest.fixture(scope="module")
 def game(tmp_path_factory):

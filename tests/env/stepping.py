@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from game.recordings import CONFIG, FLAGS, POSITION, Arrays, concatenate, load, rows
-from game.replay import BATCH, shared_replay
+from games.hackmatrix.recordings import CONFIG, FLAGS, POSITION, Arrays, concatenate, load, rows
+from games.hackmatrix.replay import BATCH, shared_replay
 
 from hackmatrix_rl.env import HackMatrix, compact_observation
-from hackmatrix_rl.game import TERM_NAMES, from_arrays, to_arrays
+from hackmatrix_rl.games.hackmatrix import TERM_NAMES, from_arrays, to_arrays
 
 MAX_STEPS = 500
 FILES = ("deterministic", "undo", "completions")

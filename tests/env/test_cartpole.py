@@ -6,6 +6,8 @@ import pytest
 from hackmatrix_rl.env import CartPole, env_keys
 from hackmatrix_rl.env._cartpole import CartPoleState
 
+pytestmark = pytest.mark.smoke
+
 
 def at(*rows, length=0):
     physics = jnp.asarray(rows, jnp.float32)

@@ -13,9 +13,9 @@ from agent import probes
 from training.test_wrong_use import Walk, shows
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.config import make_config
-from hackmatrix_rl.config._environments import make_environment
 from hackmatrix_rl.env import CartPole, EpisodeStatistics
+from hackmatrix_rl.runs.config import make_config
+from hackmatrix_rl.runs.config._environments import make_environment
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,24 @@ All transitions go through it in one shuffled order, so that in every batch game
 
 import numpy as np
 import pytest
-from batching.devices import traced_as_on
-from game.new_game_features import features
-from game.outcomes import Labels, compare_outcomes, questions
-from game.recordings import CONFIG, Arrays, canonical, differences, load, report, rows
-from game.replay import BATCH, shared_replay
-from game.sampling import draw_answers, position_names, recorded_answers
-from game.setup_checker import setup_problems
-from game.statistics import compare_labels, deviations
+from games.hackmatrix.new_game_features import features
+from games.hackmatrix.outcomes import Labels, compare_outcomes, questions
+from games.hackmatrix.recordings import CONFIG, Arrays, canonical, differences, load, report, rows
+from games.hackmatrix.replay import BATCH, shared_replay
+from games.hackmatrix.sampling import draw_answers, position_names, recorded_answers
+from games.hackmatrix.setup_checker import setup_problems
+from games.hackmatrix.statistics import compare_labels, deviations
+from system.batching.devices import traced_as_on
 
 from env.stepping import MAX_STEPS, Stepper, Transitions, step_all
-from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, TERM_NAMES, Program, from_arrays, to_arrays
+from hackmatrix_rl.games.hackmatrix import (
+    FIRST_PROGRAM,
+    SIPHON,
+    TERM_NAMES,
+    Program,
+    from_arrays,
+    to_arrays,
+)
 
 # The proof, with the programs that users run.
 pytestmark = pytest.mark.usefixtures("optimized")

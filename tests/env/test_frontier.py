@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 from hackmatrix_rl.agent import EpisodeSums
 from hackmatrix_rl.env import BLOCK, Frontier, HackMatrix, env_keys, whole_games
 from hackmatrix_rl.env._frontier import KINDS
-from hackmatrix_rl.game import legal_actions
+from hackmatrix_rl.games.hackmatrix import legal_actions
 from hackmatrix_rl.training.sharding import mesh
 
 NUM_ENVS, STEPS = 2 * BLOCK, 400

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix_rl.batching import fields
 from hackmatrix_rl.env import CELL, SCREEN_CHANNELS, Channel, Features, GameIdentity, game_identity
 from hackmatrix_rl.env import _identity as identity
-from hackmatrix_rl.game import RULES_VERSION
+from hackmatrix_rl.games.hackmatrix import RULES_VERSION
+from hackmatrix_rl.system.batching import fields
 
 
 @pytest.fixture(autouse=True)

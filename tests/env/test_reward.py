@@ -7,7 +7,7 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.game import TERM_NAMES
+from hackmatrix_rl.games.hackmatrix import TERM_NAMES
 
 WEIGHTS = {"step_penalty": 0.0, "distance_shaping": 3.0, "resource_gain": -0.5, "victory": 0.1}
 GAMES, STEPS, LIMIT = 8, 9, 4

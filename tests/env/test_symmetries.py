@@ -10,7 +10,7 @@ import pytest
 
 from hackmatrix_rl.env import NUM_SYMMETRIES, CompactObservation, compact_observation, turn
 from hackmatrix_rl.env._symmetries import TURNED_ACTION, TURNED_CELL
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     COLUMNS,
     NUM_ACTIONS,
     SIZE,
@@ -22,7 +22,7 @@ from hackmatrix_rl.game import (
     play,
     to_arrays,
 )
-from hackmatrix_rl.game import new_game as begin
+from hackmatrix_rl.games.hackmatrix import new_game as begin
 
 CONFIG = GameConfig(max_enemies=8, max_transmissions=8, history=2)
 SYMMETRIES = range(NUM_SYMMETRIES)

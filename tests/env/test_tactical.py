@@ -6,14 +6,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from game.positions import block_of, daemon, data, glitch, position, transmission, virus
-from game.recordings import CONFIG, load, rows
+from games.hackmatrix.positions import block_of, daemon, data, glitch, position, transmission, virus
+from games.hackmatrix.recordings import CONFIG, load, rows
 
 from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.env import TACTICAL_PLANES, CompactObservation, HackMatrix, Memory, env_keys
 from hackmatrix_rl.env._tactical_encoding import TACTICAL_ACTIONS
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     FIRST_PROGRAM,
     NUM_PROGRAMS,
     Content,
@@ -23,7 +23,7 @@ from hackmatrix_rl.game import (
     legal_actions,
     recall,
 )
-from hackmatrix_rl.game._history import empty_history, remember
+from hackmatrix_rl.games.hackmatrix._history import empty_history, remember
 
 TACTICAL = HackMatrix(CONFIG, observation="tactical")
 KEY = jax.random.key(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.env import HackMatrix, whole_games
-from hackmatrix_rl.game import Action, GameConfig, Program, legal_actions, new_game
+from hackmatrix_rl.games.hackmatrix import Action, GameConfig, Program, legal_actions, new_game
 
 HALF = HackMatrix(observation="tactical", without_undo_share=0.5)
 

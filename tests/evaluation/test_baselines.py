@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.statistics import SIGNIFICANCE, compare, deviations
+from games.hackmatrix.statistics import SIGNIFICANCE, compare, deviations
 
 from hackmatrix_rl.env import CELL, CompactObservation, HackMatrix, Number, Sight
 from hackmatrix_rl.evaluation import RandomAgent, Runner, evaluate_all
-from hackmatrix_rl.game import NUM_ACTIONS, GameConfig
+from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, GameConfig
+
+pytestmark = pytest.mark.view
 
 DRAWS = 4000
 UP, DOWN, LEFT, RIGHT, SIPHON = range(5)

@@ -25,6 +25,8 @@ from hackmatrix_rl.evaluation import (
 )
 from hackmatrix_rl.evaluation import _episodes as module
 
+pytestmark = pytest.mark.view
+
 
 class Lengths(hm.SingleGame):
     """Episodes of 1 or 50 steps, by a coin tossed at the start; the reward is the action."""

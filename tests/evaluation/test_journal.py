@@ -5,13 +5,22 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from game.positions import data, position
-from game.recordings import CONFIG
+from games.hackmatrix.positions import data, position
+from games.hackmatrix.recordings import CONFIG
 
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import BINS, Journal, Moves, RandomAgent, evaluate, find, keep_journal
 from hackmatrix_rl.evaluation._journal import points_near_exit
-from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, EnemyType, Program, RewardConfig, from_arrays
+from hackmatrix_rl.games.hackmatrix import (
+    FIRST_PROGRAM,
+    SIPHON,
+    EnemyType,
+    Program,
+    RewardConfig,
+    from_arrays,
+)
+
+pytestmark = pytest.mark.view
 
 UNDO = FIRST_PROGRAM + Program.UNDO
 

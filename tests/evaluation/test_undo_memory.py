@@ -11,7 +11,9 @@ from hackmatrix_rl.env import Number
 from hackmatrix_rl.evaluation import PolicyAgent, UndoMemory
 from hackmatrix_rl.evaluation._evaluate import _player
 from hackmatrix_rl.evaluation._undo_memory import LARGEST
-from hackmatrix_rl.game import Action
+from hackmatrix_rl.games.hackmatrix import Action
+
+pytestmark = pytest.mark.view
 
 ENVIRONMENT = hm.HackMatrix(max_steps=20)
 KEY = jax.random.key(0)

@@ -13,6 +13,8 @@ from hackmatrix_rl.evaluation import (
     performance_profile,
 )
 
+pytestmark = pytest.mark.view
+
 
 def seeds(*means, spread=0.0, episodes=4):
     """Returns whose mean over the episodes of each seed is known."""

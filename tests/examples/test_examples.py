@@ -7,13 +7,13 @@ import jax
 import nbformat
 import numpy as np
 import pytest
+from interop.protocol.headless import headless_command
 from nbclient import NotebookClient
-from protocol.headless import headless_command
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.config import make_config, read_settings
 from hackmatrix_rl.env import TacticalObservation
-from hackmatrix_rl.export import export_agent
+from hackmatrix_rl.runs.config import make_config, read_settings
+from hackmatrix_rl.runs.export import export_agent
 
 from .conftest import ROOT, run_python
 

@@ -15,9 +15,9 @@ from fuzz.replays import ODD, outcome
 from fuzz.worker import Fuzzer
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import RandomAgent
-from hackmatrix_rl.game import Action, GameConfig
-from hackmatrix_rl.protocol import Server
-from hackmatrix_rl.protocol.client import App, SeenGame, play_app
+from hackmatrix_rl.games.hackmatrix import Action, GameConfig
+from hackmatrix_rl.interop.protocol import Server
+from hackmatrix_rl.interop.protocol.client import App, SeenGame, play_app
 
 MOVES = 4
 

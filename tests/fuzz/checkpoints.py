@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fuzz.commands import room
 from fuzz.stored import PARTS, Damage, arrays, assert_same, damaged_copy, damages, read
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.checkpoints import whole_checkpoint
+from hackmatrix_rl.runs.checkpoints import whole_checkpoint
 
 
 def check(each: tuple[list[Damage], bool]) -> None:

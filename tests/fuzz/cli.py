@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from fuzz.commands import assert_answered, run_apart, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.config import algorithms_of, field_types, options_of
-from hackmatrix_rl.errors import flag, shortened
+from hackmatrix_rl.runs.config import algorithms_of, field_types, options_of
+from hackmatrix_rl.system.errors import flag, shortened
 
 NUMBERS = (
     *("0", "-1", "1", "2", "3", "7", "8", "16", "64", "100", "0.5", "1.5", "-0.0", "1e3", "1e-5"),

@@ -21,8 +21,8 @@ from hackmatrix_rl.algorithms.imitation import (
     read_demonstrations,
 )
 from hackmatrix_rl.env import HackMatrix, game_identity
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.games.hackmatrix import GameConfig
+from hackmatrix_rl.system.errors import ConfigError
 
 POSITIONS = 20
 SHARD = "00000.npz"

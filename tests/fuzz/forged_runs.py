@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from checkpoints.kept import NEWEST, forge, forge_config, unpack
 from hypothesis import strategies as st
+from runs.checkpoints.kept import NEWEST, forge, forge_config, unpack
 
 from fuzz.commands import LONG_WORK, accept, assert_answered, room, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.config import RunConfig, algorithms, rename
 from hackmatrix_rl.runs import compose
+from hackmatrix_rl.runs.config import RunConfig, algorithms, rename
 from hackmatrix_rl.training import Trainer
 
 MODULE = "evil_module"

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from checkpoints.theirs import theirs
 from hypothesis import strategies as st
+from runs.checkpoints.theirs import theirs
 
 from fuzz.archives import Changes, change, changes
 from fuzz.commands import room
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.checkpoints import load_npz
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs.checkpoints import load_npz
+from hackmatrix_rl.system.errors import ConfigError
 
 WIDTH = 2
 NAMES = tuple(theirs(width=WIDTH))

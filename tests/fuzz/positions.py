@@ -1,8 +1,8 @@
 """Real positions with something changed: refused by name, or the same again and playable."""
 
-from game.invariants import play_at_random
-from game.mutations import Mutated, accepted, mutated_positions, together
-from game.replay import BATCH, shared_replay
+from games.hackmatrix.invariants import play_at_random
+from games.hackmatrix.mutations import Mutated, accepted, mutated_positions, together
+from games.hackmatrix.replay import BATCH, shared_replay
 
 from fuzz.worker import Fuzzer
 

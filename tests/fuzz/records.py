@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from fuzz.commands import room
 from fuzz.replays import ODD, outcome
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.errors import refusing
-from hackmatrix_rl.game import Action, GameConfig
-from hackmatrix_rl.protocol import Server
-from hackmatrix_rl.protocol.client import SeenGame
+from hackmatrix_rl.games.hackmatrix import Action, GameConfig
+from hackmatrix_rl.interop.protocol import Server
+from hackmatrix_rl.interop.protocol.client import SeenGame
 from hackmatrix_rl.system import read_json
+from hackmatrix_rl.system.errors import refusing
 from hackmatrix_rl.view.replays import Replay
 
 MOVES = 6

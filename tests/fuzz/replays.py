@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fuzz.commands import room
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.replays import Match, Replay
 from hackmatrix_rl.view.replays._match import MOST_SNAPSHOTS
 

@@ -16,9 +16,9 @@ from fuzz.commands import LONG_WORK, accept, assert_answered, room, run_here
 from fuzz.stored import PARTS, Damage, arrays, assert_same, damaged_copy, damages, read, run
 from fuzz.worker import Fuzzer
 from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.checkpoints import CheckpointWriter
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs import compose
+from hackmatrix_rl.runs.checkpoints import CheckpointWriter
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Trainer, leaves_by_path
 

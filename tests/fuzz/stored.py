@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from hackmatrix_rl.checkpoints import CheckpointWriter, read_arrays
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import compose, make_run_folder, training_keys
+from hackmatrix_rl.runs.checkpoints import CheckpointWriter, read_arrays
+from hackmatrix_rl.runs.config import make_config
 
 PARTS = ("policy", "training")
 UPDATES = (2, 4)

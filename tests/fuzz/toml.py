@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from fuzz.commands import assert_answered, room, run_here
 from fuzz.worker import Fuzzer
-from hackmatrix_rl.config import algorithms, options_of
-from hackmatrix_rl.errors import flag
+from hackmatrix_rl.runs.config import algorithms, options_of
+from hackmatrix_rl.system.errors import flag
 
 FIELDS = {each.name for kind in algorithms().values() for each in options_of(kind)}
 NAMES = sorted(name for name in FIELDS if not name.startswith("wandb"))

@@ -86,7 +86,7 @@ if __name__ == "__main__":
         mock.patch("hackmatrix_rl.runs._launch.run", functools.partial(run, clock=clock)),
     ):
         if KILLED:
-            mock.patch("hackmatrix_rl.checkpoints.CheckpointWriter.save", killed).start()
+            mock.patch("hackmatrix_rl.runs.checkpoints.CheckpointWriter.save", killed).start()
         if TOLD:
             mock.patch.object(Trainer, "dispatch", tell_games).start()
         main(sys.argv[1:])

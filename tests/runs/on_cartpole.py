@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import jax
 
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import find_resumable_run, make_run_folder, reopen_run_folder, run
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.runs.config import make_config
 
 from .cartpole_command import compose
 

@@ -10,9 +10,9 @@ from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
 
-from hackmatrix_rl.config import make_config
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import RunLock, make_run_folder
+from hackmatrix_rl.runs.config import make_config
+from hackmatrix_rl.system.errors import ConfigError
 
 FOLDERS = {
     "run-dir": lambda turn, number: {"run_dir": f"{turn}/run"},

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from cli.commands import assert_refused, done, invoke
 
-from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.runs.sinks import WeightsAndBiases, artifact_name
 
 SMALL = ("--num-envs", "4", "--network", "mlp", "--width", "8", "--depth", "1")

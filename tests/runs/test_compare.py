@@ -15,11 +15,13 @@ from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Verdict, evaluate, policy_divergence
 from hackmatrix_rl.runs import compare
 from hackmatrix_rl.runs._compare import Contender
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Trainer
+
+pytestmark = pytest.mark.devices
 
 PROBE = probes.observation_matters()
 

@@ -15,14 +15,14 @@ from processes import finish, start
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent.networks import _layers
-from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
-from hackmatrix_rl.config import config_from_dict, make_config
-from hackmatrix_rl.config._environments import make_environment
 from hackmatrix_rl.env import picture_of
-from hackmatrix_rl.errors import ConfigError, in_shell
 from hackmatrix_rl.evaluation import play_steps
 from hackmatrix_rl.runs import contender
 from hackmatrix_rl.runs._record import read_run
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.runs.config import config_from_dict, make_config
+from hackmatrix_rl.runs.config._environments import make_environment
+from hackmatrix_rl.system.errors import ConfigError, in_shell
 from hackmatrix_rl.view.replays import load_game
 
 TINY = ("--num-envs", 8, "--num-steps", 4, "--num-minibatches", 2, "--width", 8)

@@ -11,12 +11,12 @@ import pytest
 from processes import assert_same_end, finish, start, wait_for_update
 
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
-from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs._verify_resume import toml_of
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import read_json_lines
 
-pytestmark = [pytest.mark.slow, pytest.mark.nightly]
+pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.nightly]
 
 GAME = {"max_enemies": 4, "max_transmissions": 4, "history": 1, "max_steps": 50}
 SIZES = {"num_envs": 8, "num_steps": 8, "width": 8, "updates_per_dispatch": 1}

@@ -19,10 +19,12 @@ from processes import (
     wait_for_update,
 )
 
-from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_metadata
 from hackmatrix_rl.runs.sinks import read_json_lines
 
 from .test_restart_scripts import AGAIN, FIRST, script
+
+pytestmark = pytest.mark.processes
 
 UPDATES_A_KILL = 40
 """More than a run does from one kill to the next: it must not be over before the last one."""

@@ -7,8 +7,8 @@ from unittest import mock
 import pytest
 from displays import Notes
 
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import make_run_folder, run
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system import ExitCode, read_json
 
 from .on_cartpole import trainer_of

@@ -3,15 +3,17 @@
 import json
 
 import pytest
-from checkpoints.kept import NEWEST, forge_config, unpack
 from cli.commands import done, invoke
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
-from hackmatrix_rl.config import config_from_dict, field_types, options_of
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._record import read_run
+from hackmatrix_rl.runs.config import config_from_dict, field_types, options_of
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.replays import Replay
+from runs.checkpoints.kept import NEWEST, forge_config, unpack
+
+pytestmark = pytest.mark.view
 
 STEERS = "\x1b]0;owned\x07\x1b[2J\r\x9b5n\u202e\ud800\n"
 FREE = ("run_dir", "wandb_project", "wandb_group", "wandb_name", "wandb_tags", "wandb_notes")

@@ -7,9 +7,6 @@ import numpy as np
 import pytest
 from processes import assert_same_end
 
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
-from hackmatrix_rl.config import make_config
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import (
     check_unchanged,
     find_resumable_run,
@@ -20,6 +17,11 @@ from hackmatrix_rl.runs import (
 from hackmatrix_rl.runs._compose import compose
 from hackmatrix_rl.runs._launch import launch
 from hackmatrix_rl.runs._resume import restore_training
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.runs.config import make_config
+from hackmatrix_rl.system.errors import ConfigError
+
+pytestmark = pytest.mark.processes
 
 KEY = jax.random.key(0)
 SIZES = {"num_envs": 16, "num_steps": 64, "width": 8, "updates_per_dispatch": 1}

@@ -6,9 +6,11 @@ import math
 import pytest
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._health import ENTROPY_PATIENCE, Health
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Metrics
+
+pytestmark = pytest.mark.smoke
 
 FINE = {
     "policy_loss": -0.01,

@@ -3,9 +3,9 @@ import jax
 import jax.numpy as jnp
 
 from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.runs import compose, training_keys
 from hackmatrix_rl.runs._keys import stage_keys
+from hackmatrix_rl.runs.config import make_config
 
 
 def test_the_seed_gives_each_key_of_a_run():

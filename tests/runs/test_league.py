@@ -9,8 +9,10 @@ from hackmatrix_rl.algorithms.self_play import SelfPlayConfig
 from hackmatrix_rl.algorithms.self_play._command import play_league, play_perfect
 from hackmatrix_rl.algorithms.self_play._league import LeagueFolder
 from hackmatrix_rl.env import Batched, CliqueGame
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_run_folder
+from hackmatrix_rl.system.errors import ConfigError
+
+pytestmark = pytest.mark.search
 
 
 def config_of(tmp_path, **changes):

@@ -23,12 +23,12 @@ from hackmatrix_rl.algorithms.supervised import (
     Supervised,
     evaluation_numbers,
 )
-from hackmatrix_rl.clique import CliqueConfig
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import Batched, CartPole, CliqueGame
 from hackmatrix_rl.evaluation import Evaluation
-from hackmatrix_rl.puzzles import sudokus
+from hackmatrix_rl.games.clique import CliqueConfig
+from hackmatrix_rl.games.puzzles import sudokus
 from hackmatrix_rl.runs import compose
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system import Usage
 from hackmatrix_rl.training import (
     Dispatch,

@@ -8,9 +8,9 @@ import pytest
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import _plan, make_plan
 from hackmatrix_rl.system import memory_limit
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Trainer
 
 SIZES = {"num_envs": 32, "num_steps": 16, "num_minibatches": 2, "update_epochs": 3}

@@ -15,10 +15,10 @@ from processes import assert_same_end, copy_stopped_after, finish, start
 from training.states import arrays
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.checkpoints import initial_weights
-from hackmatrix_rl.config import make_config
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import find_player
+from hackmatrix_rl.runs.checkpoints import initial_weights
+from hackmatrix_rl.runs.config import make_config
+from hackmatrix_rl.system.errors import ConfigError
 
 STUBS = Path(__file__).parents[1] / "system" / "stubs"
 SIZES = ("--num-envs", 8, "--num-steps", 8, "--num-minibatches", 2, "--update-epochs", 1)

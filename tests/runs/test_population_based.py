@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from processes import assert_same_end, copy_stopped_after, finish, start
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.config import make_config, read_settings
 from hackmatrix_rl.runs import report_of
 from hackmatrix_rl.runs._lineage import Lineage, draw_setting, schedule_file
+from hackmatrix_rl.runs.config import make_config, read_settings
 
 SIZES = ("--num-envs", 4, "--num-steps", 16, "--num-minibatches", 1, "--update-epochs", 1)
 SHORT = ("--total-timesteps", 448, "--updates-per-dispatch", 4, "--width", 4, "--depth", 1)

@@ -10,10 +10,8 @@ import pytest
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
-from hackmatrix_rl.bench import benchmark
-from hackmatrix_rl.config import algorithms, options_of
+from hackmatrix_rl.cli.bench import benchmark
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import ConfigError, as_given
 from hackmatrix_rl.runs import compose, contender, estimate_memory, preflight
 from hackmatrix_rl.runs._preflight import (
     MemoryEstimate,
@@ -22,8 +20,10 @@ from hackmatrix_rl.runs._preflight import (
     doubts,
     require_wandb,
 )
+from hackmatrix_rl.runs.config import algorithms, options_of
 from hackmatrix_rl.system import format_bytes
 from hackmatrix_rl.system._usage import _free_ram
+from hackmatrix_rl.system.errors import ConfigError, as_given
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import mesh
 

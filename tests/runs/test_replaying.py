@@ -10,14 +10,16 @@ from processes import assert_same_end
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
 from hackmatrix_rl.runs import ReplayWriter, make_run_folder
 from hackmatrix_rl.runs import _replaying as module
 from hackmatrix_rl.runs._folder import RunFolder
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.view.replays import Match, Replay, game_seed
 
 from .on_cartpole import train
+
+pytestmark = pytest.mark.view
 
 KEY = jax.random.key(2)
 ENVIRONMENT = hm.HackMatrix(max_steps=20)

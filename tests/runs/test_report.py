@@ -7,12 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from hackmatrix_rl.config import make_config
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import RunLock, make_run_folder, report_of, report_of_seeds
 from hackmatrix_rl.runs._record import read_run
 from hackmatrix_rl.runs._versions import record_start
+from hackmatrix_rl.runs.config import make_config
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.replays import Match, Replay, script_source
+
+pytestmark = pytest.mark.view
 
 LOG = """\
 2030-01-31 12:00:00  compiling ... (14 s last time)

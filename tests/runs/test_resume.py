@@ -11,14 +11,14 @@ import pytest
 
 from hackmatrix_rl.agent.networks import GRUActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import find_resumable_run, make_run_folder, reopen_run_folder, run
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import read_json_lines
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Stored, Trainer
 
 from .on_cartpole import final, go_on, settings, train, trainer_of

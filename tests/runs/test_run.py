@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 from displays import Notes, interrupt_at
 
-from hackmatrix_rl.checkpoints import find_checkpoint, read_metadata
-from hackmatrix_rl.checkpoints._manifest import write_manifest
 from hackmatrix_rl.runs import make_run_folder, run
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
 from hackmatrix_rl.runs.sinks import JsonLines, read_json_lines
 from hackmatrix_rl.system import ExitCode
 
@@ -66,7 +66,7 @@ class Full:
 
 
 def test_a_failed_save_is_told_at_once_and_tried_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.checkpoints._writer.write_manifest", Full(1))
+    monkeypatch.setattr("hackmatrix_rl.runs.checkpoints._writer.write_manifest", Full(1))
     result, clock = run_with(tmp_path, save_interval_minutes=1.0)
     told = [note for note in clock.notes if "COULD NOT SAVE" in note]
     assert len(told) == 1
@@ -78,7 +78,7 @@ def test_a_failed_save_is_told_at_once_and_tried_again(tmp_path, monkeypatch):
 def test_a_run_that_could_not_save_its_end_trains_on_and_says_so_in_its_exit_code(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("hackmatrix_rl.checkpoints._writer.write_manifest", Full(99))
+    monkeypatch.setattr("hackmatrix_rl.runs.checkpoints._writer.write_manifest", Full(99))
     result, clock = run_with(tmp_path, save_interval=3)
     assert result.exit_code is ExitCode.UNSAVED
     assert result.env_steps == 2048

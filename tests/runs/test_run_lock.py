@@ -12,12 +12,12 @@ import pytest
 from processes import python
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
-from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder
 from hackmatrix_rl.runs._lock import is_locked
+from hackmatrix_rl.runs.checkpoints import CheckpointWriter, find_checkpoint
+from hackmatrix_rl.runs.config import make_config
+from hackmatrix_rl.system.errors import ConfigError
 
 
 @pytest.mark.parametrize("mode", ["run-dir", "checkpoint-dir"])

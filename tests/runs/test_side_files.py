@@ -11,14 +11,14 @@ import pytest
 from displays import Notes
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
-from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder, reopen_run_folder
 from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
+from hackmatrix_rl.runs.checkpoints import CheckpointWriter, find_checkpoint
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import forget_rows_after, read_json_lines
 from hackmatrix_rl.system import read_json, write_whole
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Metrics
 
 from .on_cartpole import go_on, settings, train

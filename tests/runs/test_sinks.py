@@ -11,12 +11,11 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from hackmatrix_rl.config import make_config
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_run_folder
 from hackmatrix_rl.runs._curve import draw_curve
 from hackmatrix_rl.runs._folder import new_wandb_id
 from hackmatrix_rl.runs._monitor import open_sinks
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import (
     Fanout,
     JsonLines,
@@ -31,8 +30,11 @@ from hackmatrix_rl.runs.sinks import (
     terminal,
 )
 from hackmatrix_rl.runs.sinks._terminal import duration, one_line
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import draw, save_gif
 from hackmatrix_rl.view.replays import Match
+
+pytestmark = pytest.mark.smoke
 
 
 def row(**changes):

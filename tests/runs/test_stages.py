@@ -9,8 +9,8 @@ from cli.commands import assert_refused, done, invoke
 from processes import assert_same_end, copy_stopped_after
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
-from hackmatrix_rl.config import (
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays, read_metadata
+from hackmatrix_rl.runs.config import (
     config_from_dict,
     make_stages,
     read_settings,
@@ -97,7 +97,7 @@ def test_a_stage_whose_end_a_full_disk_does_not_take_is_not_left(straight, tmp_p
 
     run, _ = straight
     again = copy_stopped_after(run, 2, tmp_path / "run")
-    monkeypatch.setattr("hackmatrix_rl.checkpoints._writer.write_manifest", full)
+    monkeypatch.setattr("hackmatrix_rl.runs.checkpoints._writer.write_manifest", full)
     ended = invoke("train", "--resume-run", again)
     assert ended.exit_code == ExitCode.UNSAVED, ended.output
     assert f"stopped at {4 * UPDATE} steps; NOT saved" in ended.output

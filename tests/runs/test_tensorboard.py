@@ -7,8 +7,8 @@ import sys
 import pytest
 from tensorboardX.proto import event_pb2
 
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs.sinks import TensorBoard, require_tensorboard
+from hackmatrix_rl.system.errors import ConfigError
 
 
 def events(folder):

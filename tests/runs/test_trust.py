@@ -12,26 +12,14 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import pytest
-from checkpoints.kept import NEWEST, checkpoint_of, content, edit, forge, forge_config, seal, unpack
 from cli.commands import assert_refused, done, invoke
 from etils import epath
 from processes import python
 
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.algorithms.self_play import SelfPlayConfig, load_self_play
-from hackmatrix_rl.checkpoints import (
-    CheckpointWriter,
-    find_checkpoint,
-    initial_settings,
-    load,
-    read_arrays,
-)
-from hackmatrix_rl.checkpoints._manifest import damage as damage_in
-from hackmatrix_rl.checkpoints._metadata import LONGEST
 from hackmatrix_rl.cli._main import _COMMANDS
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import clique_identity
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import (
     RunLock,
     config_here,
@@ -41,7 +29,30 @@ from hackmatrix_rl.runs import (
     make_run_folder,
     reopen_run_folder,
 )
+from hackmatrix_rl.runs.checkpoints import (
+    CheckpointWriter,
+    find_checkpoint,
+    initial_settings,
+    load,
+    read_arrays,
+)
+from hackmatrix_rl.runs.checkpoints._manifest import damage as damage_in
+from hackmatrix_rl.runs.checkpoints._metadata import LONGEST
+from hackmatrix_rl.runs.config import make_config
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.replays import Replay
+from runs.checkpoints.kept import (
+    NEWEST,
+    checkpoint_of,
+    content,
+    edit,
+    forge,
+    forge_config,
+    seal,
+    unpack,
+)
+
+pytestmark = pytest.mark.view
 
 MODULE = """
 from pathlib import Path
@@ -636,8 +647,8 @@ PLACES = (
 
 LOAD = """
 import contextlib, sys
-from hackmatrix_rl.checkpoints import load
-from hackmatrix_rl.errors import ConfigError, in_shell
+from hackmatrix_rl.runs.checkpoints import load
+from hackmatrix_rl.system.errors import ConfigError, in_shell
 for checkpoint in sys.argv[1:]:
     with contextlib.suppress(ConfigError):  # not every file is read
         load(checkpoint)

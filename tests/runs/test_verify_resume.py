@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from processes import CARTPOLE, TIMEOUT
 
-from hackmatrix_rl.config import make_config, read_settings
 from hackmatrix_rl.runs import ProofError, verify_resume
 from hackmatrix_rl.runs._verify_resume import first_difference, toml_of
+from hackmatrix_rl.runs.config import make_config, read_settings
 from hackmatrix_rl.training import Stored
+
+pytestmark = pytest.mark.processes
 
 
 @pytest.mark.slow

@@ -7,10 +7,10 @@ import click
 import numpy as np
 import pytest
 
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import _monitor as sent
 from hackmatrix_rl.runs import make_run_folder, send_summary
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system import wandb_sync
 from hackmatrix_rl.view.replays import Match, Replay
 

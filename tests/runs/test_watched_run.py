@@ -10,9 +10,9 @@ from displays import Notes
 from hackmatrix_rl.agent import GAE, PPOLoss
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import make_run_folder, run
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.training import Trainer, checked

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from game.positions import block_of, position, transmission, virus
+from games.hackmatrix.positions import block_of, position, transmission, virus
 
-from hackmatrix_rl.game import Content, EnemyType, Program
+from hackmatrix_rl.games.hackmatrix import Content, EnemyType, Program
 
 
 def look_alikes() -> list[dict[str, Any]]:

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.positions import block_of, daemon, data, glitch, position, transmission, virus
+from games.hackmatrix.positions import block_of, daemon, data, glitch, position, transmission, virus
 
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.game import Content, GameConfig, Program, from_arrays
+from hackmatrix_rl.games.hackmatrix import Content, GameConfig, Program, from_arrays
 from hackmatrix_rl.search import (
     EvaluationWeights,
     WinWeights,
@@ -17,6 +16,9 @@ from hackmatrix_rl.search import (
     win_probability,
     win_terms,
 )
+from hackmatrix_rl.system.errors import ConfigError
+
+pytestmark = pytest.mark.search
 
 SIZES = {"max_enemies": 40, "max_transmissions": 40}
 LEAGUES = {

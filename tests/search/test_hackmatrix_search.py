@@ -8,18 +8,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.positions import position
-from game.recordings import CONFIG, load, rows
+from games.hackmatrix.positions import position
+from games.hackmatrix.recordings import CONFIG, load, rows
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import MaskedCategorical, RunningScale
 from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.game import Action, RewardConfig, from_arrays, legal_actions, play
+from hackmatrix_rl.games.hackmatrix import Action, RewardConfig, from_arrays, legal_actions, play
 from hackmatrix_rl.search import HackMatrixModel
 
 from .hidden import look_alikes
 from .test_network_guide import network
 from .test_players import OWNER, with_snapshots
+
+pytestmark = pytest.mark.search
 
 ENVIRONMENT = hm.HackMatrix(CONFIG, observation="tactical", reward=RewardConfig(victory=0.5))
 NETWORK = eqx.tree_at(

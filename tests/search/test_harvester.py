@@ -4,17 +4,26 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
-from game.positions import daemon, data, position, transmission
-from game.recordings import CONFIG
+from games.hackmatrix.positions import daemon, data, position, transmission
+from games.hackmatrix.recordings import CONFIG
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.game import NUM_ACTIONS, Action, Content, Program, from_arrays, legal_actions
-from hackmatrix_rl.game._history import remember
+from hackmatrix_rl.games.hackmatrix import (
+    NUM_ACTIONS,
+    Action,
+    Content,
+    Program,
+    from_arrays,
+    legal_actions,
+)
+from hackmatrix_rl.games.hackmatrix._history import remember
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.search import Harvester
+from hackmatrix_rl.system.errors import ConfigError
+
+pytestmark = pytest.mark.search
 
 ENVIRONMENT = HackMatrix(CONFIG, observation="tactical")
 LAST = {"stage": 8, "data_siphons": 1, "hp": 3}

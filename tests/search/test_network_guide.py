@@ -8,16 +8,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.positions import daemon, position, virus
-from game.recordings import CONFIG
+from games.hackmatrix.positions import daemon, position, virus
+from games.hackmatrix.recordings import CONFIG
 
 from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.agent.networks import add_auxiliary_head, build_network
-from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.game import NUM_ACTIONS, TERM_NAMES, Action, Program, RewardConfig, from_arrays
+from hackmatrix_rl.games.hackmatrix import (
+    NUM_ACTIONS,
+    TERM_NAMES,
+    Action,
+    Program,
+    RewardConfig,
+    from_arrays,
+)
 from hackmatrix_rl.search import NetworkGuide, ReturnGuide, RolloutSearch
+from hackmatrix_rl.system.batching import Chance
+
+pytestmark = pytest.mark.search
 
 ENVIRONMENT = HackMatrix(CONFIG, observation="tactical")
 GAMES = 16

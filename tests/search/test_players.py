@@ -8,14 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.positions import position, virus
-from game.recordings import CONFIG, load, rows
+from games.hackmatrix.positions import position, virus
+from games.hackmatrix.recordings import CONFIG, load, rows
 
-from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import check_player
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     NUM_ACTIONS,
     Action,
     Content,
@@ -24,12 +22,16 @@ from hackmatrix_rl.game import (
     from_arrays,
     legal_actions,
 )
-from hackmatrix_rl.game._history import remember
+from hackmatrix_rl.games.hackmatrix._history import remember
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.search import Expert, Guide, RolloutSearch, Searcher
 from hackmatrix_rl.search._expert import undoes
+from hackmatrix_rl.system.batching import Chance
+from hackmatrix_rl.system.errors import ConfigError
 
 from .hidden import look_alikes
+
+pytestmark = pytest.mark.search
 
 NO_REWIND = dataclasses.replace(CONFIG, rewind_across_stages=False)
 GAMES = 32

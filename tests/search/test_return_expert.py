@@ -7,17 +7,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.positions import daemon, data, position
-from game.recordings import CONFIG
+from games.hackmatrix.positions import daemon, data, position
+from games.hackmatrix.recordings import CONFIG
 
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import check_player
-from hackmatrix_rl.game import Action, Content, legal_actions
+from hackmatrix_rl.games.hackmatrix import Action, Content, legal_actions
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.search import ReturnExpert, ReturnWeights, heuristic
+from hackmatrix_rl.system.errors import ConfigError
 
 from .hidden import look_alikes
 from .test_players import OWNER, with_snapshots
+
+pytestmark = pytest.mark.search
 
 LEAGUES = {"original": CONFIG, "no-rewind": dataclasses.replace(CONFIG, rewind_across_stages=False)}
 NOTHING = dict.fromkeys(ReturnWeights.MEANING, 0.0)

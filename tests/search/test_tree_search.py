@@ -13,6 +13,8 @@ from hackmatrix_rl.search import GameModel, ImaginedStep, SingleGameModel
 
 from .tables import ENDS, NUM_ACTIONS, Opinion, Table
 
+pytestmark = [pytest.mark.search, pytest.mark.smoke]
+
 SEEDS = 200
 START = jnp.int32(0)
 GAMMA = 0.9

@@ -4,13 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from game.positions import block_of, data, position, transmission, virus
-from game.recordings import CONFIG, load, rows
+from games.hackmatrix.positions import block_of, data, position, transmission, virus
+from games.hackmatrix.recordings import CONFIG, load, rows
 
-from hackmatrix_rl.batching import Chance
 from hackmatrix_rl.env import compact_observation
-from hackmatrix_rl.game import Content, EnemyType, Program, from_arrays, to_arrays
+from hackmatrix_rl.games.hackmatrix import Content, EnemyType, Program, from_arrays, to_arrays
 from hackmatrix_rl.search import draw_unseen
+from hackmatrix_rl.system.batching import Chance
+
+pytestmark = pytest.mark.search
 
 GAMES = 256
 QUESTION = {"content": int(Content.HIDDEN_DATA), "value": 9, "spawn_count": 9}

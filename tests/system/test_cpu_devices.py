@@ -2,13 +2,15 @@
 
 import jax
 import pytest
-from checkpoints.kept import NEWEST, forge_config, unpack
 from processes import python
+from runs.checkpoints.kept import NEWEST, forge_config, unpack
 
-from hackmatrix_rl.config import cpu_devices, make_config
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import make_mesh
+from hackmatrix_rl.runs.config import cpu_devices, make_config
 from hackmatrix_rl.system import cut_cpu
+from hackmatrix_rl.system.errors import ConfigError
+
+pytestmark = pytest.mark.processes
 
 REPORT = """
 import sys

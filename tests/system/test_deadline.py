@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs._preflight import require_wandb
 from hackmatrix_rl.runs.sinks import WeightsAndBiases
 from hackmatrix_rl.system import within
+from hackmatrix_rl.system.errors import ConfigError
 
 
 @pytest.fixture

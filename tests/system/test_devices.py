@@ -11,9 +11,9 @@ import jax
 import pytest
 from processes import python
 
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system import make_deterministic, select_device, unseen_accelerator, why_device
 from hackmatrix_rl.system._devices import GPU_FLAG
+from hackmatrix_rl.system.errors import ConfigError
 
 
 @pytest.mark.parametrize(

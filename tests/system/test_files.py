@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hackmatrix_rl.errors import ConfigError, DamagedFileError
 from hackmatrix_rl.system import open_in_place, read_bounded, read_json, write_whole
 from hackmatrix_rl.system._files import MOST_DEPTH
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError
 
 
 def test_a_file_is_read_whole_up_to_its_bound(tmp_path: Path) -> None:

@@ -15,14 +15,16 @@ import pytest
 from processes import CARTPOLE, TIMEOUT, assert_same_end, finish, start, wait_for
 from training.states import assert_close
 
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays, read_metadata
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays, read_metadata
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import Requests, agree, connect
 from hackmatrix_rl.system._hosts import launched_together
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training.sharding import mesh
 
 from .save_together import trainer_of
+
+pytestmark = pytest.mark.processes
 
 STUBS = Path(__file__).with_name("stubs")
 SETTINGS = (

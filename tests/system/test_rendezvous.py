@@ -9,10 +9,12 @@ import threading
 
 import pytest
 
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system._hosts import check_port_is_free, parse_address
+from hackmatrix_rl.system.errors import ConfigError
 
 from .test_hosts import free_port
+
+pytestmark = pytest.mark.processes
 
 SECONDS = 2
 

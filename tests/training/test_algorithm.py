@@ -9,13 +9,13 @@ from own_algorithm import Reinforce
 from hackmatrix_rl.agent import Batch, RolloutCollector
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.r2d2 import SquareRootScale, ValueRescaling
-from hackmatrix_rl.batching import Chance
-from hackmatrix_rl.checkpoints import find_checkpoint, read_arrays
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import estimate_memory, make_run_folder, run
+from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import ExitCode
+from hackmatrix_rl.system.batching import Chance
 from hackmatrix_rl.training import Constant, Counter, Population, Trainer
 from hackmatrix_rl.view.replays import Replay
 

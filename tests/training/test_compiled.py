@@ -9,6 +9,8 @@ from jax.sharding import PartitionSpec as P
 import hackmatrix_rl as hm
 from hackmatrix_rl.training.compiled import collectives, estimated_cycles, estimates, launches
 
+pytestmark = pytest.mark.devices
+
 
 def compiled(function, mesh, spec, shape):
     given = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec))

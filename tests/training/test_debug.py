@@ -13,6 +13,8 @@ from hackmatrix_rl.agent import GAE, Batch, PPOLoss
 from hackmatrix_rl.agent.networks import ActorCritic, MLPActorCritic
 from hackmatrix_rl.training import checked, reports_of
 
+pytestmark = pytest.mark.devices
+
 ROLLOUT = random_rollout(0, num_steps=3, num_envs=2)
 
 

@@ -38,6 +38,8 @@ from hackmatrix_rl.training.sharding import mesh, place, replicated_shardings, s
 from .narrow import traced_update
 from .states import arrays, assert_same
 
+pytestmark = pytest.mark.devices
+
 X = jnp.asarray([1.0, 2.0, -3.0, 8.0, 0.5, 4.0, 0.0, 3.5])
 MEAN = 2.0
 TRUE = jnp.array(True)

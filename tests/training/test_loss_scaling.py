@@ -13,9 +13,11 @@ from hackmatrix_rl.agent import Batch, PPOLoss
 from hackmatrix_rl.agent.networks import ActorCritic, MLPActorCritic
 from hackmatrix_rl.agent.precision import LossScale, NonTrainable, precision
 from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
-from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint, restore
 from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.runs.checkpoints import CheckpointWriter, find_checkpoint, restore
 from hackmatrix_rl.training import Linear, Trainer
+
+pytestmark = pytest.mark.devices
 
 KEY = jax.random.key(3)
 

@@ -9,12 +9,14 @@ import pytest
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.algorithms.ppo import PPO, PPOConfig
-from hackmatrix_rl.checkpoints import CheckpointWriter, find_checkpoint, read_arrays
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs.checkpoints import CheckpointWriter, find_checkpoint, read_arrays
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import mesh
+
+pytestmark = pytest.mark.devices
 
 AXES = {
     "precision": ("f32", "bf16", "f16"),

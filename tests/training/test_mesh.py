@@ -9,7 +9,7 @@ from jax.sharding import PartitionSpec as P
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.ppo import PPOConfig
-from hackmatrix_rl.errors import ArgumentError, ConfigError
+from hackmatrix_rl.system.errors import ArgumentError, ConfigError
 from hackmatrix_rl.training.sharding import check_axes, check_split, describe_mesh, mesh, parse_mesh
 from hackmatrix_rl.training.sharding._placement import fsdp_spec
 

@@ -17,7 +17,7 @@ from hackmatrix_rl.agent.networks import GRUActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, parameters_of
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import BLOCK, CartPole, Frontier, env_keys
-from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.games.hackmatrix import GameConfig
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import GradientStep, Minibatches, Trainer
 from hackmatrix_rl.training.compiled import collectives
@@ -29,6 +29,8 @@ from hackmatrix_rl.training.sharding import (
 )
 
 from .states import arrays, assert_close, assert_same
+
+pytestmark = pytest.mark.devices
 
 KEY = jax.random.key(7)
 SMALL = GameConfig(max_enemies=4, max_transmissions=4, history=2)

@@ -30,6 +30,8 @@ from hackmatrix_rl.training.sharding import mesh as make_mesh
 
 from .narrow import narrow_arithmetic, narrow_products, traced_update
 
+pytestmark = pytest.mark.devices
+
 BOARD = probes.Probe({(0, None): (1.0, 1, probes.TRUNCATES)}, board=True)
 
 

@@ -8,14 +8,16 @@ from agent import probes
 from agent.probes import make_trainer
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
-from hackmatrix_rl.config import make_config
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs import compose
+from hackmatrix_rl.runs.config import make_config
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import arrays_to_store
 from hackmatrix_rl.training.sharding import _placement as offload
 from hackmatrix_rl.training.sharding import mesh
 
 from .states import assert_same
+
+pytestmark = pytest.mark.devices
 
 KEY = jax.random.key(3)
 PROBE = probes.observation_matters()

@@ -13,7 +13,7 @@ from own_algorithm import Reinforce
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import PPOLoss, RolloutCollector
 from hackmatrix_rl.algorithms.self_play import Search
-from hackmatrix_rl.clique import CliqueConfig
+from hackmatrix_rl.games.clique import CliqueConfig
 from hackmatrix_rl.training import Constant, EvaluateEvery, adam, updates_until
 
 from .states import arrays, assert_same

@@ -7,7 +7,7 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import Cosine, Piecewise
-from hackmatrix_rl.memory_tasks import TMazeConfig
+from hackmatrix_rl.env.memory_tasks import TMazeConfig
 from hackmatrix_rl.training import Linear
 
 MAZE = hm.Batched(hm.TMaze(TMazeConfig(corridor=10)))

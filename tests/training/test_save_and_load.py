@@ -14,7 +14,7 @@ from own_algorithm import Reinforce
 from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import EvaluateEvery, Trainer, read_tree, write_tree
 from hackmatrix_rl.training.sharding import mesh
 

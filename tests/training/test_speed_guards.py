@@ -10,12 +10,12 @@ import pytest
 from program_counts import copies_of, program_counts, updated_in_place
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.bench._environment_speed import RandomPlay
+from hackmatrix_rl.cli.bench._environment_speed import RandomPlay
 from hackmatrix_rl.env import env_keys
-from hackmatrix_rl.game import _play
+from hackmatrix_rl.games.hackmatrix import _play
 from hackmatrix_rl.training import compiler_options
 
-pytestmark = pytest.mark.usefixtures("optimized")
+pytestmark = [pytest.mark.devices, pytest.mark.usefixtures("optimized")]
 
 GAMES = 1024
 

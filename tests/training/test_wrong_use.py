@@ -20,9 +20,12 @@ from hackmatrix_rl.env import CartPole, EnvSpec, EpisodeStatistics
 from hackmatrix_rl.evaluation import Agent, RandomAgent
 from hackmatrix_rl.training import Algorithm, Linear
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("HACKMATRIX_RL_CHECK_TYPES") == "1", reason="the check of types comes first"
-)
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(
+        os.environ.get("HACKMATRIX_RL_CHECK_TYPES") == "1", reason="the check of types comes first"
+    ),
+]
 
 KEY = jax.random.key(0)
 SEEN = jax.ShapeDtypeStruct((2,), jnp.float32)

@@ -3,10 +3,17 @@
 from functools import cache
 
 import numpy as np
-from game.positions import block_of, daemon, data, glitch, position, transmission, virus
-from game.recordings import COLUMNS, CONFIG, Arrays
+from games.hackmatrix.positions import block_of, daemon, data, glitch, position, transmission, virus
+from games.hackmatrix.recordings import COLUMNS, CONFIG, Arrays
 
-from hackmatrix_rl.game import Content, EnemyType, Program, State, from_arrays, legal_actions
+from hackmatrix_rl.games.hackmatrix import (
+    Content,
+    EnemyType,
+    Program,
+    State,
+    from_arrays,
+    legal_actions,
+)
 from hackmatrix_rl.view import Frame, frame_of
 
 PICKUP = {"content": int(Content.PICKUP)}

@@ -3,6 +3,8 @@
 import math
 import re
 
+import pytest
+
 from hackmatrix_rl.evaluation import (
     Calibration,
     Cause,
@@ -16,6 +18,8 @@ from hackmatrix_rl.evaluation import (
 )
 from hackmatrix_rl.view import analysis_page
 from view.pages import Page
+
+pytestmark = pytest.mark.view
 
 RATE = Estimate(0.5, 0.4, 0.6)
 

@@ -3,13 +3,23 @@
 import jax
 import numpy as np
 import pytest
-from game.recordings import CONFIG, Arrays, concatenate, load, rows
-from game.replay import BATCH, shared_replay
+from games.hackmatrix.recordings import CONFIG, Arrays, concatenate, load, rows
+from games.hackmatrix.replay import BATCH, shared_replay
 
 from hackmatrix_rl.env import CELL, Sight, compact_observation
-from hackmatrix_rl.game import SIPHON, Action, Content, EnemyType, Program, from_arrays, to_arrays
+from hackmatrix_rl.games.hackmatrix import (
+    SIPHON,
+    Action,
+    Content,
+    EnemyType,
+    Program,
+    from_arrays,
+    to_arrays,
+)
 from hackmatrix_rl.view import Frame, frames_of
 from view.boards import column
+
+pytestmark = pytest.mark.view
 
 MANY, MOST = 300, 600
 """Positions of a test, and of one that needs more."""

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, image_of, save_gif, save_mp4, save_png
 from hackmatrix_rl.view._drawing import THEMES, Circle, Line, Polygon, Rect, Text
 from view.boards import frame
+
+pytestmark = pytest.mark.view
 
 SMALL = 0.2
 

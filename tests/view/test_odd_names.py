@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 
-from hackmatrix_rl.errors import in_shell, printable
+from hackmatrix_rl.system.errors import in_shell, printable
 from hackmatrix_rl.view import figures, literal, plain_console, style
+
+pytestmark = pytest.mark.view
 
 ODD = (
     *("a$x_$b", "$", "a\\$b$", "_hidden", "{x}^2", "日本"),  # to matplotlib

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from game.mutations import accepted, mutated_positions, together
-from game.positions import virus
+from games.hackmatrix.mutations import accepted, mutated_positions, together
+from games.hackmatrix.positions import virus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -28,6 +28,8 @@ from hackmatrix_rl.view import (
 from hackmatrix_rl.view._drawing import Circle, Polygon, Text
 from hackmatrix_rl.view._raster import _bounds
 from view.boards import POSITIONS, frame, state_of
+
+pytestmark = pytest.mark.view
 
 KEPT = Path(__file__).resolve().parents[1] / "data" / "pictures"
 RENEW = os.environ.get("RENEW_PICTURES") == "1"

@@ -5,12 +5,14 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
-from game.positions import block_of, virus
-from game.recordings import CONFIG, load, rows
+from games.hackmatrix.positions import block_of, virus
+from games.hackmatrix.recordings import CONFIG, load, rows
 
-from hackmatrix_rl.game import Action, Program, from_arrays, legal_actions
+from hackmatrix_rl.games.hackmatrix import Action, Program, from_arrays, legal_actions
 from hackmatrix_rl.view import KEYS, frame_of, frames_of, why_not
 from view.boards import mask_of, state_of
+
+pytestmark = pytest.mark.view
 
 
 def test_there_is_a_reason_for_illegal_actions_and_for_no_other():

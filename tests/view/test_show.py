@@ -8,16 +8,18 @@ from xml.etree import ElementTree
 import jax
 import jax.numpy as jnp
 import pytest
-from game.recordings import CONFIG, load, rows
+from games.hackmatrix.recordings import CONFIG, load, rows
 from PIL import Image
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.env import HackMatrixState
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.game import State, from_arrays
+from hackmatrix_rl.games.hackmatrix import State, from_arrays
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import Picture, draw, frame_of, load_ipython_extension, svg_of
 from hackmatrix_rl.view._show import _frames
 from view.boards import frame, state
+
+pytestmark = pytest.mark.view
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,11 @@
 
 import pytest
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import THEMES, css_variables, draw, svg_of
 from view.boards import frame
+
+pytestmark = pytest.mark.view
 
 GROUNDS = ("background", "cell", "cell_siphoned")
 

@@ -16,7 +16,7 @@ from hackmatrix_rl.agent.networks._blocks import WrappedBlock
 from hackmatrix_rl.agent.networks._layers import Dense, Heads
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.env import Encoder, EnvSpec, Features, FeatureSplit
-from hackmatrix_rl.errors import is_ours
+from hackmatrix_rl.system.errors import is_ours
 
 M = TypeVar("M", bound=eqx.Module)
 

@@ -24,8 +24,8 @@ from hackmatrix_rl.agent.networks._layers import (
     plus_bias,
     rectified,
 )
-from hackmatrix_rl.batching import is_dense
 from hackmatrix_rl.env import EnvSpec, Features
+from hackmatrix_rl.system.batching import is_dense
 
 KERNEL = 3
 

@@ -21,7 +21,7 @@ from hackmatrix_rl.agent.networks._actor_critic import (
 )
 from hackmatrix_rl.agent.networks._added_heads import AuxiliaryHead
 from hackmatrix_rl.agent.precision import accumulate_in_float32
-from hackmatrix_rl.batching import is_dense
+from hackmatrix_rl.system.batching import is_dense
 
 Step = tuple[
     Float32[Array, "batch num_actions"], Float32[Array, " batch"], PyTree[Array], PyTree[Array]

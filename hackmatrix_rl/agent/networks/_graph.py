@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key, PyTree
 
-from hackmatrix_rl import clique
 from hackmatrix_rl.agent.networks._actor_critic import BlockActorCritic, TrunkOutput
 from hackmatrix_rl.agent.networks._layers import (
     HIDDEN_GAIN,
@@ -22,6 +21,7 @@ from hackmatrix_rl.agent.networks._layers import (
 )
 from hackmatrix_rl.agent.networks._recursive_blocks import normalized
 from hackmatrix_rl.env import CliqueObservation, EnvSpec
+from hackmatrix_rl.games import clique
 
 STATE_FEATURES = 5
 """Own, other's and free edge; vertex; whether the player to move began."""

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Float32, Key, PyTree
 from hackmatrix_rl.agent.networks._actor_critic import RecurrentActorCritic
 from hackmatrix_rl.agent.networks._layers import Dense, DenseHeads, Heads
 from hackmatrix_rl.env import EnvSpec, Features
-from hackmatrix_rl.errors import finite
+from hackmatrix_rl.system.errors import finite
 
 MOST_KEPT = 0.9999
 """The largest share of the modulations that is kept in a step: with 1, they would grow forever."""

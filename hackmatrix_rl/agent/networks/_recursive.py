@@ -20,7 +20,7 @@ from hackmatrix_rl.agent.networks._recursive_blocks import (
 )
 from hackmatrix_rl.agent.precision import NonTrainable, accumulate_in_float32
 from hackmatrix_rl.env import EnvSpec, Features
-from hackmatrix_rl.errors import whole
+from hackmatrix_rl.system.errors import whole
 
 R = TypeVar("R", bound="RecursiveActorCritic")
 

@@ -22,7 +22,7 @@ from hackmatrix_rl.agent.networks._recurrent import GRUActorCritic, LSTMActorCri
 from hackmatrix_rl.agent.networks._recursive import RecursiveNetwork
 from hackmatrix_rl.agent.networks._transformer import TransformerActorCritic
 from hackmatrix_rl.env import EnvSpec
-from hackmatrix_rl.errors import similar
+from hackmatrix_rl.system.errors import similar
 
 NETWORKS: dict[str, Callable[..., ActorCritic]] = {
     "mlp": MLPActorCritic,

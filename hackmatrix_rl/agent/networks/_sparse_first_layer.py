@@ -18,8 +18,8 @@ from hackmatrix_rl.agent.networks._actor_critic import DenseInputActorCritic
 from hackmatrix_rl.agent.networks._added_heads import AuxiliaryHead
 from hackmatrix_rl.agent.networks._evaluator import Done, Hidden, Step, TrunkEvaluator, flat_rows
 from hackmatrix_rl.agent.networks._layers import plus_bias
-from hackmatrix_rl.batching import Chunk, for_each_chunk
 from hackmatrix_rl.env import FeatureSplit
+from hackmatrix_rl.system.batching import Chunk, for_each_chunk
 
 # Rows in one product: a share of all, but enough to make up for reading the weight.
 _RUN_SHARE, _LEAST_ROWS = 64, 8

@@ -9,10 +9,10 @@ import click
 from click.core import ParameterSource
 
 from hackmatrix_rl import cli
-from hackmatrix_rl import config as configs
 from hackmatrix_rl import env as envs
 from hackmatrix_rl.algorithms.imitation._config import ImitationConfig
-from hackmatrix_rl.errors import ConfigError, refusing
+from hackmatrix_rl.runs import config as configs
+from hackmatrix_rl.system.errors import ConfigError, refusing
 
 _DEFAULTS = {"algorithm": ImitationConfig.algorithm}
 _SHOWN = ("total_timesteps", "seed", "device", "run_dir", "league", "num_envs", "network")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, final, no_type_ch
 
 from hackmatrix_rl import agent, evaluation
 from hackmatrix_rl import env as envs
-from hackmatrix_rl import game as rules
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.algorithms import ppo as of_ppo
-from hackmatrix_rl.config import (
+from hackmatrix_rl.games import hackmatrix as rules
+from hackmatrix_rl.runs.config import (
     ACCELERATOR,
     CPU,
     DEBUG,
@@ -21,7 +21,7 @@ from hackmatrix_rl.config import (
     options_in,
     without_width,
 )
-from hackmatrix_rl.errors import ArgumentError, ConfigError, refusing
+from hackmatrix_rl.system.errors import ArgumentError, ConfigError, refusing
 
 if TYPE_CHECKING:
     from hackmatrix_rl.algorithms.imitation._imitation import Imitation

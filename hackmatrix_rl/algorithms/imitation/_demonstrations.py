@@ -13,15 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int32, PyTree
 
 from hackmatrix_rl.env import KINDS, GameIdentity, HackMatrix, game_identity
-from hackmatrix_rl.errors import (
-    ConfigError,
-    DamagedFileError,
-    printable,
-    refusing,
-    shortened,
-    whole,
-)
-from hackmatrix_rl.game import LEAGUES
+from hackmatrix_rl.games.hackmatrix import LEAGUES
 from hackmatrix_rl.system import (
     read_bounded,
     read_json,
@@ -29,6 +21,14 @@ from hackmatrix_rl.system import (
     typed_path,
     write_json,
     write_whole,
+)
+from hackmatrix_rl.system.errors import (
+    ConfigError,
+    DamagedFileError,
+    printable,
+    refusing,
+    shortened,
+    whole,
 )
 
 FORMAT = 1

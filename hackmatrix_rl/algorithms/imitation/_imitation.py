@@ -14,9 +14,9 @@ from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling, Teac
 from hackmatrix_rl.algorithms.imitation._loss import Agreement, ImitationMetrics, Kinds
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
-from hackmatrix_rl.errors import ArgumentError, instance
 from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
-from hackmatrix_rl.game import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
+from hackmatrix_rl.games.hackmatrix import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
+from hackmatrix_rl.system.errors import ArgumentError, instance
 from hackmatrix_rl.training import (
     Counter,
     Learner,

@@ -20,9 +20,9 @@ from hackmatrix_rl.algorithms.imitation._demonstrations import (
 )
 from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling
 from hackmatrix_rl.env import HackMatrix, env_keys, game_identity
-from hackmatrix_rl.errors import whole
 from hackmatrix_rl.evaluation import Agent, check_player
 from hackmatrix_rl.system import typed_path
+from hackmatrix_rl.system.errors import whole
 
 _STEPS = 32
 """Steps between two looks at whether all games have ended."""

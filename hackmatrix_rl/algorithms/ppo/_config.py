@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
-from hackmatrix_rl import agent, config, training
+from hackmatrix_rl import agent, training
 from hackmatrix_rl import env as envs
-from hackmatrix_rl import game as rules
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.agent import precision as formats
-from hackmatrix_rl.errors import ConfigError, as_given, flag, refusing
+from hackmatrix_rl.games import hackmatrix as rules
+from hackmatrix_rl.runs import config
+from hackmatrix_rl.system.errors import ConfigError, as_given, flag, refusing
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
-from hackmatrix_rl import agent, errors, training
+from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
 from hackmatrix_rl.env import Environment, EnvSpec, check_is_environment, check_own_shapes, env_keys
-from hackmatrix_rl.system import bytes_of
+from hackmatrix_rl.system import bytes_of, errors
 from hackmatrix_rl.training.sharding import (
     BY_STEP_AND_ENVIRONMENT,
     REPLICATED,

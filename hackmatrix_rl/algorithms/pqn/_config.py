@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
 from hackmatrix_rl.agent import networks
-from hackmatrix_rl.config import ACCELERATOR, CPU, DEBUG, SMALL, Given, RolloutConfig, options_in
+from hackmatrix_rl.runs.config import (
+    ACCELERATOR,
+    CPU,
+    DEBUG,
+    SMALL,
+    Given,
+    RolloutConfig,
+    options_in,
+)
 
 if TYPE_CHECKING:
     from hackmatrix_rl.algorithms.pqn._pqn import PQN

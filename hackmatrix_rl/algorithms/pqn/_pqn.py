@@ -11,7 +11,7 @@ from jaxtyping import Array, Float32, Int32, Key
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.env import Environment, check_is_environment, check_own_shapes, env_keys
-from hackmatrix_rl.errors import instance
+from hackmatrix_rl.system.errors import instance
 from hackmatrix_rl.training.sharding import ShardedCollector
 
 EPSILON = agent.Linear(1.0, 0.05, over=100_000)

@@ -12,7 +12,7 @@ from hackmatrix_rl.agent import CollectorState, EpisodeSums, MaskedCategorical, 
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.algorithms.r2d2._q_values import q_values
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.errors import number
+from hackmatrix_rl.system.errors import number
 
 
 class EpsilonGreedy(eqx.Module):

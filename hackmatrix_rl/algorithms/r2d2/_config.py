@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
-from hackmatrix_rl import agent, config
+from hackmatrix_rl import agent
 from hackmatrix_rl.agent import networks
-from hackmatrix_rl.errors import ConfigError, in_flags
+from hackmatrix_rl.runs import config
+from hackmatrix_rl.system.errors import ConfigError, in_flags
 
 if TYPE_CHECKING:
     from hackmatrix_rl.algorithms.r2d2._learning import Sizes

@@ -14,7 +14,7 @@ from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.algorithms.r2d2._acting import Steps
 from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sample, Sampling, with_priorities
 from hackmatrix_rl.algorithms.r2d2._q_values import double_q, memory_after, n_step_returns, unroll_q
-from hackmatrix_rl.errors import ArgumentError, whole
+from hackmatrix_rl.system.errors import ArgumentError, whole
 from hackmatrix_rl.training import GradientStep, Learner, StepReport, mean_weights, scan_and_sum
 from hackmatrix_rl.training.sharding import Blocks, on_each_device
 

@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.r2d2._acting import NewSteps
 from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2, R2D2State
-from hackmatrix_rl.errors import instance, whole
+from hackmatrix_rl.system.errors import instance, whole
 from hackmatrix_rl.training import Dispatch, Metrics
 
 T = TypeVar("T")

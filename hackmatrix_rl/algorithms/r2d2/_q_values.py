@@ -15,7 +15,7 @@ from hackmatrix_rl.agent.networks import (
     reset_carry,
     unroll_steps,
 )
-from hackmatrix_rl.errors import number
+from hackmatrix_rl.system.errors import number
 
 
 class ValueRescaling(ValueScale):

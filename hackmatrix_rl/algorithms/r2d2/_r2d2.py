@@ -21,8 +21,8 @@ from hackmatrix_rl.algorithms.r2d2._learning import (
 )
 from hackmatrix_rl.algorithms.r2d2._q_values import ValueRescaling
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
-from hackmatrix_rl.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
+from hackmatrix_rl.system.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, devices_of_one, on_each_device, specs_of
 
 

@@ -33,11 +33,11 @@ from hackmatrix_rl.algorithms.self_play._match import (
     opening_of,
 )
 from hackmatrix_rl.algorithms.self_play._search import Search
-from hackmatrix_rl.clique import edges, solve
-from hackmatrix_rl.config import code_of, config_class
 from hackmatrix_rl.env import CliqueGame
-from hackmatrix_rl.errors import ConfigError, in_shell
+from hackmatrix_rl.games.clique import edges, solve
+from hackmatrix_rl.runs.config import code_of, config_class
 from hackmatrix_rl.system import ExitCode, Target, describe_device, write_json
+from hackmatrix_rl.system.errors import ConfigError, in_shell
 
 RANDOM = "random"
 MOST_SOLVED = 6

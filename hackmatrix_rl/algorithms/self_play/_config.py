@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, final, no_type_check
 
-from hackmatrix_rl import agent, config, env, evaluation, training
-from hackmatrix_rl import clique as cliques
+from hackmatrix_rl import agent, env, evaluation, training
 from hackmatrix_rl.agent import networks
-from hackmatrix_rl.clique import FULL_BOARDS, OBJECTIVES, CliqueConfig
-from hackmatrix_rl.errors import ConfigError, flag, in_flags
+from hackmatrix_rl.games import clique as cliques
+from hackmatrix_rl.games.clique import FULL_BOARDS, OBJECTIVES, CliqueConfig
+from hackmatrix_rl.runs import config
+from hackmatrix_rl.system.errors import ConfigError, flag, in_flags
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Int32
 
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer
 from hackmatrix_rl.algorithms.self_play._match import NO_MOVE, Record
-from hackmatrix_rl.clique import (
+from hackmatrix_rl.games.clique import (
     FIRST,
     CliqueConfig,
     Colouring,
@@ -21,8 +21,8 @@ from hackmatrix_rl.clique import (
     read_colourings,
     write_colourings,
 )
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.system import set_aside
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Hook, Metrics, Population, Trainer
 from hackmatrix_rl.training.sharding import gather
 

@@ -10,8 +10,8 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._search import Found, PlayoutCap, Search
-from hackmatrix_rl.batching import select
 from hackmatrix_rl.env import Played, SingleGame
+from hackmatrix_rl.system.batching import select
 
 
 class Games(eqx.Module):

@@ -13,7 +13,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._match import SearchPlayer, opening_of, play_games
 from hackmatrix_rl.algorithms.self_play._search import Search
 from hackmatrix_rl.env import SingleGame, env_keys
-from hackmatrix_rl.errors import ArgumentError, finite, whole
+from hackmatrix_rl.system.errors import ArgumentError, finite, whole
 from hackmatrix_rl.training.sharding import devices_of_one, on_each_device
 
 

@@ -20,10 +20,10 @@ from hackmatrix_rl.algorithms.self_play._match import (
     Record,
     both_sides,
 )
-from hackmatrix_rl.checkpoints import load, save
-from hackmatrix_rl.clique import FIRST, SECOND, Solution, State, new_game, play
 from hackmatrix_rl.env import CliqueGame, SingleGame
 from hackmatrix_rl.evaluation import Estimate
+from hackmatrix_rl.games.clique import FIRST, SECOND, Solution, State, new_game, play
+from hackmatrix_rl.runs.checkpoints import load, save
 from hackmatrix_rl.training import Hook, Metrics, Trainer, updates_until
 
 

@@ -13,7 +13,7 @@ from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer, Outcomes, Sample
 from hackmatrix_rl.env import Symmetry
-from hackmatrix_rl.errors import ArgumentError, whole
+from hackmatrix_rl.system.errors import ArgumentError, whole
 from hackmatrix_rl.training import GradientStep, Learner, StepReport, mean_weights, scan_and_sum
 from hackmatrix_rl.training.sharding import Blocks, on_each_device
 

@@ -12,14 +12,14 @@ import equinox as eqx
 import jax
 from etils import epath
 
-from hackmatrix_rl import checkpoints
 from hackmatrix_rl.agent.networks import ON_EVERY_BOARD, ActorCritic
 from hackmatrix_rl.algorithms.self_play._config import SETTINGS, SelfPlayConfig
 from hackmatrix_rl.algorithms.self_play._match import SearchPlayer
-from hackmatrix_rl.clique import CliqueConfig
-from hackmatrix_rl.config import check_trusted, config_from_dict
 from hackmatrix_rl.env import CliqueGame
-from hackmatrix_rl.errors import ConfigError, difference, instance
+from hackmatrix_rl.games.clique import CliqueConfig
+from hackmatrix_rl.runs import checkpoints
+from hackmatrix_rl.runs.config import check_trusted, config_from_dict
+from hackmatrix_rl.system.errors import ConfigError, difference, instance
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._search import Search
-from hackmatrix_rl.batching import select
-from hackmatrix_rl.clique import Solution
 from hackmatrix_rl.env import SingleGame, env_keys
-from hackmatrix_rl.errors import check_key, whole
 from hackmatrix_rl.evaluation import Estimate, rate_of
+from hackmatrix_rl.games.clique import Solution
+from hackmatrix_rl.system.batching import select
+from hackmatrix_rl.system.errors import check_key, whole
 
 
 class BoardPlayer(eqx.Module):

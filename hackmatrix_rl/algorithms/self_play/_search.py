@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import SingleGame
-from hackmatrix_rl.errors import ArgumentError, finite, whole
 from hackmatrix_rl.search import Improvement, Roots, SingleGameModel, Trees, gumbel_noise
+from hackmatrix_rl.system.errors import ArgumentError, finite, whole
 
 
 class Found(eqx.Module):

@@ -17,8 +17,8 @@ from hackmatrix_rl.algorithms.self_play._gating import Gate, Gated
 from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer, SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import PlayoutCap, Search
 from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
-from hackmatrix_rl.errors import ArgumentError, instance, whole
 from hackmatrix_rl.system import bytes_of
+from hackmatrix_rl.system.errors import ArgumentError, instance, whole
 from hackmatrix_rl.training.sharding import (
     constrain,
     devices_of_one,

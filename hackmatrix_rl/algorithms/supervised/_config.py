@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
-from hackmatrix_rl import agent, config, env, training
+from hackmatrix_rl import agent, env, training
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.agent.networks import MIXERS
 from hackmatrix_rl.algorithms.supervised._names import (
@@ -15,8 +15,9 @@ from hackmatrix_rl.algorithms.supervised._names import (
     OUTPUT_LOSSES,
     TASKS,
 )
-from hackmatrix_rl.errors import ConfigError, refusing
-from hackmatrix_rl.puzzles import LEVELS
+from hackmatrix_rl.games.puzzles import LEVELS
+from hackmatrix_rl.runs import config
+from hackmatrix_rl.system.errors import ConfigError, refusing
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Int32
 
 from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
-from hackmatrix_rl.errors import whole
 from hackmatrix_rl.evaluation import Estimate, rate_of, share_of
-from hackmatrix_rl.puzzles import ExampleStream
+from hackmatrix_rl.games.puzzles import ExampleStream
+from hackmatrix_rl.system.errors import whole
 from hackmatrix_rl.training import Hook, Metrics, Trainer
 
 BATCH = 256

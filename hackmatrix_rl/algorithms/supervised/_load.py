@@ -7,11 +7,11 @@ from pathlib import Path
 import jax
 from etils import epath
 
-from hackmatrix_rl import checkpoints
 from hackmatrix_rl.algorithms.supervised._config import SupervisedConfig
 from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
-from hackmatrix_rl.config import config_from_dict
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.runs import checkpoints
+from hackmatrix_rl.runs.config import config_from_dict
+from hackmatrix_rl.system.errors import ConfigError
 
 
 @dataclass(frozen=True)

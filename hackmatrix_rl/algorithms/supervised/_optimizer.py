@@ -11,7 +11,7 @@ import optax
 from jaxtyping import PyTree
 
 from hackmatrix_rl.algorithms.supervised._names import OPTIMIZERS
-from hackmatrix_rl.errors import finite
+from hackmatrix_rl.system.errors import finite
 from hackmatrix_rl.training import UnitRate, unit_rate
 
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.95

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, Key
 
 from hackmatrix_rl.env import EnvSpec, Played, SingleGame, TokenFeatures
-from hackmatrix_rl.puzzles import Examples, ExampleStream
+from hackmatrix_rl.games.puzzles import Examples, ExampleStream
 
 
 class Answering(eqx.Module):

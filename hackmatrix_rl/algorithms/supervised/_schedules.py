@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key
 
 from hackmatrix_rl.agent.networks import Cycles
 from hackmatrix_rl.algorithms.supervised._names import FIRST_HIGH, FIRST_LOW
-from hackmatrix_rl.errors import ArgumentError, whole
+from hackmatrix_rl.system.errors import ArgumentError, whole
 
 
 class Halting(eqx.Module):

@@ -14,10 +14,10 @@ from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
 from hackmatrix_rl.algorithms.supervised._optimizer import adam_atan2
 from hackmatrix_rl.algorithms.supervised._puzzle import Puzzle
 from hackmatrix_rl.algorithms.supervised._schedules import Curriculum, Halting
-from hackmatrix_rl.batching import select
 from hackmatrix_rl.env import Batched, Environment
-from hackmatrix_rl.errors import ArgumentError, instance, whole
-from hackmatrix_rl.puzzles import Examples, ExampleStream
+from hackmatrix_rl.games.puzzles import Examples, ExampleStream
+from hackmatrix_rl.system.batching import select
+from hackmatrix_rl.system.errors import ArgumentError, instance, whole
 from hackmatrix_rl.training.sharding import Blocks
 
 LEARNING_RATE = 1e-3
@@ -105,7 +105,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
     ) -> None:
         """Composes the algorithm from modules.
 
-            examples = hackmatrix_rl.puzzles.sudokus(4, 500, seed=0)
+            examples = hackmatrix_rl.games.puzzles.sudokus(4, 500, seed=0)
             policy = AnswerNetwork(Batched(Puzzle(examples)).spec, width=64, key=key)
             trainer = hm.Trainer(Supervised(examples, policy))
 

@@ -3,8 +3,8 @@
 from functools import lru_cache
 from typing import NamedTuple
 
-from hackmatrix_rl.errors import ConfigError, refusing
-from hackmatrix_rl.puzzles import BOXES, ExampleStream, mazes, sudokus
+from hackmatrix_rl.games.puzzles import BOXES, ExampleStream, mazes, sudokus
+from hackmatrix_rl.system.errors import ConfigError, refusing
 
 LARGEST_MAZE = 41
 MAZE_TOKENS = 5

@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from hackmatrix_rl.errors import printable, refusing
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
 from hackmatrix_rl.runs.sinks._terminal import Length, one_line
 from hackmatrix_rl.system import open_in_place, open_regular, write_whole
+from hackmatrix_rl.system.errors import printable, refusing
 
 
 class AppendedFile:

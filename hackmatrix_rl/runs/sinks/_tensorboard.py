@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
+from hackmatrix_rl.system.errors import ConfigError
 
 
 def require_tensorboard() -> None:

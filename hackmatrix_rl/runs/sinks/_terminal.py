@@ -8,9 +8,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from hackmatrix_rl.config import RunConfig
-from hackmatrix_rl.errors import printable
+from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
+from hackmatrix_rl.system.errors import printable
 
 # Label, name in the row, format.
 COLUMNS = (

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.runs.sinks._original_names import AXIS, OriginalNames
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
 from hackmatrix_rl.system import wandb_timeouts, within
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import MEMBER
 
 _SLACK = 10.0  # seconds for the library to start, and to end

@@ -21,7 +21,7 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
-from hackmatrix_rl.errors import ArgumentError, instance
+from hackmatrix_rl.system.errors import ArgumentError, instance
 
 
 def divisors(number: int) -> list[int]:

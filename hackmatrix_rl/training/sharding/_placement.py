@@ -16,8 +16,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
-from hackmatrix_rl.errors import is_key
 from hackmatrix_rl.system import size_of
+from hackmatrix_rl.system.errors import is_key
 from hackmatrix_rl.training.sharding._mesh import FSDP, REPLICATED
 
 HOST = "pinned_host"

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.errors import ConfigError, described
 from hackmatrix_rl.evaluation import Evaluation
+from hackmatrix_rl.system.errors import ConfigError, described
 from hackmatrix_rl.view.replays._match import Match, game_seed
 from hackmatrix_rl.view.replays._replay import Replay
 

@@ -15,9 +15,8 @@ from jaxtyping import Array, Bool, Int, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import HackMatrix, SingleGame, env_keys, start_key, step_keys
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent, PolicyAgent, Thought, read_by, thinking
-from hackmatrix_rl.game import (
+from hackmatrix_rl.games.hackmatrix import (
     NUM_ACTIONS,
     TERM_NAMES,
     Action,
@@ -29,6 +28,7 @@ from hackmatrix_rl.game import (
     play,
 )
 from hackmatrix_rl.system import compiling
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._frame_of import frame_of
 

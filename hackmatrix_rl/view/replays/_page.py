@@ -17,10 +17,10 @@ import jax
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
-from hackmatrix_rl.game import FIRST_PROGRAM, SIPHON, SPECS, Action, Program
+from hackmatrix_rl.games.hackmatrix import FIRST_PROGRAM, SIPHON, SPECS, Action, Program
 from hackmatrix_rl.system import typed_path, write_whole
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view._board_drawing import draw, place_of
 from hackmatrix_rl.view._document import content_policy
 from hackmatrix_rl.view._drawing import Drawing

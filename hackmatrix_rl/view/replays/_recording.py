@@ -13,9 +13,15 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from hackmatrix_rl.env import MOST_PIXELS, Environment, picture_of
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing, shortened
 from hackmatrix_rl.evaluation import Agent, Step, play_steps
 from hackmatrix_rl.system import read_json, typed_path, write_json
+from hackmatrix_rl.system.errors import (
+    ConfigError,
+    DamagedFileError,
+    printable,
+    refusing,
+    shortened,
+)
 from hackmatrix_rl.view._drawing import Drawing, Pixels
 from hackmatrix_rl.view._observed import observed
 from hackmatrix_rl.view._show import drawing_of_text

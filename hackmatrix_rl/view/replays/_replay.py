@@ -9,9 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix_rl.errors import ConfigError, DamagedFileError, printable, refusing, shortened
-from hackmatrix_rl.game import LAST_STAGE, NUM_ACTIONS, RULES_VERSION, Action, GameConfig, to_arrays
+from hackmatrix_rl.games.hackmatrix import (
+    LAST_STAGE,
+    NUM_ACTIONS,
+    RULES_VERSION,
+    Action,
+    GameConfig,
+    to_arrays,
+)
 from hackmatrix_rl.system import read_json, typed_path, write_json
+from hackmatrix_rl.system.errors import (
+    ConfigError,
+    DamagedFileError,
+    printable,
+    refusing,
+    shortened,
+)
 from hackmatrix_rl.view.replays._match import CUT_OFF, DIED, ILLEGAL, WON, Match, Seed, most_moves
 
 FORMAT = "hackmatrix-replay-1"

@@ -12,7 +12,7 @@ from textual.driver import Driver
 from textual.events import Key
 from textual.widget import Widget
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view._names import Signs
 from hackmatrix_rl.view.terminal._layout import GameView
 from hackmatrix_rl.view.terminal._pages import Keys, help_screen, typed

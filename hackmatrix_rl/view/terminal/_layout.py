@@ -11,7 +11,7 @@ from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import Static
 
-from hackmatrix_rl.game import SIPHON, Action
+from hackmatrix_rl.games.hackmatrix import SIPHON, Action
 from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._names import STYLES, Signs, bar, fitted, styled
 from hackmatrix_rl.view._text import BOARD_HEIGHT, BOARD_WIDTH, panel_of, prospects, text_of

@@ -15,9 +15,16 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from hackmatrix_rl.errors import DamagedFileError
-from hackmatrix_rl.game import ENEMY_HP, ENEMY_SPEED, FIRST_PROGRAM, SPECS, Action, EnemyType
+from hackmatrix_rl.games.hackmatrix import (
+    ENEMY_HP,
+    ENEMY_SPEED,
+    FIRST_PROGRAM,
+    SPECS,
+    Action,
+    EnemyType,
+)
 from hackmatrix_rl.system import open_in_place, read_json, set_aside, write_json
+from hackmatrix_rl.system.errors import DamagedFileError
 from hackmatrix_rl.view._names import KEYS, STYLES, Signs, bar, program_name, styled
 from hackmatrix_rl.view._text import cost_of
 from hackmatrix_rl.view.replays import Match

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.text import Text
 
-from hackmatrix_rl.errors import shortened
-from hackmatrix_rl.game import Action
+from hackmatrix_rl.games.hackmatrix import Action
+from hackmatrix_rl.system.errors import shortened
 from hackmatrix_rl.view._names import KEYS, STYLES, Signs, styled, why_not
 from hackmatrix_rl.view.replays import Match, Mind, Opinion, Replay
 from hackmatrix_rl.view.terminal._app import TerminalApp

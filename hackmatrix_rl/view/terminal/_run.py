@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import plain_console
 from hackmatrix_rl.view._names import STYLES, Signs, signs_for, styled
 from hackmatrix_rl.view._picture_text import picture_text

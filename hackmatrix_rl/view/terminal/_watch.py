@@ -4,7 +4,7 @@ import time
 
 from rich.text import Text
 
-from hackmatrix_rl.game import Action
+from hackmatrix_rl.games.hackmatrix import Action
 from hackmatrix_rl.view._names import STYLES, Signs, styled
 from hackmatrix_rl.view.replays import Match, Mind, Moment, Opinion
 from hackmatrix_rl.view.terminal._app import TerminalApp

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from hackmatrix_rl.errors import ConfigError, first_line, printable
 from hackmatrix_rl.system import parse_json
+from hackmatrix_rl.system.errors import ConfigError, first_line, printable
 from hackmatrix_rl.view.replays import Json
 from hackmatrix_rl.view.ui._clique_table import SEATS
 from hackmatrix_rl.view.ui._served import Served

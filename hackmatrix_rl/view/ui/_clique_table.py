@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from hackmatrix_rl import clique
 from hackmatrix_rl.env import CliqueGame
-from hackmatrix_rl.errors import ConfigError, described
 from hackmatrix_rl.evaluation import Opponent
+from hackmatrix_rl.games import clique
+from hackmatrix_rl.system.errors import ConfigError, described
 from hackmatrix_rl.view.replays import Json, assembled, consider, opinion_data, opinion_of
 from hackmatrix_rl.view.ui._served import Served
 

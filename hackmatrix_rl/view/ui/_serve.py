@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.ui._port import PORT
 from hackmatrix_rl.view.ui._served import Served
 from hackmatrix_rl.view.ui._table import Worker

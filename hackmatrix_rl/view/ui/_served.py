@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 
 
 class Served(ABC):

@@ -9,8 +9,8 @@ from typing import Any
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Agent
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.replays import (
     Film,
     Json,

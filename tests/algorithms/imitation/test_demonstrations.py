@@ -17,9 +17,11 @@ from hackmatrix_rl.algorithms.imitation import (
     record_demonstrations,
 )
 from hackmatrix_rl.env import HackMatrix, game_identity
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Runner
-from hackmatrix_rl.game import GameConfig
+from hackmatrix_rl.games.hackmatrix import GameConfig
+from hackmatrix_rl.system.errors import ConfigError
+
+pytestmark = pytest.mark.search
 
 SMALL = GameConfig(max_enemies=4, max_transmissions=4, history=1)
 GAME = HackMatrix(SMALL, max_steps=12)

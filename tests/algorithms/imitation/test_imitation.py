@@ -20,6 +20,8 @@ from hackmatrix_rl.training.sharding import single_device
 
 from .imitating import UPDATE, imitation
 
+pytestmark = pytest.mark.search
+
 
 def test_the_student_learns_what_the_teacher_does():
     trainer = imitation(beta=Linear(1.0, 0.0, over=30 * UPDATE))

@@ -17,10 +17,10 @@ from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic, add_aux
 from hackmatrix_rl.agent.precision import parameter_paths
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.algorithms.ppo._ppo import critic_warmup_of
-from hackmatrix_rl.checkpoints import find_checkpoint
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs.checkpoints import find_checkpoint
 from hackmatrix_rl.training import Constant, Cosine, Linear, Trainer, checked, is_value_head
 
 KEY = jax.random.key(5)

@@ -10,7 +10,7 @@ from agent import probes
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import EpsilonGreedyChoice, IdentityScale, Linear
 from hackmatrix_rl.algorithms.pqn import _pqn
-from hackmatrix_rl.memory_tasks import NBackConfig
+from hackmatrix_rl.env.memory_tasks import NBackConfig
 
 GAMMA, LAMBDA = 0.9, 0.6
 SIZES = {"num_envs": 8, "num_steps": 12, "num_minibatches": 2, "update_epochs": 2}

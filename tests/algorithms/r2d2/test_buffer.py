@@ -14,6 +14,8 @@ from hackmatrix_rl.algorithms.r2d2._buffer import Buffer, Sample, with_prioritie
 
 from .building import network
 
+pytestmark = pytest.mark.search
+
 ENVS, LENGTH, COUNT, WINDOW = 4, 12, 3, 5
 STARTS = LENGTH // COUNT
 PROBE = probes.value_only()

@@ -12,7 +12,7 @@ from hackmatrix_rl.algorithms.r2d2._acting import NewSteps
 
 from . import test_parts, test_r2d2
 
-pytestmark = [pytest.mark.usefixtures("nothing_compiled"), pytest.mark.nightly]
+pytestmark = [pytest.mark.search, pytest.mark.usefixtures("nothing_compiled"), pytest.mark.nightly]
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from hackmatrix_rl.algorithms.r2d2._q_values import memory_after, unroll_q
 
 from .building import network
 
+pytestmark = pytest.mark.search
+
 SPEC = probes.value_only().spec
 
 

@@ -17,6 +17,8 @@ from hackmatrix_rl.env import Environment
 
 from .building import SIZES, Alike, network, trainer
 
+pytestmark = pytest.mark.search
+
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 GAME = probes.truncation()
 WAIT_SECONDS = 60

@@ -11,9 +11,11 @@ from training.states import arrays, assert_same
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized
-from hackmatrix_rl.memory_tasks import DelayedMatchConfig, NBackConfig
+from hackmatrix_rl.env.memory_tasks import DelayedMatchConfig, NBackConfig
 
 from .building import STEPS, Alike, first_values, look_alike, network, train, trainer, values_along
+
+pytestmark = pytest.mark.search
 
 CLOSE = 0.1
 TRUNCATES = probes.truncation()

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.clique import CliqueConfig, from_edges, solve
 from hackmatrix_rl.env import CliqueGame
+from hackmatrix_rl.games.clique import CliqueConfig, from_edges, solve
 
 FOUR = CliqueGame(CliqueConfig(4, 3))
 FIVE = CliqueGame(CliqueConfig(5, 3))

@@ -10,10 +10,12 @@ from env.mirror import Mirror
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer, outcomes_of
 from hackmatrix_rl.algorithms.self_play._games import Moves, Results
-from hackmatrix_rl.clique import from_edges
 from hackmatrix_rl.env import VertexPermutations
+from hackmatrix_rl.games.clique import from_edges
 
 from .building import FIVE, solution
+
+pytestmark = pytest.mark.search
 
 GAMES, LENGTH, COUNT = 4, 12, 3
 

@@ -21,16 +21,18 @@ from hackmatrix_rl.algorithms.self_play._counterexamples import (
     full_boards,
 )
 from hackmatrix_rl.algorithms.self_play._match import NO_MOVE, play_games
-from hackmatrix_rl.clique import (
+from hackmatrix_rl.env import CliqueGame
+from hackmatrix_rl.games.clique import (
     CliqueConfig,
     Colouring,
     find_clique,
     read_colourings,
     write_colourings,
 )
-from hackmatrix_rl.env import CliqueGame
 
 from .building import FOUR, network
+
+pytestmark = pytest.mark.search
 
 KEYS = jax.random.split(jax.random.key(5), 200)
 VARIANTS = [("draw", "form"), ("second-wins", "form"), ("draw", "avoid")]

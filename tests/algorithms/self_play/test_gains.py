@@ -22,13 +22,15 @@ from hackmatrix_rl.algorithms.self_play import (
 )
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer
 from hackmatrix_rl.algorithms.self_play._games import OPTIONAL, Games, play_moves
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training.sharding import mesh, single_device
 
 from .building import FIVE, FOUR, network, opinion, searched
 from .test_buffer import GAMES, LENGTH, drawn_from, numbered, write
 from .test_search import keys_for
 from .test_self_play import SIZES, sample, trainer
+
+pytestmark = pytest.mark.search
 
 ALL = SearchLoss(surprise_weight=0.5, value_mix=0.25)
 GATE = Gate(0.55, games=6, interval=2)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from clique.brute_force import minimax, result_of
+from games.clique.brute_force import minimax, result_of
 
 from hackmatrix_rl.algorithms.self_play import (
     BoardPlayer,
@@ -21,9 +21,11 @@ from hackmatrix_rl.algorithms.self_play import (
     ratings,
 )
 from hackmatrix_rl.algorithms.self_play._match import NO_MOVE, play_games
-from hackmatrix_rl.clique import FIRST, SECOND
+from hackmatrix_rl.games.clique import FIRST, SECOND
 
 from .building import FIVE, FOUR, MAKER_BREAKER, opinion, solution
+
+pytestmark = pytest.mark.search
 
 KEY = jax.random.key(4)
 KEYS = jax.random.split(KEY, 30)

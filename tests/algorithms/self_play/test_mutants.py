@@ -13,12 +13,12 @@ from hackmatrix_rl.algorithms.self_play import SearchLoss
 from hackmatrix_rl.algorithms.self_play import _buffer as buffers
 from hackmatrix_rl.algorithms.self_play import _search as searches
 from hackmatrix_rl.algorithms.self_play._games import Results
-from hackmatrix_rl.clique import _game as rules
+from hackmatrix_rl.games.clique import _game as rules
 from hackmatrix_rl.search import SingleGameModel, TreeSearch
 
 from . import test_buffer, test_search, test_self_play
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.search, pytest.mark.nightly]
 
 
 def friends(play):

@@ -12,6 +12,8 @@ from hackmatrix_rl.evaluation import thinking
 
 from .building import FIVE, FOUR, MAKER_BREAKER, batch_of, network, opinion
 
+pytestmark = pytest.mark.search
+
 KEY = jax.random.key(0)
 
 

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from hackmatrix_rl.algorithms.self_play import Search
-from hackmatrix_rl.clique import edges, legal_actions
+from hackmatrix_rl.games.clique import edges, legal_actions
 
 from .building import FIVE, FOUR, MAKER_BREAKER, SIX, batch_of, network, opinion, searched
+
+pytestmark = pytest.mark.search
 
 # Edges of six vertices: 0-1 is 0, 0-2 is 1, 1-2 is 5, 3-4 is 12, 3-5 is 13, 4-5 is 14.
 WINS_IN_ONE = (([0, 1], [12, 7], 5), ([0, 9, 4], [12, 13], 14), ([12, 14], [2, 5], 13))

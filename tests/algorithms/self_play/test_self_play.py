@@ -22,6 +22,8 @@ from hackmatrix_rl.training.sharding import Blocks
 
 from .building import FIVE, MAKER_BREAKER, network, opinion
 
+pytestmark = pytest.mark.search
+
 SIZES = {
     "game_batch_size": 8,
     "moves_per_update": 4,

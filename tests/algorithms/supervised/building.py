@@ -6,7 +6,7 @@ import numpy as np
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.supervised import AnswerNetwork, Puzzle, Supervised
 from hackmatrix_rl.env import Batched
-from hackmatrix_rl.puzzles import ExampleStream
+from hackmatrix_rl.games.puzzles import ExampleStream
 
 SIZES = {"width": 8, "depth": 1, "heads": 2, "high_cycles": 2, "low_cycles": 2}
 

@@ -22,9 +22,9 @@ from hackmatrix_rl.algorithms.supervised import (
 )
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch, AnswerLoss, log_stablemax
 from hackmatrix_rl.algorithms.supervised._optimizer import adamw, scale_by_adam_atan2
-from hackmatrix_rl.config import make_config
 from hackmatrix_rl.env import Batched, check_environment
 from hackmatrix_rl.runs import compose
+from hackmatrix_rl.runs.config import make_config
 
 from .building import copying, network
 

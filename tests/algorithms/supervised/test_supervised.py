@@ -18,7 +18,7 @@ from hackmatrix_rl.algorithms.supervised import (
     answers,
 )
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch
-from hackmatrix_rl.puzzles import ExampleStream, sudokus
+from hackmatrix_rl.games.puzzles import ExampleStream, sudokus
 from hackmatrix_rl.training import Linear
 
 from .building import copying, supervised, trainer

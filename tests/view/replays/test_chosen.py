@@ -8,10 +8,12 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Evaluation, Runner, evaluate
-from hackmatrix_rl.game import RewardConfig
+from hackmatrix_rl.games.hackmatrix import RewardConfig
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.replays import Replay, choose_games, parse_choice, replays_of
+
+pytestmark = pytest.mark.view
 
 KEY = jax.random.key(3)
 ALL = "best:2,worst:2,median:1,random:2,won:1,lost:1"

@@ -6,10 +6,12 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import IDENTITY_SCALE
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import PolicyAgent, RandomAgent, Runner, evaluate_all
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.replays import Match, Mind, game_seed
 from view.games import played
+
+pytestmark = pytest.mark.view
 
 SEED = 5
 GAMES = 6

@@ -6,10 +6,12 @@ from importlib.resources import files
 
 import pytest
 
-from hackmatrix_rl.game import Action
+from hackmatrix_rl.games.hackmatrix import Action
 from hackmatrix_rl.view.replays import Film, Match, Mind, Opinion, opinion_data, page_of
 from view.games import Confident, played
 from view.pages import Page
+
+pytestmark = pytest.mark.view
 
 HOSTILE = "</script><script>alert(1)</script><!--<b>&amp;\u2028"
 

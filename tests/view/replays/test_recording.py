@@ -14,10 +14,12 @@ from PIL import Image
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.env import check_pictures
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import RandomAgent
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import observed, save_gif
 from hackmatrix_rl.view.replays import Recording, load_game, page_of_recording, recorded
+
+pytestmark = pytest.mark.view
 
 KEY = jax.random.key(0)
 SMALL = {"width": 4, "key": jax.random.key(1)}

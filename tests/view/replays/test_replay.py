@@ -7,9 +7,11 @@ from unittest import mock
 import pytest
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.replays import Match, Replay
 from view.games import played
+
+pytestmark = pytest.mark.view
 
 
 @pytest.fixture(scope="module")

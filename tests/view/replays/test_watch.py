@@ -5,8 +5,10 @@ import pytest
 from PIL import Image
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Runner
+from hackmatrix_rl.system.errors import ConfigError
+
+pytestmark = pytest.mark.view
 
 
 @pytest.fixture(scope="module")

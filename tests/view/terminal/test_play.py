@@ -7,11 +7,11 @@ import sys
 import threading
 
 import pytest
-from game.positions import data, virus
-from game.recordings import CONFIG
+from games.hackmatrix.positions import data, virus
+from games.hackmatrix.recordings import CONFIG
 
-from hackmatrix_rl.errors import ConfigError
-from hackmatrix_rl.game import Action, Program
+from hackmatrix_rl.games.hackmatrix import Action, Program
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.replays import Match, Replay
 from hackmatrix_rl.view.terminal import check_terminal
 from hackmatrix_rl.view.terminal._pages import OWN_WIDTH, help_text
@@ -19,6 +19,8 @@ from hackmatrix_rl.view.terminal._play import OWN_KEYS, PlayApp
 from view.boards import state, state_of
 
 from .driving import UNICODE, drive, match_at, play, running, seat_of
+
+pytestmark = pytest.mark.view
 
 
 def rich_in_programs():

@@ -16,8 +16,10 @@ import time
 import pyte
 import pytest
 
-from hackmatrix_rl.game import Action
+from hackmatrix_rl.games.hackmatrix import Action
 from hackmatrix_rl.view.replays import Replay
+
+pytestmark = pytest.mark.view
 
 PATIENCE = 300.0  # seconds until a test gives up: compiling on a busy machine
 

@@ -11,6 +11,8 @@ import pytest
 from hackmatrix_rl.view.terminal import Score, ScoreTable
 from hackmatrix_rl.view.terminal._pages import MOST
 
+pytestmark = pytest.mark.view
+
 GAME = Score(7, 2, "died", 40, 1.5, "2026-11-22", "1 2", "")
 
 

@@ -6,17 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from game.mutations import accepted, mutated_positions
-from game.positions import block_of, glitch, virus
+from games.hackmatrix.mutations import accepted, mutated_positions
+from games.hackmatrix.positions import block_of, glitch, virus
 from hypothesis import HealthCheck, given, settings
 from rich.cells import cell_len
 from rich.console import Console
 
-from hackmatrix_rl.game import NUM_ACTIONS, Action, Program
+from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, Action, Program
 from hackmatrix_rl.view import frame_of, frames_of, why_not
 from hackmatrix_rl.view._names import ASCII, STYLES, UNICODE, signs_for
 from hackmatrix_rl.view._text import BOARD_HEIGHT, BOARD_WIDTH, panel_of, prospects, text_of
 from view.boards import frame, mask_of, state, state_of
+
+pytestmark = pytest.mark.view
 
 COMPLETE = """\
 ┌───────┬───────┬───────┬───────┬───────┬───────┐

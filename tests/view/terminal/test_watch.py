@@ -2,8 +2,9 @@
 
 import io
 
-from game.positions import virus
-from game.recordings import CONFIG
+import pytest
+from games.hackmatrix.positions import virus
+from games.hackmatrix.recordings import CONFIG
 from rich.console import Console
 
 from hackmatrix_rl.evaluation import RandomAgent, Runner
@@ -15,6 +16,8 @@ from view.boards import state, state_of
 from view.games import Confident
 
 from .driving import drive, match_at
+
+pytestmark = pytest.mark.view
 
 
 def watch(match, act, *, seconds=10.0, agent=None):

@@ -3,12 +3,14 @@
 import jax.numpy as jnp
 import pytest
 
-from hackmatrix_rl.clique import FULL_BOARDS, CliqueConfig
 from hackmatrix_rl.env import CliqueGame, HackMatrixGame
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import Opponent, ThinkingAgent, Thought
+from hackmatrix_rl.games.clique import FULL_BOARDS, CliqueConfig
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.ui import CliqueTable
 from hackmatrix_rl.view.ui._clique_table import BUDGETS, clique_of, rules
+
+pytestmark = pytest.mark.view
 
 FOUR = CliqueGame(CliqueConfig(4, 3))
 """Its edges: 0-1, 0-2, 0-3, 1-2, 1-3, 2-3."""

@@ -3,11 +3,14 @@
 import json
 
 import jax
+import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.evaluation import RandomAgent
 from hackmatrix_rl.view.replays import recorded, recording_data
 from hackmatrix_rl.view.ui import Games
+
+pytestmark = pytest.mark.view
 
 ENV = hm.CartPole(max_steps=30)
 

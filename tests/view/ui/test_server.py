@@ -12,6 +12,8 @@ from http.client import HTTPConnection
 
 import pytest
 
+pytestmark = pytest.mark.view
+
 pytest.importorskip("starlette", reason="needs the extra ui")
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra ui")
 

@@ -3,9 +3,11 @@
 import pytest
 
 from hackmatrix_rl.env import HackMatrix
-from hackmatrix_rl.errors import ConfigError
 from hackmatrix_rl.evaluation import SCRIPTS
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.ui._table import Table
+
+pytestmark = pytest.mark.view
 
 NOTHING = {"game": None, "moments": 0, "shapes": 0}
 

@@ -1,0 +1,106 @@
+"""The clique game's sizes and variants. Commands list them without JAX."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+from hackmatrix_rl.system.errors import ArgumentError, shortened
+
+FullBoard = Literal["draw", "second-wins"]
+"""What a full board without a clique means."""
+
+FULL_BOARDS: tuple[FullBoard, ...] = get_args(FullBoard)
+
+Objective = Literal["form", "avoid"]
+"""What a player wants with a clique in their own colour."""
+
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+
+
+@dataclass(frozen=True)
+class CliqueConfig:
+    """The sizes of a clique game, and its variant.
+
+    Two players colour the edges of the complete graph in turn. The game ends with the first clique
+    of `clique_size` vertices whose edges all have one colour. With the objective `form`, its owner
+    wins. With `avoid`, its owner loses: the *Ramsey avoidance game*. On 6 vertices with triangles
+    it is Sim, which the second player wins under perfect play.
+
+    The variants of `form` differ in what a full board without such a clique means:
+
+    - `draw`: nobody wins. This is the *strong game* (also Maker-Maker, or strong Ramsey game).
+      By strategy stealing, the second player cannot win it under perfect play. The literature
+      asks with it who wins, and how fast; few boards are solved.
+    - `second-wins`: the second player wins, who only has to stop the first: a *Maker-Breaker game*,
+      with one rule more. Here a clique of the second player ends the game at once. In the
+      literature's Maker-Breaker game it means nothing, so Maker may win some more positions there.
+      The literature uses this kind for thresholds: how large a board must be, or how unequal the
+      players, for Maker to win.
+
+    With `avoid`, such a board is a draw.
+
+    A full board without a clique shows that the Ramsey number R(k, k) is more than `vertices` (see
+    `Colouring`). A board of R(k, k) vertices or more has none: R(3, 3) = 6, R(4, 4) = 18,
+    43 <= R(5, 5) <= 46.
+
+    Source: Erdős and Selfridge 1973, "On a combinatorial game"; Beck 2008, "Combinatorial games:
+    tic-tac-toe theory"; Hefetz, Krivelevich, Stojaković and Szabó 2014, "Positional games".
+    Avoidance: Simmons 1969, "The game of SIM"; Mead, Rosa and Huang 1974, "The game of Sim: a
+    winning strategy for the second player". Ramsey numbers: Greenwood and Gleason 1955,
+    "Combinatorial relations and chromatic graphs"; Exoo 1989, "A lower bound for R(5, 5)";
+    Angeltveit and McKay 2024, "R(5,5) <= 46".
+
+    Attributes:
+        vertices: number of vertices of the complete graph, 3 to 18.
+        clique_size: number of vertices of the clique that ends the game, 3 to 6; at most
+            `vertices`.
+        full_board: `draw` or `second-wins`; with `avoid` only `draw`.
+        objective: `form` or `avoid`.
+
+    Raises:
+        ValueError: a size is out of range or no integer, or there is no such variant.
+    """
+
+    SMALLEST: ClassVar[int] = 3
+    MAX_VERTICES: ClassVar[int] = 18
+    MAX_CLIQUE: ClassVar[int] = 6
+
+    vertices: int
+    clique_size: int
+    full_board: FullBoard = "draw"
+    objective: Objective = "form"
+
+    def __post_init__(self) -> None:
+        for name, most in (("vertices", self.MAX_VERTICES), ("clique_size", self.MAX_CLIQUE)):
+            size = getattr(self, name)
+            is_whole = isinstance(size, int) and not isinstance(size, bool)
+            if not is_whole or not self.SMALLEST <= size <= most:
+                raise ValueError(
+                    f"{name} must be a whole number from {self.SMALLEST} to {most}, not "
+                    f"{shortened(repr(size))}"
+                )
+        if self.clique_size > self.vertices:
+            raise ArgumentError(
+                f"{{clique_size}} is more than the {self.vertices} vertices of the board; use "
+                f"{{clique_size:={self.vertices}}} or less, or more vertices",
+                clique_size=self.clique_size,
+            )
+        if self.full_board not in FULL_BOARDS:
+            raise ValueError(
+                f"full_board must be one of {', '.join(FULL_BOARDS)}, not {self.full_board!r}"
+            )
+        if self.objective not in OBJECTIVES:
+            raise ValueError(
+                f"objective must be one of {', '.join(OBJECTIVES)}, not {self.objective!r}"
+            )
+        if self.objective == "avoid" and self.full_board != "draw":
+            raise ArgumentError(
+                "{full_board} does not go with {objective}, in which a full board without a clique "
+                "is a draw; use {full_board:=draw}",
+                full_board=self.full_board,
+                objective=self.objective,
+            )
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges of the board. It is the number of actions, and the most moves."""
+        return self.vertices * (self.vertices - 1) // 2

@@ -1,0 +1,195 @@
+"""One game of the package's engine, for a program outside of this process."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, Key, UInt32
+
+from hackmatrix_rl.env import CompactObservation, compact_observation, start_key, step_keys
+from hackmatrix_rl.games.hackmatrix import (
+    GameConfig,
+    State,
+    from_arrays,
+    legal_actions,
+    new_game,
+    play,
+)
+from hackmatrix_rl.interop.protocol._given_state import Arrays
+from hackmatrix_rl.system import ticking
+
+CLOCK = ("scheduled_task_interval", "next_scheduled_task_turn", "pending_siphon_transmissions")
+"""What `getInternalState` adds to the turn and the enemies of a position."""
+
+PATIENCE = 2.0
+"""Seconds of compiling without a word."""
+
+
+class View(eqx.Module):
+    """A position as the screen shows it, and the hidden parts of it that answers need."""
+
+    seen: CompactObservation
+    mask: Bool[Array, " num_actions"]  #: The legal actions.
+    enemies: UInt32[Array, " max_enemies"]  #: The words of `Enemies`.
+    transmissions: UInt32[Array, " max_transmissions"]  #: The words of `Transmissions`.
+    clock: Int32[Array, "3"]  #: The numbers of `CLOCK`.
+
+
+class Result(eqx.Module):
+    """The results of an action, as `Outcome` has them."""
+
+    terms: Float32[Array, "15"]  #: The terms of the reward, in the order of `TERM_NAMES`.
+    reward: Float32[Array, ""]  #: Their sum.
+    legal: Bool[Array, ""]
+    died: Bool[Array, ""]
+    won: Bool[Array, ""]
+    completed: Bool[Array, ""]
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode has ended."""
+        return bool(not self.legal or self.died or self.won)
+
+
+class Engine:
+    """Games one after another, each played action by action.
+
+    Number N of them, from 0, is game N of `eval --seed SEED`: the same actions give the same game.
+
+    Args:
+        seed: the seed of all games, below 2**32.
+        config: sizes and league of the games; by default the usual ones.
+
+    Attributes:
+        state: the game that is played; `None` before the first.
+    """
+
+    def __init__(self, seed: int, config: GameConfig | None = None) -> None:
+        self.config = GameConfig() if config is None else config
+        self.state: State | None = None
+        self._seed = np.uint32(seed)
+        self._view: View | None = None
+        self._game = -1
+        self._steps = 0
+        self._ready: Future[None] | None = None
+
+    def begin(self) -> View:
+        """Begins the next game."""
+        self.state, view = _begin(self.config, self._seed, np.uint32(self._game + 1))
+        return self._begun(view)
+
+    def put(self, arrays: Arrays) -> View:
+        """Begins the next game from a position.
+
+        Raises:
+            ValueError: it is none; see `from_arrays`.
+        """
+        self.state = from_arrays(self.config, arrays)
+        return self._begun(_look(self.config, self.state))
+
+    def look(self) -> View:
+        """The present position; the first game begins if there is none."""
+        return self.begin() if self._view is None else self._view
+
+    def play(self, action: int) -> tuple[View, Result]:
+        """Plays one action; a number that is no action ends the episode like an illegal one."""
+        if self.state is None:
+            self.begin()
+        if self._ready is not None:
+            self._ready.result()
+        assert self.state is not None  # `begin` made it
+        self.state, view, result = self._step(self.state, action)
+        self._steps += 1
+        self._view, found = jax.device_get((view, result))
+        return self._view, found
+
+    def warm_up(self, say: Callable[[str], None]) -> None:
+        """Compiles in a thread what the next actions need; `play` waits for it.
+
+        `say` reports if that takes long, as it does where the programs were never compiled.
+        """
+        if self._ready is None and self.state is not None:
+            pool = ThreadPoolExecutor(1)
+            self._ready = pool.submit(self._rehearse, self.state, say)
+            pool.shutdown(wait=False)
+
+    def _rehearse(self, state: State, say: Callable[[str], None]) -> None:
+        began, waited = time.monotonic(), list[float]()
+
+        def tick(seconds: float) -> None:
+            if seconds >= PATIENCE and not waited:
+                waited.append(seconds)
+                say("compiling the game's step, which later starts find in the cache ...")
+
+        with ticking(tick):
+            jax.block_until_ready(self._step(state, 0))
+        if waited:
+            say(f"compiled in {time.monotonic() - began:.1f} s")
+
+    def _step(self, state: State, action: int) -> tuple[State, View, Result]:
+        place = np.uint32(self._game), np.int32(self._steps)
+        return _play(self.config, state, np.int32(action), self._seed, *place)
+
+    def _begun(self, view: View) -> View:
+        """Counts a new game, of which this is the first position."""
+        self._game += 1
+        self._steps = 0
+        found: View = jax.device_get(view)
+        self._view = found
+        return found
+
+
+@partial(jax.jit, static_argnums=0)
+def _begin(
+    config: GameConfig, seed: UInt32[Array, ""], game: UInt32[Array, ""]
+) -> tuple[State, View]:
+    state = new_game(config, key=start_key(_key(seed, game)))
+    return state, _view_of(config, state)
+
+
+@partial(jax.jit, static_argnums=0)
+def _look(config: GameConfig, state: State) -> View:
+    return _view_of(config, state)
+
+
+@partial(jax.jit, static_argnums=0)
+def _play(
+    config: GameConfig,
+    state: State,
+    action: Int32[Array, ""],
+    seed: UInt32[Array, ""],
+    game: UInt32[Array, ""],
+    steps: Int32[Array, ""],
+) -> tuple[State, View, Result]:
+    after, outcome = play(config, state, action, key=step_keys(_key(seed, game), steps)[1])
+    result = Result(
+        terms=outcome.terms.as_array(),
+        reward=outcome.terms.total(),
+        legal=outcome.legal,
+        died=outcome.died,
+        won=outcome.won,
+        completed=outcome.completed,
+    )
+    return after, _view_of(config, after), result
+
+
+def _key(seed: UInt32[Array, ""], game: UInt32[Array, ""]) -> Key[Array, ""]:
+    """The key of a game of an evaluation, as `env_keys` makes it from `jax.random.key(seed)`."""
+    words = jnp.stack([jnp.zeros_like(seed), seed])
+    return jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), game)
+
+
+def _view_of(config: GameConfig, state: State) -> View:
+    position = state.position
+    return View(
+        seen=compact_observation(position, is_rare=True),
+        mask=legal_actions(config, state),
+        enemies=position.enemies.words,
+        transmissions=position.transmissions.words,
+        clock=jnp.stack([getattr(position, name) for name in CLOCK]),
+    )

@@ -1,0 +1,148 @@
+"""The answers of the original game's line protocol: one request, one answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hackmatrix_rl.env import Number
+from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, SIZE, TERM_NAMES, Enemies, GameConfig
+from hackmatrix_rl.interop.protocol._engine import CLOCK, Engine, Result, View
+from hackmatrix_rl.interop.protocol._given_state import TYPES, arrays_of
+from hackmatrix_rl.interop.protocol._screen import Json, observation_of
+from hackmatrix_rl.system import parse_json
+from hackmatrix_rl.system.errors import printable
+
+BREAKDOWN = {
+    "stage": "stage_completion",
+    "score": "score_gain",
+    "kills": "kills",
+    "dataSiphon": "data_siphon",
+    "distance": "distance_shaping",
+    "victory": "victory",
+    "death": "death_penalty",
+    "resourceGain": "resource_gain",
+    "resourceHolding": "resource_holding",
+    "damagePenalty": "damage_penalty",
+    "hpRecovery": "hp_recovery",
+    "siphonQuality": "siphon_quality",
+    "programWaste": "program_waste",
+    "siphonDeathPenalty": "siphon_death_penalty",
+}
+"""The terms of the reward by their names in `reward_breakdown`, which leaves out `step_penalty`."""
+
+_SPACE = {"gridSize": SIZE, "playerFeatures": 9, "cellFeatures": 20}
+"""The answer to `getObservationSpace`. The original's numbers are old, and clients ignore them."""
+
+_MOST_NUMBER = 2**31 - 1
+
+
+class Server:
+    """Answers requests, one game at a time. It ends at nothing that a request holds.
+
+    Args:
+        seed: of all games: the first `reset` begins game 0 of `eval --seed SEED`, the next one
+            game 1. A `setState` counts as a game. A request before the first one begins game 0.
+        config: sizes and league of the games; by default the usual ones.
+
+    Attributes:
+        engine: the games.
+    """
+
+    def __init__(self, seed: int, config: GameConfig | None = None) -> None:
+        self.engine = Engine(seed, config)
+        self._actions: dict[str, Callable[[Json], Json]] = {
+            "reset": lambda request: {"observation": observation_of(self.engine.begin())},
+            "step": self._step,
+            "getValidActions": self._valid_actions,
+            "getActionSpace": lambda request: {"actionSpaceSize": NUM_ACTIONS},
+            "getObservationSpace": lambda request: dict(_SPACE),
+            "setState": self._set_state,
+            "getInternalState": lambda request: internal_state_of(self.engine.look()),
+        }
+
+    def answer_line(self, line: bytes) -> Json:
+        """The answer to a line, which may hold anything."""
+        try:
+            request = parse_json(line)
+        except ValueError:
+            return _error("Invalid command")
+        return self.answer(request)
+
+    def answer(self, request: Any) -> Json:
+        """The answer to a request, which may be any value."""
+        action = request.get("action") if isinstance(request, dict) else None
+        if not isinstance(action, str):
+            return _error("Invalid command")
+        if action not in self._actions:
+            return _error(f"Unknown command: {action}")
+        return self._actions[action](request)
+
+    def _step(self, request: Json) -> Json:
+        index = request.get("actionIndex")
+        if type(index) is not int:
+            return _error("Missing actionIndex")
+        view, result = self.engine.play(index if abs(index) <= _MOST_NUMBER else -1)
+        return {
+            "observation": observation_of(view),
+            "reward": float(result.reward),
+            "done": result.over,
+            "info": info_of(result),
+        }
+
+    def _valid_actions(self, request: Json) -> Json:
+        return {"validActions": np.flatnonzero(self.engine.look().mask).tolist()}
+
+    def _set_state(self, request: Json) -> Json:
+        if not isinstance(request.get("state"), dict):
+            return _error("Missing state data for setState command")
+        try:
+            return {"observation": observation_of(self.engine.put(arrays_of(request["state"])))}
+        except ValueError as error:
+            return _error(f"setState: {printable(str(error))}")
+
+
+def info_of(result: Result) -> Json:
+    """The `info` of a step's answer."""
+    terms = dict(zip(TERM_NAMES, result.terms.tolist(), strict=True))
+    return {
+        "invalid_action": not result.legal,
+        "stage_complete": bool(result.completed),
+        "death": bool(result.died),
+        "reward_breakdown": {name: terms[term] for name, term in BREAKDOWN.items()},
+    }
+
+
+def internal_state_of(view: View) -> Json:
+    """The answer to `getInternalState`."""
+    interval, task, pending = (int(view.clock[CLOCK.index(name)]) for name in CLOCK)
+    turn = int(view.seen.numbers[Number.TURN])
+    words = np.asarray(view.enemies)
+    read = {
+        name: (words >> field.shift & field.largest).tolist()
+        for name, field in Enemies.FIELDS.items()
+    }
+    return {
+        "scheduledTaskInterval": interval,
+        "nextScheduledTaskTurn": task,
+        "pendingSiphonTransmissions": pending,
+        "turnCount": turn,
+        "enemies": [
+            {
+                "row": read["cell"][slot] // SIZE,
+                "col": read["cell"][slot] % SIZE,
+                "type": TYPES[read["type"][slot]],
+                "hp": read["hp"][slot],
+                "disabledTurns": read["disabled_turns"][slot],
+                "isStunned": bool(read["stunned"][slot]),
+                "spawnedFromSiphon": bool(read["spawned_from_siphon"][slot]),
+                "isFromScheduledTask": bool(read["from_scheduled_task"][slot]),
+            }
+            for slot, present in enumerate(read["present"])
+            if present
+        ],
+    }
+
+
+def _error(message: str) -> Json:
+    return {"error": message}

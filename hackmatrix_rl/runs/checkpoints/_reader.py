@@ -1,0 +1,658 @@
+"""Reads checkpoints.
+
+A checkpoint is a folder with the number of its update as its name. It holds
+
+- `policy`: the arrays of the policy: enough to play;
+- `training`: the arrays of the whole training state, with random keys and environments: enough
+  to resume;
+- `metadata.json`: format version, game, config, run, counters, and which arrays are random keys
+  (`_metadata.py`);
+- `manifest.json`: written last (`_manifest.py`).
+
+A checkpoint stores no code: the config says how to build the modules. A custom module is imported
+only if the caller trusts it (docs/security.md).
+"""
+
+import dataclasses
+import json
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar, overload
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from etils import epath
+from jaxtyping import PyTree
+
+from hackmatrix_rl.agent import ValueScale, check_is_policy, ends_of
+from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.runs.checkpoints._finder import CARD, Report, find_checkpoint
+from hackmatrix_rl.runs.checkpoints._metadata import (
+    PARTS,
+    check_playable,
+    player_config,
+    read_metadata,
+)
+from hackmatrix_rl.runs.checkpoints._place import place
+from hackmatrix_rl.runs.checkpoints._saved_run import (
+    Agent,
+    agent_of,
+    counters_of,
+    known_config,
+    members_named,
+    modules_of,
+    read_agent,
+    saved_members,
+    saved_run,
+    scale_of,
+    settings_of_saved,
+)
+from hackmatrix_rl.runs.config import (
+    RunConfig,
+    TrainConfig,
+    algorithms,
+    baseline_algorithm,
+    check_trusted,
+    schedule_of,
+)
+from hackmatrix_rl.system import read_bounded, read_json
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing, shortened
+from hackmatrix_rl.training import (
+    LEFT_OUT,
+    Stored,
+    Tree,
+    check_number,
+    is_tree_file,
+    leaves_by_path,
+    read_tree,
+)
+
+Module = TypeVar("Module", bound=eqx.Module)
+Policy = TypeVar("Policy", bound=ActorCritic)
+
+POLICY = "policy"
+"""The kind of file that `save` writes."""
+
+VALUE_SCALE = ".learner.value_scale"
+"""Its place in the training state."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A trained policy with its environment and config."""
+
+    policy: ActorCritic  #: The policy, ready to act.
+    environment: Environment  #: The environment of its training.
+    config: TrainConfig | None  #: The config of its training; `None` if `agent` gave the modules.
+    folder: epath.Path  #: Folder of the checkpoint.
+    metadata: Mapping[str, Any]  #: The stored metadata: `update`, `counters`, `versions` ...
+    member: int | None = None  #: The number of its training, of several in one program.
+    # The units of the value and `greedy`, where the modules were composed in Python.
+    _saved: tuple[ValueScale | None, bool] | None = None
+    _members: tuple[str, ...] = ()  # the trainings in words, of several
+
+    def value_scale(self) -> ValueScale | None:
+        """The units of the policy's value, read from the checkpoint; `None` if it has none.
+
+        Raises:
+            ConfigError: the checkpoint's part of them cannot be read, or is not finite.
+        """
+        if self._saved is not None:
+            return self._saved[0]
+        assert self.config is not None
+        scale = self.config.initial_scale() if self.config.has_value else None
+        if scale is None or not leaves_by_path(scale):
+            return scale
+        stored = read_arrays(self.folder, "training", under=VALUE_SCALE).under(VALUE_SCALE)
+        stored = _of_member(self.folder, stored, scale, self.member)
+        if stored.mismatch(scale) is not None:
+            return None
+        _check_finite(self.folder, stored, VALUE_SCALE)
+        return to_device(stored.fill(scale))
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the policy plays greedily, because its logits are Q-values."""
+        if self._saved is not None:
+            return self._saved[1]
+        assert self.config is not None
+        return self.config.greedy
+
+    def agent(self, *, greedy: bool | None = None) -> PolicyAgent:
+        """The policy as a player that knows the units of its value, as `Searcher` needs it.
+
+        Args:
+            greedy: takes the likeliest action instead of drawing one; `None`: as the class says.
+
+        Raises:
+            ConfigError: the checkpoint's part of these units cannot be read.
+        """
+        agent = PolicyAgent(
+            self.policy, greedy=self.greedy, value_scale=self.value_scale(), gamma=self.gamma
+        )
+        if greedy is None or greedy == self.greedy:
+            return agent
+        return (
+            agent.likeliest(self.environment)
+            if greedy
+            else dataclasses.replace(agent, greedy=False)
+        )
+
+    @property
+    def card(self) -> Mapping[str, Any] | None:
+        """The card of a shipped agent: its training and results; `None` for a run.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        with refusing(f"{self.folder / CARD}: ", of=DamagedFileError):
+            return read_json(self.folder / CARD)
+
+    @property
+    def gamma(self) -> float | None:
+        """The discount at the end of the training; `None` if a run of `hm.SaveRun` has several."""
+        if self._saved is not None:
+            stored = self.metadata["config"].get("gamma")
+            return float(stored) if isinstance(stored, float) and 0 <= stored <= 1 else None
+        assert self.config is not None
+        schedule = schedule_of(self.config.gamma, steps=self.config.total_timesteps)
+        return float(ends_of(schedule)[-1])
+
+
+@overload
+def load(
+    run: str | Path, *, like: Policy, member: int | str | None = ..., report: Report = ...
+) -> Policy: ...
+
+
+@overload
+def load(
+    run: str | Path,
+    *,
+    policy: ActorCritic | None = ...,
+    network: str | None = ...,
+    agent: Agent | None = ...,
+    trust_code: bool = ...,
+    best: bool = ...,
+    member: int | str | None = ...,
+    report: Report = ...,
+) -> Loaded: ...
+
+
+def load(
+    run: str | Path,
+    *,
+    like: Policy | None = None,
+    policy: ActorCritic | None = None,
+    network: str | None = None,
+    agent: Agent | None = None,
+    trust_code: bool = False,
+    best: bool = False,
+    member: int | str | None = None,
+    report: Report = warnings.warn,
+) -> Loaded | Policy:
+    """Loads the newest policy of a run, the policy of one checkpoint, or a file of `hm.save`.
+
+    If a checkpoint is damaged, `load` reports it and uses the one before it.
+
+    Args:
+        run: `pretrained` (or `pretrained/no-rewind`, or an older version, `pretrained@1`) for the
+            package's agent, a run's folder, its name under `runs/`, a folder of checkpoints (also
+            remote: `gs://...`), one checkpoint, or a file of `hm.save`, which needs `like`.
+        like: a network of the same sizes; its own numbers do not matter. The call then returns
+            this network with the stored numbers, and reads no setting.
+        policy: a network of the same shapes to fill, for networks that the config cannot build.
+            Its own numbers do not matter. The config's network is then not imported.
+        network: the network to build instead of the config's. For a custom network, give its
+            `module:factory` here.
+        agent: the modules of a run that `hm.SaveRun` wrote: the trainer, its algorithm, a pair
+            `(environment, policy)`, a function that makes one of these, or its `module:function`.
+            Their numbers do not matter. A run of built-in modules needs none.
+        trust_code: imports the `module:factory` of the config's network or environment, which
+            runs its code. Use it only if you trust the author.
+        best: takes the checkpoint with the highest mean return instead of the newest.
+        member: of a run of several trainings in one program (`--seeds`, `--vary`), the number of
+            one, from 0, or the name of a metric: the training whose mean over the last tenth of the
+            training so far was highest, or with a minus (`"-value_loss"`) lowest. By default the
+            one of the highest return that was not left out as unhealthy
+            (`--stop-unhealthy-members`) and is finite.
+        report: takes a message about each skipped checkpoint or training.
+
+    Returns:
+        The policy with its environment and settings; with `like`, the policy alone.
+
+    Raises:
+        ConfigError: there is no checkpoint; its format, game or network does not fit; its weights
+            are not finite; it has no such member; or its network or environment is custom code and
+            `trust_code` is false.
+        TypeError: `like` is not a policy, or `policy` or `network` is given, too.
+    """
+    if like is not None:
+        check_is_policy(like)
+        if policy is not None or network is not None:
+            raise TypeError("like says all of the network: leave policy and network out")
+    if is_tree_file(run):
+        if like is None:
+            raise ConfigError(
+                f"{run}: holds the arrays of a policy, without what they belong to. Build a "
+                "network of the same sizes: hm.load(path, like=network)"
+            )
+        stored = read_tree(run, POLICY)
+        wrong = stored.mismatch(like, stored="the file", here="the network's layers")
+        if wrong is not None:
+            raise ConfigError(f"{run}: does not fit the network: {wrong}.")
+        _check_finite(run, stored)
+        return to_device(stored.fill(like))
+    if (saved := saved_run(run)) is not None:
+        return _load_saved(
+            saved, like=like, policy=policy, network=network, agent=agent, trust_code=trust_code,
+            member=member, report=report,
+        )  # fmt: skip
+    folder = find_checkpoint(run, best=best, report=report)
+    if agent is not None:
+        raise ConfigError(
+            f"{run}: is no run of hm.SaveRun: its settings say what its modules are. Leave agent "
+            "(--agent) out."
+        )
+    metadata = read_metadata(folder)
+    check_playable(folder, metadata)
+    if isinstance(member, str):
+        member = best_member(folder, member)
+    if member is not None and _is_out(member, metadata["counters"]):
+        report(f"{folder}: training {member} was left out as unhealthy")
+    if like is not None:
+        return to_device(restore(folder, "policy", like, member=member, report=report))
+    config = player_config(folder, metadata)
+    own = network is not None or policy is not None
+    if network is not None:
+        config = dataclasses.replace(config, network=network)
+    named = ("teacher", *(["network"] if own else []))
+    check_trusted(config, folder, trust_code=trust_code, named=named)
+    environment = config.environment()  # imported here: a trace would make tracers of its arrays
+    if policy is None:
+        policy = _without_weights(config)
+    if member is None and config.members > 1:
+        member = playing_member(folder, config.members, report)
+    return Loaded(
+        policy=to_device(restore(folder, "policy", policy, member=member, report=report)),
+        environment=environment,
+        config=config,
+        folder=folder,
+        metadata=MappingProxyType(metadata),
+        member=member,
+        _members=tuple(config.member_names),
+    )
+
+
+def _load_saved(
+    folder: Path,
+    *,
+    like: Policy | None,
+    policy: ActorCritic | None,
+    network: str | None,
+    agent: Agent | None,
+    trust_code: bool,
+    member: int | str | None,
+    report: Report,
+) -> Loaded | Policy:
+    """`load` of a run of `hm.SaveRun`."""
+    stored, settings = read_agent(folder), settings_of_saved(folder, report)
+    metadata = {"config": settings, "counters": counters_of(stored)}
+    if isinstance(member, str):
+        member = _best_of(folder, metadata["counters"], member)
+    if like is not None:
+        return _filled(folder, stored, metadata, like, member, report)[0]
+    agent = agent_of(folder, settings, agent, trust_code=trust_code)
+    config = algorithm = None
+    if agent is not None:
+        environment, found, algorithm = modules_of(agent)
+    else:
+        config = known_config(folder, settings, network, trust_code=trust_code)
+        environment = config.environment()
+        found = config.policy(key=jax.random.key(0)) if policy is None else policy
+    filled, member = _filled(folder, stored, metadata, found, member, report)
+    units = scale_of(algorithm, config)
+    there = stored.under(".value_scale")
+    if member is not None and member < there.fewest:
+        there = there.member(member)
+    scale = None
+    if units is not None and there.mismatch(units) is None:
+        scale = to_device(there.fill(units))
+    greedy = settings.get("greedy") is True if algorithm is None else algorithm.greedy
+    return Loaded(
+        policy=filled,
+        environment=environment,
+        config=config,
+        folder=epath.Path(folder),
+        metadata=MappingProxyType(metadata),
+        member=member,
+        _saved=(scale, greedy),
+        _members=tuple(saved_members(settings, stored.under(".policy").members(found))),
+    )
+
+
+def playing_of_saved(folder: Path, like: ActorCritic, report: Report) -> int | None:
+    """The training that plays of a run of `hm.SaveRun`; `None` if it is one training.
+
+    `like` is a policy of the same shapes. See `playing_member`.
+
+    Raises:
+        ConfigError: the file of the agent cannot be read.
+    """
+    stored = read_agent(folder)
+    size = stored.under(".policy").members(like)
+    if size is None:
+        return None
+    metadata = {"config": settings_of_saved(folder, report), "counters": counters_of(stored)}
+    return _playing(folder, metadata, _parts(stored), size, report)
+
+
+def _parts(stored: Stored) -> tuple[Stored, Stored]:
+    """The policies of a run of `hm.SaveRun`, and the units of their values."""
+    return stored.under(".policy"), stored.under(".value_scale")
+
+
+def _filled(
+    folder: Path,
+    agent: Stored,
+    metadata: Mapping[str, Any],
+    like: Policy,
+    member: int | None,
+    report: Report,
+) -> tuple[Policy, int | None]:
+    """A network with the stored numbers, and which training they are of, of several."""
+    stored = agent.under(".policy")
+    size = stored.members(like)
+    if size is not None:
+        if member is None:
+            member = _playing(folder, metadata, _parts(agent), size, report)
+        with refusing(f"{folder}: "):
+            check_number(member, size)
+        stored = stored.member(member)
+    elif member is not None:
+        raise ConfigError(f"{folder}: holds one training, not several. Leave member out.")
+    if (wrong := stored.mismatch(like, stored="the run", here="these modules")) is not None:
+        raise ConfigError(f"{folder}: was trained with other modules: {wrong}.")
+    _check_finite(folder, stored)
+    return to_device(stored.fill(like)), member
+
+
+def best_member(folder: epath.Path, metric: str) -> int:
+    """The training with the highest mean of a metric, or with a minus in front the lowest.
+
+    Raises:
+        ConfigError: the checkpoint holds no such numbers.
+    """
+    return _best_of(folder, read_metadata(folder)["counters"], metric)
+
+
+def _best_of(folder: epath.PathLike, counters: Mapping[str, Any], metric: str) -> int:
+    sign, name = (-1, metric[1:]) if metric.startswith("-") else (1, metric)
+    finite = {number: sign * value for number, value in _of_members(counters, name).items()}
+    healthy = {number: value for number, value in finite.items() if not _is_out(number, counters)}
+    found = healthy or finite
+    if not found:
+        known = sorted({each for _, each, _ in members_named(counters)})
+        raise ConfigError(
+            f"{folder}: no training there has a {shortened(name)}. Use a number, or one of "
+            f"{', '.join(known)}."
+            if known
+            else f"{folder}: has no numbers of several trainings. Use the number of one."
+        )
+    return max(found, key=lambda number: (found[number], -number))
+
+
+def _of_members(counters: Mapping[str, Any], name: str) -> dict[int, float]:
+    """A metric of each training that has it."""
+    named = members_named(counters)
+    found = {number: counters[key] for number, metric, key in named if metric == name}
+    return {number: value for number, value in found.items() if value is not None}
+
+
+def _without_weights(config: RunConfig) -> ActorCritic:
+    """The network of a config, to fill with stored weights: with shapes, where it can be traced."""
+
+    def build() -> ActorCritic:
+        return config.policy(key=jax.random.key(0))
+
+    if config.network not in NETWORKS:  # anybody's code
+        return build()
+    shapes: ActorCritic = eqx.filter_eval_shape(build)
+    return shapes
+
+
+def to_device(module: Module) -> Module:
+    """A module with JAX arrays, as its code expects."""
+    arrays, rest = eqx.partition(module, lambda leaf: isinstance(leaf, np.ndarray))
+    moved: Module = eqx.combine(jax.tree.map(jnp.asarray, arrays), rest)
+    return moved
+
+
+def restore(
+    folder: epath.Path,
+    part: str,
+    like: Tree,
+    *,
+    member: int | None = None,
+    report: Report = warnings.warn,
+) -> Tree:
+    """A part of a checkpoint, `policy` or `training`, as a tree with arrays in host memory.
+
+    Structure and all leaves that are not arrays come from `like`. Of several trainings in one
+    program, it is the part of a `member`, by default of `playing_member`.
+
+    Raises:
+        ConfigError: the checkpoint's arrays do not fit the tree, an array of a policy is not
+            finite, or there is no such member.
+    """
+    stored = _of_member(folder, read_arrays(folder, part), like, member, report)
+    if (wrong := stored.mismatch(like)) is not None:
+        raise ConfigError(f"{folder}: not of this network and these settings: {wrong}.")
+    if part == "policy":
+        _check_finite(folder, stored)
+    return stored.fill(like)
+
+
+def playing_member(folder: epath.Path, size: int, report: Report) -> int:
+    """The best of several trainings that was not left out, and whose policy is finite.
+
+    The best has the highest mean of `RunConfig.best_by` over the last tenth of the training; where
+    there is no such number, it is the first. It is training 0 if none is healthy. `report` gets a
+    message about those that went wrong.
+
+    Raises:
+        ConfigError: the arrays of the policy or of the units of its value cannot be read.
+    """
+    parts = read_arrays(folder, "policy"), read_arrays(folder, "training", under=VALUE_SCALE)
+    return _playing(folder, read_metadata(folder), parts, size, report)
+
+
+def _playing(
+    folder: epath.PathLike,
+    metadata: Mapping[str, Any],
+    parts: Sequence[Stored],
+    size: int,
+    report: Report,
+) -> int:
+    counters, metric = metadata["counters"], _best_by(metadata)
+    values = {} if metric is None else _of_members(counters, metric)
+    size = int(min(size, *(part.fewest for part in parts)))
+    wrong = {number for number in range(size) if _is_out(number, counters)}
+    for number in sorted(range(size), key=lambda number: -values.get(number, -math.inf)):
+        if number in wrong:
+            continue
+        if all(part.member(number).not_finite() is None for part in parts):
+            if wrong:
+                some = f"{len(wrong)} trainings"
+                named = f"training {min(wrong)}" if len(wrong) == 1 else some
+                report(f"{folder}: training {number} plays: {named} went wrong before")
+            return number
+        wrong.add(number)
+    return 0
+
+
+def why_member(loaded: Loaded) -> str:
+    """Which of several trainings an agent is, and how it was chosen, in words."""
+    assert loaded.member is not None
+    metric = _best_by(loaded.metadata)
+    known = metric is not None and _of_members(loaded.metadata["counters"], metric)
+    why = f"it has the highest {metric} over the last tenth" if known else "it is the first"
+    names = loaded._members
+    return f"{names[loaded.member]}, because {why} of {len(names)} trainings"
+
+
+def _best_by(metadata: Mapping[str, Any]) -> str | None:
+    """The metric by which a run ranks its trainings: `RunConfig.best_by`.
+
+    A custom algorithm ranks by the metric of the baseline algorithm.
+    """
+    named = metadata["config"].get("algorithm", baseline_algorithm())
+    kind = algorithms().get(named) if isinstance(named, str) else None
+    return None if kind is None else kind.best_by
+
+
+def _is_out(number: int, counters: Mapping[str, Any]) -> bool:
+    """Whether one of several trainings was left out as unhealthy (`without_members`)."""
+    return LEFT_OUT.format(number) in counters
+
+
+def _of_member(
+    folder: epath.Path,
+    stored: Stored,
+    like: PyTree,
+    member: int | None,
+    report: Report = warnings.warn,
+) -> Stored:
+    """The arrays of one of several trainings in one program; a single one's as they are."""
+    size = stored.members(like)
+    if size is None:
+        if member is not None:
+            raise ConfigError(f"{folder}: holds one training, not several. Leave member out.")
+        return stored
+    if member is None:
+        member = playing_member(folder, size, report)
+    with refusing(f"{folder}: "):
+        check_number(member, size)
+    return stored.member(member)
+
+
+def _check_finite(source: epath.PathLike, policy: Stored, under: str = "") -> None:
+    """Refuses a policy that cannot play. A training that is resumed sees to that itself."""
+    if (name := policy.not_finite()) is not None:
+        raise ConfigError(
+            f"{source}: its array {under}{name} holds NaN or infinity: the training went wrong "
+            "before. Use an earlier checkpoint of the run, or another run."
+        )
+
+
+def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
+    """The arrays of a part, `policy` or `training`, in host memory, from any kind of device.
+
+    Reads only the arrays whose names begin with `under`.
+
+    Raises:
+        ConfigError: the arrays cannot be read.
+    """
+    generators = read_metadata(folder)["random_keys"][part]
+    keys = {name: each for name, each in generators.items() if name.startswith(under)}
+    where = place(folder)
+    with _unreadable(folder, part):
+        arrays = _restored(where, part, under)
+        for name, generator in keys.items():
+            jax.eval_shape(partial(jax.random.wrap_key_data, impl=generator), arrays[name])
+    return Stored(arrays, keys)
+
+
+def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray]:
+    """The arrays of a part whose names begin so, by name; random keys as their raw words."""
+    import orbax.checkpoint as ocp  # half a second, and few commands need it
+
+    with _reader() as reader:
+        described = _described(reader, folder, part)
+        wanted = {name: each for name, each in described.items() if name.startswith(under)}
+        if not wanted:
+            return {}
+        as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in wanted}
+        arguments = ocp.args.PyTreeRestore(
+            item=wanted if under else None, restore_args=as_numpy, partial_restore=bool(under)
+        )
+        restored = reader.restore(folder, ocp.args.Composite(**{part: arguments}))[part]
+    odd = [name for name, array in restored.items() if not isinstance(array, np.ndarray)]
+    if odd:
+        raise ValueError(f"{odd[0]!r} is not an array")
+    return restored
+
+
+def check_written(folder: epath.Path, written: Mapping[str, Mapping[str, Any]]) -> None:
+    """Reads a checkpoint that was just written, before it counts as complete.
+
+    `written` are the arrays of each part, or their shapes. The policy is read whole. Of the
+    training state, which may hold a replay buffer as large as the memory, each array is opened, and
+    its shape and dtype compared.
+
+    Raises:
+        ConfigError: an array cannot be read, is missing, or has another shape or dtype.
+    """
+    found: dict[str, Mapping[str, Any]] = {"policy": read_arrays(folder, "policy").arrays}
+    with _unreadable(folder, "training"), _reader() as reader:
+        found["training"] = _described(reader, place(folder), "training")
+    for part, arrays in written.items():
+        for name in {**arrays, **found[part]}:
+            there, here = (_layout(each.get(name)) for each in (found[part], arrays))
+            if there != here:
+                raise ConfigError(
+                    f"{folder}: its {part} was not stored: {name} is {there}, not {here}."
+                )
+
+
+def _layout(array: Any) -> str:
+    return "missing" if array is None else f"{jnp.dtype(array.dtype)}{list(array.shape)}"
+
+
+def _reader() -> Any:
+    """Orbax's reader, as a context. Each process reads for itself and waits for no other."""
+    import orbax.checkpoint as ocp
+
+    here = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(primary_host=here, active_processes={here})
+    handlers = {name: ocp.PyTreeCheckpointHandler(multiprocessing_options=alone) for name in PARTS}
+    composite = ocp.CompositeCheckpointHandler(
+        composite_options=ocp.CompositeOptions(multiprocessing_options=alone), **handlers
+    )
+    return ocp.Checkpointer(composite, multiprocessing_options=alone)
+
+
+def _described(reader: Any, folder: epath.Path, part: str) -> dict[str, Any]:
+    """The shape and dtype of each array of a part, by name; Orbax opens each of them for it."""
+    _check_array_names(folder / part / "_METADATA")
+    described: dict[str, Any] = reader.metadata(folder).item_metadata[part].tree
+    return described
+
+
+@contextmanager
+def _unreadable(folder: epath.PathLike, part: str) -> Iterator[None]:
+    """Makes any error of the block a ConfigError: Orbax has no single error."""
+    try:
+        yield
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ConfigError(f"{folder}: its {part} cannot be read: {said}") from error
+
+
+def _check_array_names(file: epath.Path) -> None:
+    """Refuses names of arrays that Orbax would turn into paths out of the checkpoint."""
+    described = json.loads(read_bounded(file))["tree_metadata"]
+    for entry in described.values():
+        name = ".".join(str(each["key"]) for each in entry["key_metadata"])
+        if name.startswith("/") or ".." in name.split("/"):
+            raise ValueError(f"the name {name!r} of an array leads out of the checkpoint")

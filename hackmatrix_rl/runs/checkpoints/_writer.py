@@ -1,0 +1,322 @@
+"""Writes checkpoints and policies."""
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from etils import epath
+from jaxtyping import PyTree
+
+from hackmatrix_rl.agent import check_is_policy
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.runs.checkpoints._finder import checkpoints_in, mean_return, run_of
+from hackmatrix_rl.runs.checkpoints._manifest import NAME as MANIFEST
+from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
+from hackmatrix_rl.runs.checkpoints._metadata import FORMAT, METADATA, identity_of, read_metadata
+from hackmatrix_rl.runs.checkpoints._place import place
+from hackmatrix_rl.runs.checkpoints._reader import POLICY, VALUE_SCALE, check_written, read_arrays
+from hackmatrix_rl.runs.config import RunConfig
+from hackmatrix_rl.system import describe_device, set_aside, write_json
+from hackmatrix_rl.training import arrays_to_store, random_keys, write_tree
+
+_UNFINISHED = ".orbax-checkpoint-tmp"
+_MOST_ERRORS = 100  # that Orbax keeps of one save, which writes few files itself
+_TIMEOUT_SECONDS = 300  # how long processes wait for one another at the end of a save
+
+
+@dataclass(frozen=True)
+class SaveResult:
+    """The result of one save."""
+
+    update: int  #: The number of the update.
+    seconds: float  #: Duration of the save; training continued meanwhile.
+    size: int  #: Bytes of the checkpoint; 0 if another process measured it.
+    error: Exception | None  #: Why it failed, or `None`.
+
+
+class CheckpointWriter:
+    """Writes checkpoints into one folder, one at a time, and deletes the oldest.
+
+    A save copies the state at once and writes it in the background; `poll` returns the results.
+    With several processes, each calls every method at the same update and writes its own
+    arrays. Process 0 completes the checkpoint and deletes old ones.
+
+    Args:
+        folder: the folder, made if it is missing; also remote (`gs://...`).
+        keep: how many of the newest checkpoints stay.
+        keep_best: whether the checkpoint with the highest mean return stays as well.
+        config: stored with each checkpoint, to build the same modules again.
+        run: stored with each checkpoint: the run's id and aliases. The writer does not write
+            into a folder with checkpoints of another run, and does not delete them.
+    """
+
+    def __init__(
+        self,
+        folder: epath.PathLike,
+        *,
+        keep: int,
+        config: RunConfig,
+        keep_best: bool = False,
+        run: Mapping[str, str] | None = None,
+    ) -> None:
+        import orbax.checkpoint as ocp  # half a second, and few commands need it
+
+        self._folder = place(folder)
+        self._keep = keep
+        self._keep_best = keep_best
+        self._config = config
+        self._run = dict(run or {})
+        self._game = identity_of(config.as_dict()).as_dict()
+        self._id = self._run.get("wandb_id")
+        options = ocp.options.AsyncOptions(
+            timeout_secs=_TIMEOUT_SECONDS,
+            # In the background, a folder that cannot be made would leave waiting threads, and
+            # the process would not end.
+            create_directories_asynchronously=False,
+        )
+        self._checkpointer = ocp.AsyncCheckpointer(
+            ocp.CompositeCheckpointHandler(
+                composite_options=ocp.CompositeOptions(async_options=options),
+                policy=ocp.StandardCheckpointHandler(),
+                training=ocp.StandardCheckpointHandler(),
+            ),
+            async_options=options,
+        )
+        # Read once: several processes must not get different answers later.
+        self._there = {int(path.name) for path in self._whole()}
+        self._writing: threading.Thread | None = None
+        self._outcomes: list[SaveResult] = []
+
+    def __enter__(self) -> "CheckpointWriter":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a save is still being written."""
+        return self._writing is not None and self._writing.is_alive()
+
+    def save(
+        self,
+        update: int,
+        *,
+        policy: ActorCritic,
+        training: PyTree,
+        counters: Mapping[str, int | float],
+    ) -> None:
+        """Starts to write one checkpoint, after the last one is finished.
+
+        A checkpoint of the same update that existed before this writer stays as it is. `policy`
+        acts, and `training` is what a resume needs; their arrays are stored. `counters` are further
+        numbers for the metadata (environment steps ...); `keep_best` uses `mean_return`.
+        """
+        self._join()
+        if update in self._there:
+            self._outcomes.append(SaveResult(update, 0.0, 0, None))
+            return
+        began = time.monotonic()
+        folder = self._folder / str(update)
+        parts = {"policy": policy, "training": training}
+        metadata: dict[str, Any] = {
+            "format": FORMAT,
+            "game": self._game,
+            "update": update,
+            "counters": dict(counters),
+            "config": self._config.as_dict(),
+            "run": self._run,
+            "versions": {name: version(name) for name in ("hackmatrix-rl", "jax", "equinox")},
+            "device": describe_device(),
+            "random_keys": {name: random_keys(part) for name, part in parts.items()},
+        }
+        import orbax.checkpoint as ocp
+
+        try:
+            self._clear_the_way(folder)
+            arrays = {name: arrays_to_store(part) for name, part in parts.items()}
+            items = {name: ocp.args.StandardSave(each) for name, each in arrays.items()}
+            self._checkpointer.save(folder, ocp.args.Composite(**items))
+            # Not the arrays themselves: their memory is free once Orbax has copied them.
+            shapes = jax.tree.map(lambda each: jax.ShapeDtypeStruct(each.shape, each.dtype), arrays)
+        except Exception as error:  # any error: `poll` reports it, and training continues
+            self._wait_for_orbax()
+            self._outcomes.append(SaveResult(update, time.monotonic() - began, 0, error))
+            return
+        self._writing = threading.Thread(
+            target=self._finish, args=(folder, update, metadata, shapes, began), name="checkpoint"
+        )
+        self._writing.start()
+
+    def poll(self) -> list[SaveResult]:
+        """The results of the saves since the last call, without waiting."""
+        if not self.busy:
+            self._join()
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def wait(self) -> list[SaveResult]:
+        """Waits for the current save, and returns the results since the last call."""
+        self._join()
+        return self.poll()
+
+    def close(self) -> None:
+        """Finishes the current save. `poll` has its result."""
+        self._join()
+        self._checkpointer.close()
+
+    def _wait_for_orbax(self) -> Exception | None:
+        """Waits until Orbax has written or failed; its first error.
+
+        Orbax keeps an error for each file that it could not write, and raises one at each call.
+        What is left would fail the next save, or `close`, which have nothing to do with it.
+        """
+        first: Exception | None = None
+        for _ in range(_MOST_ERRORS):
+            try:
+                self._checkpointer.wait_until_finished()
+            except Exception as error:  # the caller reports it
+                first = first or error
+            else:
+                break
+        return first
+
+    def _finish(
+        self,
+        folder: epath.Path,
+        update: int,
+        metadata: Mapping[str, Any],
+        shapes: Mapping[str, Mapping[str, jax.ShapeDtypeStruct]],
+        began: float,
+    ) -> None:
+        """Waits for the arrays, reads them back, and then completes the checkpoint."""
+        size = 0
+        error: Exception | None = None
+        try:
+            # Only waiting shows every failure: `check_for_errors` can look before the
+            # background thread has noticed one.
+            if (failed := self._wait_for_orbax()) is not None:
+                raise failed
+            if jax.process_index() == 0:
+                write_json(folder / METADATA, metadata, indent=1)
+                check_written(folder, shapes)
+                size = write_manifest(folder)
+                self._forget_the_oldest()
+        except Exception as failure:  # `poll` passes it to the training thread
+            error = failure
+        self._outcomes.append(SaveResult(update, time.monotonic() - began, size, error))
+
+    def _join(self) -> None:
+        if self._writing is not None:
+            self._writing.join()
+            self._writing = None
+
+    def _clear_the_way(self, folder: epath.Path) -> None:
+        """Removes the remains of an earlier failure from the place of a checkpoint."""
+        if jax.process_index() != 0:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for path in checkpoints_in(self._folder):
+            if (other := self._other_run(path)) is not None:
+                raise FileExistsError(
+                    errno.EEXIST, f"a checkpoint of another run ({other}) is there", str(path)
+                )
+        for path in self._folder.iterdir():
+            if path == folder or _UNFINISHED in path.name:
+                if path.is_dir() and not os.path.islink(path):
+                    path.rmtree()
+                else:
+                    set_aside(path)
+
+    def _whole(self) -> list[epath.Path]:
+        """This run's complete checkpoints, oldest first; sums are not checked.
+
+        A link is not ours: its target must not be deleted.
+        """
+        return [
+            path
+            for path in checkpoints_in(self._folder)
+            if not os.path.islink(path)
+            and (path / MANIFEST).exists()
+            and self._other_run(path) is None
+        ]
+
+    def _other_run(self, checkpoint: epath.Path) -> str | None:
+        """The wandb id of a checkpoint's run, if it is another run."""
+        found = run_of(checkpoint).get("wandb_id", self._id)
+        return None if self._id is None or found == self._id else found
+
+    def _forget_the_oldest(self) -> None:
+        whole = self._whole()
+        stay = set(whole[-self._keep :])
+        scores = {path: mean_return(path) for path in whole} if self._keep_best else {}
+        known = {path: score for path, score in scores.items() if score is not None}
+        if known:
+            stay.add(max(known, key=lambda path: known[path]))
+        for path in whole:
+            if path not in stay:
+                # The manifest goes first: after a kill halfway the rest counts as incomplete.
+                (path / MANIFEST).unlink()
+                path.rmtree()
+
+
+def save(policy: ActorCritic, path: epath.PathLike) -> None:
+    """Writes the arrays of a policy into one file, for `load(path, like=policy)`.
+
+    The file does not hold the network: build a network of the same sizes before you load it. The
+    checkpoints of a run also hold the settings, so `load` builds their network itself.
+
+    Args:
+        policy: the policy.
+        path: path of the file. An existing file is replaced only after all is written.
+
+    Raises:
+        TypeError: `policy` is not an `ActorCritic`.
+        OSError: the file cannot be written.
+    """
+    check_is_policy(policy)
+    write_tree(path, POLICY, policy)
+
+
+_PRIVATE = ("run_dir", "checkpoint_dir")
+"""Settings that are paths on the machine of the training."""
+
+
+def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
+    """Copies a checkpoint without what only a resume needs (optimizer, environments, paths).
+
+    Returns the size of the copy in bytes.
+
+    Raises:
+        ConfigError: the checkpoint cannot be read.
+        ValueError: the target exists.
+    """
+    import orbax.checkpoint as ocp
+
+    there, copy = epath.Path(source), place(target)
+    metadata = read_metadata(there)
+    parts = {"policy": "", "training": VALUE_SCALE}
+    stored = {name: read_arrays(there, name, under=under) for name, under in parts.items()}
+    arrays = {name: jax.tree.map(jnp.asarray, dict(part.arrays)) for name, part in stored.items()}
+    handlers = {name: ocp.StandardCheckpointHandler() for name in stored}
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers)) as checkpointer:
+        items = {name: ocp.args.StandardSave(each) for name, each in arrays.items()}
+        checkpointer.save(copy, ocp.args.Composite(**items))
+    metadata["random_keys"] = {name: dict(part.keys) for name, part in stored.items()}
+    metadata["config"] |= dict.fromkeys(_PRIVATE)
+    if metadata["config"].get("init") is not None:  # a training with a teacher must have one
+        metadata["config"]["init"] = epath.Path(metadata["config"]["init"]).name
+    metadata["run"] = {}
+    write_json(copy / METADATA, metadata)
+    # Orbax notes in these where it saved to. They are read from cloud storage alone.
+    for folder in ("", *stored):
+        (copy / folder / "commit_success.txt").unlink(missing_ok=True)
+    check_written(copy, arrays)
+    return write_manifest(copy)

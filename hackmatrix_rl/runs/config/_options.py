@@ -1,0 +1,216 @@
+"""Fields of a frozen dataclass that are flags of a command and keys of a file."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from types import UnionType
+from typing import Any, get_args
+
+from hackmatrix_rl.runs.config._texts import PiecewiseText, ScheduleText, parse_schedule
+from hackmatrix_rl.system.errors import ConfigError, as_given, flag, refusing, shortened
+
+COUNTED = 2**31 - 1
+"""The largest number that a counter of 32 bits holds."""
+
+LONGEST = 500
+"""Characters of a text: a setting from a file must not flood the messages that repeat it."""
+
+
+def option(
+    default: Any,
+    group: str,
+    explanation: str,
+    *,
+    minimum: int | float | None = None,
+    maximum: int | float | None = None,
+    above: int | float | None = None,
+    choices: tuple[str, ...] = (),
+    because: str = "",
+    resume: str = "",
+    alike: bool = False,
+    arrays: bool = False,
+    env: str = "",
+) -> Any:
+    """A config field that is a flag and a key of a file, with its metadata.
+
+    Args:
+        default: its default.
+        group: the heading in a help.
+        explanation: one line for the help.
+        minimum: the least number.
+        maximum: the largest number, or the length of a text. By default a whole number must fit
+            into 32 bits, and a text has `LONGEST` characters at most.
+        above: a number that it must exceed.
+        choices: the texts that it may be.
+        because: why the maximum or the choices are what they are.
+        resume: why a resumed run must keep it; empty: it may change.
+        alike: whether a training that starts from another one's weights (`--init`) must share it:
+            it decides what the weights mean.
+        arrays: whether it decides which arrays the network has.
+        env: the only environment (`--env`) that has it; empty: all.
+    """
+    range_ = {"minimum": minimum, "maximum": maximum, "because": because, "above": above}
+    texts = {"group": group, "help": explanation, "choices": choices}
+    kept = {"resume": resume, "alike": alike, "arrays": arrays, "env": env}
+    return field(default=default, metadata={**texts, **range_, **kept})
+
+
+def changed(kind: type[Any], name: str, default: Any, explanation: str = "", **limits: Any) -> Any:
+    """A field of a base class again, with another default and, if given, other words or limits.
+
+    Args:
+        kind: the dataclass that declares it.
+        name: the field.
+        default: its new default.
+        explanation: its new line for the help; empty: the same.
+        limits: arguments of `option` that differ.
+    """
+    words = {"help": explanation} if explanation else {}
+    metadata = kind.__dataclass_fields__[name].metadata
+    return field(default=default, metadata={**metadata, **words, **limits})
+
+
+def options_in(group: str) -> Callable[..., Any]:
+    """`option` for the fields of one group."""
+    return lambda default, explanation, **limits: option(default, group, explanation, **limits)
+
+
+in_run = options_in("Run")
+in_game = options_in("Game")
+in_devices = options_in("Devices")
+in_collecting = options_in("Collecting")
+in_network = options_in("Network")
+in_learning = options_in("Learning")
+in_memory = options_in("Memory")
+in_watching = options_in("Watching")
+
+
+def most(maximum: int | float, because: str) -> dict[str, Any]:
+    """The largest number that works, and why, as arguments of `option`."""
+    return {"maximum": maximum, "because": because}
+
+
+def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
+    """The fields of a config in the order of a help: its own first, then every run's."""
+    *own_classes, _every_run = [each for each in kind.__mro__ if dataclasses.is_dataclass(each)]
+    own = {name for each in own_classes for name in vars(each).get("__annotations__", {})}
+    return sorted(settings_of(kind), key=lambda each: each.name not in own)
+
+
+HIDDEN: Mapping[str, Any] = {"group": "", "resume": "", "arrays": False, "env": ""}
+"""The metadata of a field that is no setting: a run sets it itself."""
+
+
+def settings_of(kind: Any) -> "list[dataclasses.Field[Any]]":
+    """The fields of a config that are settings; the others a run sets itself (`HIDDEN`).
+
+    An instance lacks the settings of other environments.
+    """
+    fields = [each for each in dataclasses.fields(kind) if each.metadata["group"]]
+    if isinstance(kind, type):
+        return fields
+    return [each for each in fields if each.metadata["env"] in ("", getattr(kind, "env", ""))]
+
+
+def field_types(each: "dataclasses.Field[Any]") -> tuple[type, bool]:
+    """A field's plain type, and whether it may be `None`."""
+    annotation = each.type
+    if isinstance(annotation, UnionType):
+        plain = [part for part in get_args(annotation) if part is not type(None)]
+        return plain[0], True
+    assert isinstance(annotation, type)
+    return annotation, False
+
+
+def is_scheduled(each: "dataclasses.Field[Any]") -> bool:
+    """Whether a field takes a number or the text of a schedule."""
+    return {float, str} <= set(get_args(each.type))
+
+
+def parse_field(name: str, text: str) -> float | ScheduleText | PiecewiseText:
+    """The number or schedule of a field; raises a ConfigError if the text is neither."""
+    with refusing(f"{flag(name)} "):
+        return parse_schedule(text)
+
+
+def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
+    """The value in the field's type; raises a ConfigError if it has another type."""
+    kind, optional = field_types(each)
+    if value is None and optional:
+        return None
+    if is_scheduled(each) and isinstance(value, str):
+        parsed = parse_field(each.name, value)
+        return parsed if isinstance(parsed, float) else str(parsed)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError as error:
+            said = f"{flag(each.name)} {shortened(value)}"
+            raise ConfigError(f"{said}: must be a finite number.") from error
+    if kind is int and isinstance(value, float) and value.is_integer():  # 1e6, as the flag takes it
+        return int(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        article = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+        wanted = article.get(kind.__name__, "text") + (" or none" if optional else "")
+        said = shortened(repr(value) if isinstance(value, str) else value)
+        raise ConfigError(f"{flag(each.name)} {said}: must be {wanted}.")
+    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        raise ConfigError(f"{flag(each.name)} {shortened(value)}: must be text in UTF-8.")
+    return value
+
+
+def check_each(config: Any) -> None:
+    """Turns each setting of a new config into its field's type.
+
+    Raises:
+        ConfigError: one has another type, or is out of its range.
+    """
+    for each in settings_of(config):
+        value = typed(each, getattr(config, each.name))
+        object.__setattr__(config, each.name, value)
+        if value is not None:
+            check_range(each, value)
+
+
+def other_env(each: "dataclasses.Field[Any]", value: Any, env: object) -> str:
+    """What is wrong with a setting that only another environment has."""
+    given = as_given(each.name, value if isinstance(value, bool) else shortened(value))
+    return (
+        f"{given}: a setting of --env {each.metadata['env']}, and this training is in --env "
+        f"{shortened(env)}. Leave one of them out."
+    )
+
+
+def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
+    """Raises a ConfigError if a value is outside the field's range; a schedule, if an end is."""
+    if is_scheduled(each) and isinstance(value, str):
+        parsed = parse_schedule(value)
+        for end in (parsed,) if isinstance(parsed, float) else parsed.numbers:
+            check_range(each, end)
+        return
+    limits = each.metadata
+    said = f"{flag(each.name)} {shortened(value)}"
+    if limits["choices"] and value not in limits["choices"]:
+        more = f" {limits['because']}." if limits["because"] else ""
+        raise ConfigError(f"{said}: unknown. Use {_one_of(limits['choices'])}.{more}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{said}: must be a finite number.")
+    if limits["above"] is not None and value <= limits["above"]:
+        raise ConfigError(f"{said} is too small. Use more than {limits['above']}.")
+    if limits["minimum"] is not None and value < limits["minimum"]:
+        raise ConfigError(f"{said} is too small. Use {limits['minimum']} or more.")
+    maximum, because = limits["maximum"], limits["because"]
+    if isinstance(value, str):
+        if len(value) > (maximum or LONGEST):
+            raise ConfigError(f"{said} is too long. Use {maximum or LONGEST} characters or less.")
+        return
+    if maximum is None and type(value) is int:
+        maximum, because = COUNTED, "it is counted in 32 bits"
+    if maximum is not None and value > maximum:
+        why = f": {because}" if because else ""
+        raise ConfigError(f"{said} is too large. Use {maximum} or less{why}.")
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]

@@ -1,0 +1,203 @@
+"""The settings of algorithms that learn from whole rollouts, cut into minibatches."""
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, no_type_check
+
+from hackmatrix_rl import agent
+from hackmatrix_rl.agent.networks import VALUE_HEADS
+from hackmatrix_rl.runs.config._heads import Heads
+from hackmatrix_rl.runs.config._options import in_collecting, in_learning, in_watching, most
+from hackmatrix_rl.runs.config._run_config import Given
+from hackmatrix_rl.runs.config._train_config import TrainConfig
+from hackmatrix_rl.runs.config._words import Words
+from hackmatrix_rl.system.errors import ConfigError, in_flags
+from hackmatrix_rl.training import sharding
+
+DEFAULT_MINIBATCHES = 8
+
+
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class RolloutConfig(TrainConfig, ABC):
+    """The settings of a training that learns from rollouts, in minibatches of whole games."""
+
+    memory: ClassVar[tuple[str, ...]] = ("num_envs", "num_steps")
+
+    # Collecting
+    num_steps: int = in_collecting(32, "Environment steps in each game per update.", minimum=1)
+
+    # Learning
+    update_epochs: int = in_learning(
+        2,
+        "Passes over the collected actions in each update.",
+        minimum=1,
+        **most(10_000, "more passes over the same games teach nothing"),
+    )
+    num_minibatches: int | None = in_learning(
+        None,
+        "Minibatches in each pass, split by games; 8 unless --minibatch-size is given.",
+        minimum=1,
+    )
+    minibatch_size: int | None = in_learning(
+        None, "Actions in each minibatch, instead of the number of minibatches.", minimum=1
+    )
+
+    @property
+    def minibatches(self) -> int:
+        """Number of minibatches in a pass, whichever field sets it."""
+        if self.minibatch_size is not None:
+            return self.batch // self.minibatch_size
+        return DEFAULT_MINIBATCHES if self.num_minibatches is None else self.num_minibatches
+
+    @property
+    def at_once(self) -> int:
+        """Number of games in a part of a minibatch."""
+        return 1 if self.eager else self.num_envs // (self.minibatches * self.grad_accum)
+
+    def shared_arguments(self, given: Given) -> dict[str, Any]:
+        """Also the sizes of an update."""
+        names = ("num_envs", "num_steps", "update_epochs")
+        sizes = {name: getattr(self, name) for name in names}
+        return {**super().shared_arguments(given), **sizes, "num_minibatches": self.minibatches}
+
+    def words(self, devices: int = 1) -> Words:
+        """The minibatches and gradient steps of an update."""
+        parts, games = self.minibatches, self.num_envs // self.minibatches
+        accumulated = f" in {self.grad_accum} parts" if self.grad_accum > 1 else ""
+        sizes = (
+            f"{parts} of {games:,} games x {self.num_steps} steps{accumulated}, "
+            f"{games // devices:,} games on each device; {self.update_epochs} epochs"
+        )
+        return Words(
+            learning=f"{self.update_epochs} epochs of {parts} minibatches",
+            plan={"minibatches": sizes},
+            gradient_steps=f"{self.num_updates * self.update_epochs * parts:,} gradient steps",
+        )
+
+    @classmethod
+    def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RolloutConfig":
+        """A preset with some settings changed; a size of minibatches replaces their number."""
+        chosen = cls.preset_settings(preset, settings)
+        if settings.get("minibatch_size") is not None:
+            chosen.pop("num_minibatches", None)
+        return cls(**{**chosen, **settings})
+
+    def check(self) -> None:
+        """Also checks that the games divide into minibatches and their parts, and over the mesh."""
+        super().check()
+        if (lengths := sharding.parse_mesh(self.mesh)) is not None:
+            self.check_mesh(lengths)
+        size, count = self.minibatch_size, self.minibatches
+        if size is not None and self.num_minibatches is not None:
+            raise ConfigError(
+                f"--minibatch-size {size} and --num-minibatches {self.num_minibatches}: both say "
+                "how to cut a batch. Use one of them."
+            )
+        if size is not None and (size % self.num_steps or self.batch % size):
+            sizes = [self.num_steps * games for games in sharding.divisors(self.num_envs)]
+            raise ConfigError(
+                f"--minibatch-size {size} does not cut the {self.batch} actions of an update "
+                f"(--num-envs {self.num_envs} x --num-steps {self.num_steps}) into equal numbers "
+                f"of whole games. Use {_neighbours('--minibatch-size', size, sizes)}."
+            )
+        if self.num_envs % count:
+            nearest = max(1, round(self.num_envs / count)) * count
+            raise ConfigError(
+                f"--num-minibatches {count} does not divide --num-envs {self.num_envs}. Use "
+                f"{_neighbours('--num-minibatches', count, sharding.divisors(self.num_envs))}, or "
+                f"--num-envs {nearest}."
+            )
+        games = self.num_envs // count
+        if games % self.grad_accum:
+            said = _neighbours("--grad-accum", self.grad_accum, sharding.divisors(games))
+            raise ConfigError(
+                f"--grad-accum {self.grad_accum} does not divide the {games} games of a minibatch "
+                f"(--num-envs {self.num_envs} in {count} minibatches). Use {said}."
+            )
+
+    def check_mesh(self, lengths: Mapping[str, int]) -> None:
+        """Raises a ConfigError if the games do not divide over a mesh of these lengths."""
+        count = max(1, self.minibatches)
+        sizes = {"num_envs": self.num_envs, "num_minibatches": count, "grad_accum": self.grad_accum}
+        with in_flags():
+            sharding.check_split(lengths, **sizes)
+
+
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class ActorCriticConfig(RolloutConfig, ABC):
+    """The settings of a training whose network has a policy and a value learned by GAE."""
+
+    # Learning
+    gae_lambda: float = in_learning(
+        0.95,
+        "Lambda of GAE: 0 trusts the value network, 1 trusts the returns.",
+        minimum=0,
+        maximum=1,
+    )
+    value_scale: str = in_learning(
+        "standard",
+        "Units of the value network: standardized returns, compressed and standardized, or plain.",
+        choices=("standard", "compressed", "none"),
+    )
+    value_head: str = in_learning(
+        "scalar",
+        "Loss of the value: squared error, or cross-entropy over bins.",
+        choices=VALUE_HEADS,
+        arrays=True,
+    )
+    vf_coef: float = in_learning(0.5, "Weight of the value loss.", minimum=0)
+
+    # Watching
+    entropy_floor: float | None = in_watching(
+        0.02,
+        "Warn if the policy's entropy (nats) stays lower for ten updates; none: never.",
+        above=0,
+    )
+    kl_alarm: float | None = in_watching(
+        0.2, "Warn if an update moves the policy further (KL, in nats); none: never.", above=0
+    )
+    stop_after_kl: int | None = in_watching(
+        None, "Stop after this many updates in a row beyond --kl-alarm; none: only warn.", minimum=1
+    )
+
+    def check(self) -> None:
+        """Also checks that head, units and clip of the value go together."""
+        super().check()
+        if self.value_head != "scalar" and self.value_scale == "none":
+            raise ConfigError(
+                f"--value-head {self.value_head} has bins around the mean return, but "
+                "--value-scale none keeps plain returns. Use --value-scale standard or compressed."
+            )
+        if self.stop_after_kl is not None and self.kl_alarm is None:
+            raise ConfigError(
+                f"--stop-after-kl {self.stop_after_kl} counts updates beyond --kl-alarm, which is "
+                "none. Use --kl-alarm 0.2, say, or --stop-after-kl none."
+            )
+
+    @property
+    def heads(self) -> Heads:
+        """The heads of the network."""
+        return Heads(value=self.value_head)
+
+    def initial_scale(self) -> "agent.ValueScale | None":
+        """The units of the network's value before training."""
+        if self.value_scale == "none":
+            return agent.IdentityScale()
+        return agent.RunningScale(compress=self.value_scale == "compressed")
+
+    def health(self) -> dict[str, Any]:
+        """The limits of a sound training."""
+        return super().health() | {
+            "entropy_floor": self.entropy_floor,
+            "kl_alarm": self.kl_alarm,
+            "stop_after_kl": self.stop_after_kl,
+        }
+
+
+def _neighbours(name: str, given: int, possible: list[int]) -> str:
+    below = [n for n in possible if n < given][-1:]
+    over = [n for n in possible if n > given][:1]
+    return " or ".join(f"{name} {n}" for n in below + over)

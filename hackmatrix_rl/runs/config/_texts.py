@@ -1,0 +1,169 @@
+"""Schedules (`linear:0.997:0.9995`, `cosine:0.5:0@0.3`) and weights of the reward as text."""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hackmatrix_rl import agent
+from hackmatrix_rl.games import hackmatrix as game
+from hackmatrix_rl.runs.config._renamed import closest
+from hackmatrix_rl.system.errors import ConfigError, refusing, shortened
+
+SHAPES = ("linear", "cosine")
+PIECEWISE = "piecewise"
+
+
+@dataclass(frozen=True)
+class ScheduleText:
+    """A schedule over a share of the training (over 0, at most 1), as a flag or a file says it."""
+
+    shape: str
+    initial: float
+    final: float
+    share: float = 1.0
+
+    def __str__(self) -> str:
+        end = "" if self.share == 1 else f"@{self.share:g}"
+        return f"{self.shape}:{self.initial!r}:{self.final!r}{end}"
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The numbers that bound it."""
+        return self.initial, self.final
+
+    def over(self, steps: int) -> "agent.Schedule":
+        """The schedule over the steps of a training."""
+        shape = {"linear": agent.Linear, "cosine": agent.Cosine}[self.shape]
+        return shape(self.initial, self.final, over=max(1, round(self.share * steps)))
+
+
+@dataclass(frozen=True)
+class PiecewiseText:
+    """Numbers, each but the first from a share of the training on, as a flag or a file says it."""
+
+    numbers: tuple[float, ...]
+    shares: tuple[float, ...]
+
+    def __str__(self) -> str:
+        later = zip(self.numbers[1:], self.shares, strict=True)
+        each = [repr(self.numbers[0]), *(f"{number!r}@{share!r}" for number, share in later)]
+        return ":".join([PIECEWISE, *each])
+
+    def over(self, steps: int) -> "agent.Schedule":
+        """The schedule over the steps of a training."""
+        return agent.Piecewise(self.numbers, tuple(round(share * steps) for share in self.shares))
+
+
+def parse_schedule(text: str) -> float | ScheduleText | PiecewiseText:
+    """The number or schedule of a text; raises a ValueError for others.
+
+    A schedule is `SHAPE:FROM:TO@SHARE`, or `piecewise:FIRST:NEXT@SHARE:NEXT@SHARE`.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    shape, _, rest = text.strip().partition(":")
+    if shape == PIECEWISE:
+        return _parse_piecewise(text, rest)
+    numbers, at, share = rest.partition("@")
+    try:
+        initial, final = map(float, numbers.split(":"))
+        part = float(share) if at else 1.0
+        if shape not in SHAPES or not 0 < part <= 1:
+            raise ValueError
+    except ValueError as error:
+        raise ValueError(
+            f"{shortened(text)}: must be a number, or a schedule such as linear:0.5:0 or "
+            "cosine:0.5:0@0.3 (over the first 0.3 of the training)"
+        ) from error
+    return ScheduleText(shape, initial, final, part)
+
+
+def _parse_piecewise(text: str, rest: str) -> PiecewiseText:
+    """The schedule of a text, of which the `rest` are numbers and shares."""
+    try:
+        begin, *later = rest.split(":")
+        first = float(begin)
+        pairs = [tuple(map(float, each.split("@"))) for each in later]
+        numbers, shares = zip(*pairs, strict=True)
+        if not all(a < b for a, b in pairwise((0.0, *shares, 1.0))):
+            raise ValueError
+    except ValueError as error:
+        raise ValueError(
+            f"{shortened(text)}: must be numbers, each but the first with the share of the training"
+            " from which it holds: piecewise:0.001:0.0005@0.25:0.0002@0.5"
+        ) from error
+    return PiecewiseText((first, *numbers), shares)
+
+
+def parse_vary(text: str | None) -> dict[str, tuple[float | str, ...]]:
+    """The values of each setting in a text such as `learning_rate=1e-4,3e-4,gamma=0.99,0.997`.
+
+    A value is a number or the text of a schedule. Each setting has as many values.
+
+    Raises:
+        ValueError: the text is something else.
+    """
+    if text is None:
+        return {}
+    found: dict[str, tuple[float | str, ...]] = {}
+    for part in re.split(r",\s*(?=\w+\s*=)", text.strip()):
+        name, equals, values = (piece.strip() for piece in part.partition("="))
+        said = [parse_schedule(value.strip()) for value in values.split(",")] if equals else []
+        if not said or not name or name in found:
+            raise ValueError("expected a setting with its values: learning_rate=1e-4,3e-4,1e-3")
+        found[name] = tuple(each if isinstance(each, float) else str(each) for each in said)
+    counts = {name: len(values) for name, values in found.items()}
+    if len({*counts.values()}) > 1:
+        each = " and ".join(f"{count} of {name}" for name, count in counts.items())
+        raise ValueError(f"{each}; expected as many values of each setting")
+    return found
+
+
+def schedule_of(value: float | str, *, steps: int, after: int = 0) -> "agent.Scheduled":
+    """The number or schedule of a checked config field, over environment steps of its stage.
+
+    `after` are the steps of the stages before.
+    """
+    said = parse_schedule(value) if isinstance(value, str) else value
+    if isinstance(said, int | float):
+        return said
+    found = said.over(steps)
+    return agent.After(found, after) if after else found
+
+
+def always_schedule(value: float | str, *, steps: int, after: int = 0) -> "agent.Schedule":
+    """The schedule of a config field, as `schedule_of`; a number becomes a constant one."""
+    found = schedule_of(value, steps=steps, after=after)
+    return found if isinstance(found, agent.Schedule) else agent.Constant(float(found))
+
+
+def parse_reward(text: str | None) -> "game.RewardConfig":
+    """The weights that a text says; a term that it does not name has the weight 1."""
+    weights: dict[str, float] = {}
+    for part in (text or "").split(",") if (text or "").strip() else ():
+        name, equals, number = (each.strip() for each in part.partition("="))
+        said = f"--reward {shortened(part.strip())}"
+        if not equals or not name:
+            raise ConfigError(
+                f"{said}: must be a term and its weight, such as victory=0.1,score_gain=0."
+            )
+        if name not in game.TERM_NAMES:
+            near = closest(name, game.TERM_NAMES) or f"Use some of {', '.join(game.TERM_NAMES)}."
+            raise ConfigError(f"{said}: unknown term {shortened(name)}. {near}")
+        if name in weights:
+            raise ConfigError(f"{said}: {name} has a weight already. Name it once.")
+        try:
+            weights[name] = float(number)
+        except ValueError as error:
+            wanted = f"the weight of {name} must be a number, such as {name}=0.5"
+            raise ConfigError(f"{said}: {wanted}.") from error
+    with refusing(f"--reward {shortened(text)}: "):
+        return game.RewardConfig(**weights)
+
+
+def reward_text(reward: "game.RewardConfig") -> str | None:
+    """The text of weights, always the same for the same ones; `None` where all are 1."""
+    texts = [f"{name}={weight!r}".removesuffix(".0") for name, weight in reward.changed().items()]
+    return ",".join(texts) or None

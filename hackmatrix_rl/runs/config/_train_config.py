@@ -1,0 +1,257 @@
+"""The settings of every training of a single player, in any environment."""
+
+import math
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast, no_type_check
+
+from hackmatrix_rl import agent, training
+from hackmatrix_rl import env as envs
+from hackmatrix_rl.agent import networks
+from hackmatrix_rl.env import KINDS
+from hackmatrix_rl.games import hackmatrix as rules
+from hackmatrix_rl.games.hackmatrix import LEAGUES, GameConfig
+from hackmatrix_rl.runs.config._environments import HACKMATRIX, check_env, make_environment
+from hackmatrix_rl.runs.config._heads import Heads
+from hackmatrix_rl.runs.config._options import COUNTED, other_env, settings_of
+from hackmatrix_rl.runs.config._population_based import check_exploits
+from hackmatrix_rl.runs.config._run_config import Given, RunConfig
+from hackmatrix_rl.runs.config._texts import always_schedule, parse_reward, reward_text, schedule_of
+from hackmatrix_rl.runs.config._train_fields import MAX_STEPS, TrainFields
+from hackmatrix_rl.system import check_path
+from hackmatrix_rl.system.errors import ConfigError, flag, shortened
+
+if TYPE_CHECKING:
+    from jaxtyping import Array, Key
+
+# Two CPU devices of one thread each wait less for each other than one of two threads.
+CPU: Mapping[str, Any] = {"device": "cpu", "cpu_devices": 2}
+# Large batches keep an accelerator busy, and its matrix units compute in bfloat16.
+ACCELERATOR: Mapping[str, Any] = {"precision": "bf16"}
+# A few seconds, to see that everything works.
+DEBUG: Mapping[str, Any] = {
+    "mesh": "data=1",  # so few games do not divide over many devices
+    "total_timesteps": 2048,
+    "num_envs": 16,
+    "updates_per_dispatch": 2,
+    "width": 16,
+    "max_steps": 200,
+    "eval_episodes": 16,
+}
+
+# Environments other than HackMatrix are mostly small: more updates, of fewer steps.
+SMALL: Mapping[str, Any] = {
+    "total_timesteps": 500_000,
+    "num_envs": 16,
+    "num_steps": 64,
+    "num_minibatches": 4,
+    "update_epochs": 4,
+    "updates_per_dispatch": 8,
+    "network": "mlp",
+    "width": 64,
+    "eval_episodes": 100,
+}
+
+
+@no_type_check  # of beartype at run time: the class checks its own types, with clear messages
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(TrainFields, RunConfig, ABC):
+    """The settings of every training of a single player, whatever it learns by.
+
+    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
+    switches a field off that may be `None` (`none` on the command line).
+
+    Attributes:
+        steps_by: the field with the steps of each game between updates.
+        elsewhere: what replaces the preset of a device in an environment other than HackMatrix.
+
+    Raises:
+        ConfigError: if a value cannot work, before anything is compiled.
+    """
+
+    counts: ClassVar[str] = "env_steps"
+    best_by: ClassVar[str | None] = "return"
+    steps_by: ClassVar[str] = "num_steps"
+    elsewhere: ClassVar[Mapping[str, Any]] = {}
+    panels: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("return", "mean return"),
+        ("score", "mean score"),
+        ("won", "share of games won"),
+        ("stage", "mean stage reached"),
+        ("entropy", "entropy (nats)"),
+        ("value_loss", "value loss"),
+    )
+
+    @classmethod
+    def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a preset that suit the environment; see `RunConfig.preset_settings`."""
+        chosen = super().preset_settings(preset, settings)
+        env = settings.get("env", HACKMATRIX)
+        if env == HACKMATRIX:
+            return chosen
+        own = {each.name for each in settings_of(cls) if each.metadata["env"] in ("", env)}
+        small = cls.elsewhere if preset != "debug" else {"network": cls.elsewhere["network"]}
+        return {**{name: chosen[name] for name in chosen if name in own}, **small}
+
+    def check(self) -> None:
+        """Raises a ConfigError if settings cannot go together; normalizes the reward's text."""
+        check_env(self.env, self.env_args)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.metadata["env"] not in ("", self.env) and value != each.default:
+                raise ConfigError(other_env(each, value, self.env))
+        object.__setattr__(self, "reward", reward_text(parse_reward(self.reward)))
+        super().check()
+        check_path(self.init, "--init")
+        self._check_sizes()
+        check_exploits(self)
+        if isinstance(self.learning_rate, str) and self.learning_rate_schedule == "constant":
+            raise ConfigError(
+                f"--learning-rate {self.learning_rate} is a schedule already. Leave "
+                "--learning-rate-schedule out."
+            )
+
+    def _check_sizes(self) -> None:
+        """Checks that every number counted in 32 bits fits. This allocates nothing."""
+        steps = flag(self.steps_by)
+        if self.batch > COUNTED:
+            fits = max(1, COUNTED // self.steps_of_each)
+            raise ConfigError(
+                f"--num-envs {self.num_envs} x {steps} {self.steps_of_each} are {self.batch} "
+                f"actions in an update, which numbers them in 32 bits. Use --num-envs {fits}, or "
+                f"fewer {steps}."
+            )
+        if self.num_updates > COUNTED:
+            raise ConfigError(
+                f"--total-timesteps {self.total_timesteps} are {self.num_updates} updates of "
+                f"{self.batch} actions, and updates are counted in 32 bits. Use --total-timesteps "
+                f"{COUNTED * self.batch}, or more --num-envs."
+            )
+
+    @property
+    def goal(self) -> int:
+        """Environment steps to reach."""
+        return self.begun_at + self.total_timesteps
+
+    @property
+    def steps_of_each(self) -> int:
+        """Steps of each game in one update."""
+        return int(getattr(self, self.steps_by))
+
+    @property
+    def batch(self) -> int:
+        """Environment steps in one update."""
+        return self.num_envs * self.steps_of_each
+
+    @property
+    def num_updates(self) -> int:
+        """Number of whole updates that reach `total_timesteps`."""
+        return math.ceil(self.total_timesteps / self.batch)
+
+    @property
+    def steps_taken(self) -> int:
+        """Environment steps of the whole training, over which schedules go."""
+        return self.num_updates * self.batch
+
+    def shorten(self, updates: int) -> "TrainConfig":
+        """These settings, shortened to `updates` updates, without a summary; stages share them."""
+        own = max(1, updates // len(self.stages))
+        then = None if self.then is None else self.then.shorten(updates - own)
+        return replace(self, total_timesteps=own * self.batch, eval_episodes=0, then=then)
+
+    @property
+    def reward_config(self) -> "rules.RewardConfig":
+        """The weights that `reward` says."""
+        return parse_reward(self.reward)
+
+    def game(self) -> GameConfig:
+        """The game's sizes and league."""
+        return GameConfig(
+            max_enemies=self.max_enemies,
+            max_transmissions=self.max_transmissions,
+            history=self.history,
+            rewind_across_stages=self.league == "original",
+        )
+
+    def environment(self) -> "envs.Environment":
+        """The environment of these settings. Code that they name is imported."""
+        if self.env != HACKMATRIX:
+            return make_environment(self.env, self.env_args)
+        return envs.HackMatrix(
+            self.game(),
+            max_steps=self.max_steps,
+            observation=cast(envs.Kind, self.observation),  # as the field's choices say
+            reward=self.reward_config,
+        )
+
+    @classmethod
+    def game_identity(cls, settings: Mapping[str, Any]) -> "envs.GameIdentity":
+        """The environment; settings of versions without `observation` saw the screen."""
+        if (env := settings.get("env", HACKMATRIX)) != HACKMATRIX:
+            return envs.other_identity(shortened(env))
+        named = settings.get("observation")
+        return envs.game_identity(next((kind for kind in KINDS if kind == named), "compact"))
+
+    def spec(self) -> "envs.EnvSpec":
+        """The spec of the environment."""
+        return self.environment().spec
+
+    @property
+    def heads(self) -> Heads:
+        """The heads of the network."""
+        return Heads()
+
+    def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "networks.ActorCritic":
+        """The network before training, with the heads that its losses need."""
+        from hackmatrix_rl.runs.config._policies import build_policy
+
+        return build_policy(self, self.spec(), self.heads, key=key, copies=copies)
+
+    def schedule(self, value: float | str) -> "agent.Scheduled":
+        """The number or schedule of a field, over the environment steps of the training."""
+        return schedule_of(value, steps=self.steps_taken, after=self.begun_at)
+
+    def over_time(self, value: float | str) -> "agent.Schedule":
+        """The same as a schedule; a number is a constant one."""
+        return always_schedule(value, steps=self.steps_taken, after=self.begun_at)
+
+    def rate(self) -> "agent.Schedule":
+        """The learning rate over environment steps."""
+        rate = self.over_time(self.learning_rate)
+        if isinstance(rate, training.Constant) and self.learning_rate_schedule == "linear":
+            return self.over_time(f"linear:{rate.value!r}:0")
+        return rate
+
+    def shared_arguments(self, given: Given) -> dict[str, Any]:
+        """The arguments that algorithms have in common, by name."""
+        return {"optimization": self.optimization(given), "value_scale": given["value_scale"]}
+
+    def health(self) -> dict[str, Any]:
+        """The limits of the health checks."""
+        return {**super().health(), "max_steps": self.max_steps}
+
+    @property
+    def one_device(self) -> bool:
+        """Whether Python plays the games, all on one device."""
+        return not self.environment().pure
+
+    def check_provable(self) -> None:
+        """Raises a ConfigError if Python plays the games, which no checkpoint holds."""
+        if not self.environment().pure:
+            raise ConfigError(
+                f"--env {self.env}: Python plays these games, and no checkpoint holds them, so a "
+                "resumed run does not end in the same bits. Use an environment in JAX."
+            )
+
+
+def default_environment(league: str = LEAGUES[0]) -> "envs.HackMatrix":
+    """HackMatrix as a training with default settings has it, in a league."""
+    game = GameConfig(rewind_across_stages=league == LEAGUES[0])
+    return envs.HackMatrix(game, max_steps=MAX_STEPS)
+
+
+def without_width(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A preset without the width of its network, where another network is given."""
+    left_out = {"width"} if given.get("network") is not None else set()
+    return {name: value for name, value in settings.items() if name not in left_out}

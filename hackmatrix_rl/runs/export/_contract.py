@@ -1,0 +1,74 @@
+"""What a program must know that plays an exported agent."""
+
+from importlib.metadata import version
+from typing import Any
+
+import jax
+
+from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic, ConvActorCritic, WithAuxiliaryHead
+from hackmatrix_rl.env import CELL, Batched, Environment, HackMatrix, Memory, Number, game_identity
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.games.hackmatrix import Action
+from hackmatrix_rl.runs.export._program import named_arrays
+
+CONTRACT = 2
+"""The version of the contract."""
+
+
+_LAYOUT = {
+    "numbers": [each.name.lower() for each in Number],
+    "memory": [each.name.lower() for each in Memory],
+    "cell": {name: field.shift for name, field in CELL.items()},
+}
+"""Of HackMatrix: the order of `numbers` and `memory`, and the first bit of each field of a cell."""
+
+
+def playing_network(policy: ActorCritic) -> tuple[str, ActorCritic]:
+    """The name and the network that plays, without heads that acting does not use."""
+    network = policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
+    if isinstance(network, ConvActorCritic):
+        return "conv" if network.convolutions else "cells", network
+    names = {factory: name for name, factory in NETWORKS.items()}
+    return names.get(type(network), type(network).__name__), network
+
+
+def contract(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
+    """The contract of an agent: environment, observation, actions, network, value."""
+    name, network = playing_network(agent.policy)
+    spec = environment.spec
+    game = environment.game if isinstance(environment, Batched) else environment
+    of_game: dict[str, Any] = {"environment": type(game).__name__}
+    observation: dict[str, Any] = {}
+    actions: dict[str, Any] = {"count": spec.num_actions}
+    if isinstance(environment, HackMatrix):
+        identity = game_identity(environment.observation)
+        of_game |= {"rules": identity.rules, "league": environment.config.league}
+        observation = {"kind": environment.observation, "identity": identity.observation}
+        if environment.observation != "classic":
+            observation |= _LAYOUT
+        actions |= {"identity": identity.actions, "names": [each.name for each in Action]}
+    carry = jax.eval_shape(network.initial_carry)
+    return {
+        "contract": CONTRACT,
+        "written_by": f"hackmatrix-rl {version('hackmatrix-rl')}",
+        **of_game,
+        "observation": {**observation, "arrays": described(spec.observation, "observation")},
+        "actions": {
+            **actions,
+            "mask": "true where an action is legal; logits of illegal actions are -inf",
+            "choice": "the likeliest" if agent.greedy else "drawn from softmax(logits)",
+        },
+        "network": {"name": name, "carry": described(carry, "carry")},
+        "value": "expected discounted return in units of reward"
+        if agent.value_scale is not None
+        else "in units of the network, which the checkpoint does not hold",
+        "gamma": agent.gamma,
+    }
+
+
+def described(tree: Any, what: str) -> list[dict[str, Any]]:
+    """Name, shape and dtype of each array of one position, in the order of the arguments."""
+    return [
+        {"name": name, "shape": list(array.shape), "dtype": str(array.dtype)}
+        for name, array in named_arrays(tree, what).items()
+    ]

@@ -1,0 +1,33 @@
+"""An agent as ONNX: its program, with an operator for each primitive of JAX."""
+
+import jax
+
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.runs.export._contract import contract
+from hackmatrix_rl.runs.export._onnx_graph import Graph
+from hackmatrix_rl.runs.export._onnx_primitives import Converter
+from hackmatrix_rl.runs.export._program import program_of
+
+
+def as_onnx(agent: PolicyAgent, environment: Environment) -> bytes:
+    """The network, with the encoding of the observation, as a graph of a batch of any size.
+
+    Its inputs are the arrays of the observation by their names in the contract, the `mask`, and for
+    a network with a memory its `carry`. Its outputs are `logits`, which are -inf where the mask is
+    false, `value` in units of reward, and the `next_carry`. The model's metadata hold the contract
+    as JSON, under `contract`.
+
+    Raises:
+        ConfigError: the network or the encoding computes something that has no counterpart here,
+            or the package onnx is missing.
+    """
+    graph = Graph()
+    program = program_of(agent, environment)
+    function, shapes = program.batched()
+    traced = jax.make_jaxpr(function)(*shapes)
+    inputs = [graph.input(name, each.shape, each.dtype) for name, each in program.inputs.items()]
+    outputs = Converter(graph, inputs).converted(traced)
+    for name, value, aval in zip(program.outputs, outputs, traced.out_avals, strict=True):
+        graph.output(name, graph.cast(value, aval.dtype), aval.shape[1:], aval.dtype)
+    return graph.serialized(contract(agent, environment))

@@ -1,0 +1,33 @@
+"""An agent as StableHLO, which `jax.export` writes and JAX alone runs."""
+
+import jax
+from jax import export
+
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.runs.export._program import program_of
+from hackmatrix_rl.system.errors import ConfigError
+
+PLATFORMS = ("cpu", "cuda", "tpu")
+"""Where it runs."""
+
+
+def as_stablehlo(agent: PolicyAgent, environment: Environment) -> bytes:
+    """The network as a program of a batch of any size.
+
+    Its arguments are the arrays of the observation in the order of the contract, the mask, and for
+    a network with a memory its carry. It returns the logits with the mask applied, the value, and
+    the next carry.
+
+    Raises:
+        ConfigError: the package flatbuffers is missing.
+    """
+    function, shapes = program_of(agent, environment).batched()
+    program = export.export(jax.jit(function), platforms=PLATFORMS)(*shapes)
+    try:
+        return bytes(program.serialize())
+    except ImportError as error:
+        raise ConfigError(
+            "this format needs the package flatbuffers, which is not installed. Install the "
+            "export extra: pip install '.[export]'"
+        ) from error

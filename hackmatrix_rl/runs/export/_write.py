@@ -1,0 +1,55 @@
+"""Writes an agent in one of the formats."""
+
+import json
+from pathlib import Path
+
+from hackmatrix_rl.agent import IDENTITY_SCALE
+from hackmatrix_rl.env import Environment
+from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.runs.checkpoints import save_npz
+from hackmatrix_rl.runs.export._contract import contract
+from hackmatrix_rl.runs.export._formats import FORMATS
+from hackmatrix_rl.runs.export._json import as_json
+from hackmatrix_rl.runs.export._onnx import as_onnx
+from hackmatrix_rl.runs.export._stablehlo import as_stablehlo
+from hackmatrix_rl.system import typed_path, write_json, write_whole
+from hackmatrix_rl.system.errors import ConfigError
+
+
+def export_agent(
+    agent: PolicyAgent, environment: Environment, path: str | Path, *, format: str
+) -> list[Path]:
+    """Writes an agent into a file, and its contract next to it as `FILE.contract.json`.
+
+    JSON holds the contract itself. Nothing is written if something is refused.
+
+    Args:
+        agent: the agent, such as `hm.load("pretrained").agent()`.
+        environment: the environment that it plays in.
+        path: path of the file. An existing one is replaced.
+        format: one of `FORMATS`.
+
+    Returns:
+        The written files.
+
+    Raises:
+        ConfigError: there is no such format, or it cannot hold this agent.
+        OSError: a file cannot be written.
+    """
+    file = Path(typed_path(path))
+    if format not in FORMATS:
+        raise ConfigError(f"no format {format!r}; there is {', '.join(FORMATS)}")
+    if format == "json":
+        write_whole(file, json.dumps(as_json(agent, environment), allow_nan=False) + "\n")
+        return [file]
+    about = contract(agent, environment)
+    if format == "stablehlo":
+        write_whole(file, [as_stablehlo(agent, environment)])
+    elif format == "onnx":
+        write_whole(file, [as_onnx(agent, environment)])
+    else:
+        scale = IDENTITY_SCALE if agent.value_scale is None else agent.value_scale
+        save_npz(agent.policy, file, value_scale=scale)
+    contract_file = file.with_name(f"{file.name}.contract.json")
+    write_json(contract_file, about)
+    return [file, contract_file]

@@ -1,0 +1,115 @@
+"""Rewards and schedules as text, in flags and files."""
+
+import jax.numpy as jnp
+import pytest
+
+from hackmatrix_rl.agent import Cosine, Linear, Piecewise
+from hackmatrix_rl.algorithms.ppo import PPOConfig
+from hackmatrix_rl.cli._settings import Value
+from hackmatrix_rl.games.hackmatrix import RewardConfig
+from hackmatrix_rl.runs.config import config_from_dict, schedule_of
+from hackmatrix_rl.system.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        (None, None),
+        ("", None),
+        ("victory=1", None),
+        ("victory=0.1,score_gain=0", "score_gain=0,victory=0.1"),
+        (" victory = 1e-1 , score_gain=0.0,kills=1", "score_gain=0,victory=0.1"),
+        ("kills=-2.5", "kills=-2.5"),
+        ("kills=100000", "kills=100000"),
+    ],
+)
+def test_a_reward_is_stored_in_one_form_and_says_the_same_again(text, canonical):
+    config = PPOConfig(reward=text)
+    assert config.reward == canonical
+    again = config_from_dict(config.as_dict())
+    assert again == config
+    # Terms that are not named weigh one.
+    pairs = [pair.split("=") for pair in (canonical or "").split(",") if pair]
+    weights = {name: float(weight) for name, weight in pairs}
+    assert again.reward_config == config.reward_config == RewardConfig(**weights)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("victroy=1", "--reward victroy=1: unknown term victroy. Did you mean victory?"),
+        ("zzz=1", "Use some of step_penalty, stage_completion,"),
+        ("victory", "--reward victory: must be a term and its weight"),
+        ("=1", "--reward =1: must be a term and its weight"),
+        ("victory=1,", "must be a term and its weight"),
+        ("victory=much", "the weight of victory must be a number, such as victory=0.5"),
+        ("victory=nan", "victory must be a number from -1000000 to 1000000, not nan"),
+        ("victory=1e7", "victory must be a number from -1000000 to 1000000"),
+        ("kills=1,kills=2", "kills has a weight already"),
+        ("x" * 100_000 + "=1", "--reward xxx"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_reward_that_cannot_work_is_refused_in_one_short_line(text, said):
+    with pytest.raises(ConfigError) as caught:
+        PPOConfig(reward=text)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith("--reward ")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "stored", "built"),
+    [
+        ("0.5", 0.5, 0.5),
+        ("linear:0.997:0.9995", "linear:0.997:0.9995", Linear(0.997, 0.9995, 1000)),
+        ("linear:.5:0@0.3", "linear:0.5:0.0@0.3", Linear(0.5, 0.0, 300)),
+        ("cosine:0.5:0@1", "cosine:0.5:0.0", Cosine(0.5, 0.0, 1000)),
+        (
+            "piecewise:.5:.25@0.1:1@.5",
+            "piecewise:0.5:0.25@0.1:1.0@0.5",
+            Piecewise((0.5, 0.25, 1.0), (100, 500)),
+        ),
+    ],
+)
+def test_a_text_is_a_number_or_a_schedule(text, stored, built):
+    config = PPOConfig(gamma=text)
+    assert config.gamma == stored
+    assert schedule_of(config.gamma, steps=1000) == built
+    assert PPOConfig(gamma=config.gamma) == config
+    assert Value(PPOConfig.__dataclass_fields__["gamma"]).convert(text, None, None) in (
+        text,
+        stored,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "much", "linear", "linear:1", "linear:1:2:3", "step:1:0", "linear:1:0@2", "linear:1:0@"],
+)
+def test_another_schedule_is_refused_with_one_that_works(text):
+    with pytest.raises(ConfigError, match=r"^--gamma .*must be a number, or a schedule such as"):
+        PPOConfig(gamma=text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ":1", ":1:2", ":1:2@0", ":1:2@1", ":1:2@0.5:3@0.5", ":1:2@0.5:3@0.2", ":x:2@0.5", ":1:2@"],
+)
+def test_another_piecewise_schedule_is_refused_with_one_that_works(text):
+    with pytest.raises(ConfigError, match=r"^--gamma .*piecewise:0.001:0.0005@0.25"):
+        PPOConfig(gamma=f"piecewise{text}")
+
+
+def test_every_number_of_a_piecewise_schedule_is_in_the_range():
+    with pytest.raises(ConfigError, match=r"--gamma 2.0 is too large"):
+        PPOConfig(gamma="piecewise:0.9:2@0.5:0.9@0.7")
+
+
+def test_a_piecewise_schedule_has_each_number_from_its_step_on():
+    schedule = Piecewise((3.0, 1.0, 2.0), (10, 20))
+    steps = [0, 9, 10, 19, 20, 99]
+    assert [float(schedule(jnp.float32(step))) for step in steps] == [3, 3, 1, 1, 2, 2]
+    with pytest.raises(ValueError, match="3 numbers needs 2 steps in rising order"):
+        Piecewise((3.0, 1.0, 2.0), (20, 10))
