@@ -13,9 +13,11 @@ from typing import Any
 
 import lazy_loader
 
+from hackmatrix_rl._moved import read_old_names
 from hackmatrix_rl._plugins import quiet_absent_accelerators
 
 quiet_absent_accelerators()
+read_old_names()
 
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

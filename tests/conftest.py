@@ -90,7 +90,15 @@ SESSIONS = {"processes", "devices", "search", "view"}
 OTHER_GROUPS = [
     Path(__file__).parent / name
     for name in (
-        *("accelerators", "adapters", "beside_neurogym", "browser", "examples", "pages", "site"),
+        *(
+            "accelerators",
+            "interop/adapters",
+            "beside_neurogym",
+            "browser",
+            "examples",
+            "pages",
+            "site",
+        ),
     )
 ]
 

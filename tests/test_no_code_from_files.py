@@ -20,11 +20,11 @@ CALLS = {"__import__", "compile", "eval", "exec"}
 # `import_module` of names that are written in the package itself; and of a custom network,
 # after `check_trusted`.
 IMPORTERS = {
-    "__init__.py",
-    "adapters/_extras.py",
+    *("__init__.py", "_moved.py"),
+    "interop/adapters/_extras.py",
     "agent/networks/_registry.py",
     "cli/_main.py",
-    "config/_registry.py",
+    "runs/config/_registry.py",
     "runtime_types.py",
 }
 
@@ -32,7 +32,7 @@ IMPORTERS = {
 # They read what comes with the package or belongs to the system, what the user named for settings
 # (which may be a pipe), or a page that the run has just written; all others use `open_regular`.
 READERS = {
-    "config/_files.py",
+    "runs/config/_files.py",
     "runs/_doctor.py",
     "runs/sinks/_weights_and_biases.py",
     "system/_files.py",

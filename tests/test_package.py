@@ -1,9 +1,13 @@
 """The package as a whole: what importing it costs, and what it offers."""
 
+import sys
+from importlib import import_module
+
 import pytest
 from processes import python
 
 import hackmatrix_rl
+from hackmatrix_rl._moved import MOVED
 
 pytestmark = pytest.mark.processes
 
@@ -83,3 +87,25 @@ def test_every_public_name_is_there_and_listed_once():
     for name in hackmatrix_rl.__all__:
         assert getattr(hackmatrix_rl, name) is not None
         assert name in dir(hackmatrix_rl)
+
+
+@pytest.mark.parametrize(("old", "new"), sorted(MOVED.items()))
+def test_a_package_is_still_found_by_its_earlier_place(old, new):
+    sys.modules.pop(f"hackmatrix_rl.{old}", None)
+    with pytest.warns(
+        DeprecationWarning, match=rf"hackmatrix_rl.{old} is now hackmatrix_rl.{new};"
+    ):
+        found = import_module(f"hackmatrix_rl.{old}")
+    there = import_module(f"hackmatrix_rl.{new}")
+    assert all(getattr(found, name) is getattr(there, name) for name in there.__all__)
+    assert found.__all__
+
+
+def test_what_moved_is_imported_in_every_way_and_what_never_was_is_missing():
+    with pytest.warns(DeprecationWarning, match="interop.protocol.client"):
+        client = import_module("hackmatrix_rl.protocol.client")
+    assert client.App is hackmatrix_rl.interop.protocol.client.App
+    with pytest.raises(ModuleNotFoundError), pytest.warns(DeprecationWarning, match="_nothing"):
+        import_module("hackmatrix_rl.game._nothing")
+    with pytest.raises(ModuleNotFoundError):
+        import_module("hackmatrix_rl.nothing")

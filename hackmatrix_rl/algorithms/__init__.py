@@ -1,8 +1,8 @@
 """The algorithms that train: each is a subpackage, and one line below.
 
-A package holds a config, whose fields are flags (`hackmatrix_rl.runs.config.RunConfig`), a subclass of
-`hackmatrix_rl.training.Algorithm`, and all that only they need. Nothing outside knows one of them:
-commands and runs read this registry.
+A package holds a config, whose fields are flags (`hackmatrix_rl.runs.config.RunConfig`), a subclass
+of `hackmatrix_rl.training.Algorithm`, and all that only they need. Nothing outside knows one of
+them: commands and runs read this registry.
 """
 
 from collections.abc import Mapping

@@ -19,9 +19,9 @@ from hackmatrix_rl.cli import main
 LONG_WORK = (
     "runs._launch.make_plan",
     "evaluation.evaluate",
-    "bench.benchmark",
+    "cli.bench.benchmark",
     "cli._bench.bench_all",
-    "bench.compare_with_pgx",
+    "cli.bench.compare_with_pgx",
     "runs.compare",
     "runs.verify_resume",
 )

@@ -30,9 +30,13 @@ def html(page):
     return (SITE / f"{page}.html").read_text(encoding="utf-8")
 
 
+FOLDERS = {"hackmatrix_rl.games", "hackmatrix_rl.interop"}  # hold packages, and no names
+
+
 def rooms():
     walked = pkgutil.walk_packages(hackmatrix_rl.__path__, "hackmatrix_rl.")
-    return [module.name for module in walked if module.ispkg and "._" not in module.name]
+    packages = {module.name for module in walked if module.ispkg and "._" not in module.name}
+    return sorted(packages - FOLDERS)
 
 
 def offered(module):

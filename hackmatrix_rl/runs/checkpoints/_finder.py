@@ -31,7 +31,7 @@ CURRENT = 2
 CARD = "card.json"
 """The file next to the checkpoint of such an agent that says how it was trained."""
 
-_FOLDER = Path(__file__).parent.parent / PRETRAINED
+_FOLDER = Path(__file__).parents[2] / PRETRAINED
 _NAME = re.compile(rf"({PRETRAINED}(?:@([0-9]+))?)(?:/(.*))?")
 
 

@@ -22,7 +22,7 @@ from hackmatrix_rl.system import typed_path
 from hackmatrix_rl.system.errors import ConfigError, as_given, shortened
 
 AUTO = "auto"
-_FOLDER = Path(__file__).parent.parent / "recipes"
+_FOLDER = Path(__file__).parents[2] / "recipes"
 DEFAULT_RECIPE = "default"
 """The recipe of `hackmatrix-rl train`."""
 _OF_A_RUN = (

@@ -11,7 +11,7 @@ import hackmatrix_rl as hm
 
 pytestmark = pytest.mark.devices
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+FOLDER = Path(__file__).parents[3] / "benchmarks"
 
 
 def script(name):

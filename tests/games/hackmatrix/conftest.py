@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
+
 from games.hackmatrix.recordings import load
 from games.hackmatrix.replay import Played, Replay, shared_replay
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
+
 from games.hackmatrix.recordings import CONFIG, report
 from games.hackmatrix.replay import Replay
 from games.hackmatrix.setup_checker import BLOCKS
-
 from hackmatrix_rl.games.hackmatrix import TERM_NAMES, to_arrays
 
 FULL_HP = np.array([2, 3, 2, 2])

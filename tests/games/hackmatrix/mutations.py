@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from games.hackmatrix.recordings import COLUMNS, CONFIG, POSITION, Arrays, load, rows
 from hypothesis import strategies as st
 
+from games.hackmatrix.recordings import COLUMNS, CONFIG, POSITION, Arrays, load, rows
 from hackmatrix_rl.games.hackmatrix import State, from_arrays, to_arrays
 from hackmatrix_rl.games.hackmatrix._state import LONGEST_WAIT
 from hackmatrix_rl.games.hackmatrix._validation import LARGEST

@@ -1,6 +1,7 @@
 """What is looked at in a freshly set up stage, to compare many of them as distributions."""
 
 import numpy as np
+
 from games.hackmatrix.outcomes import Labels
 from games.hackmatrix.recordings import Arrays, canonical
 from games.hackmatrix.setup_checker import beside, connected, line_of_fire

@@ -7,6 +7,7 @@ the rest.
 """
 
 import numpy as np
+
 from games.hackmatrix.recordings import Arrays, canonical
 from games.hackmatrix.statistics import Table, compare_labels
 

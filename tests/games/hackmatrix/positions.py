@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from games.hackmatrix.recordings import COLUMNS, Arrays
 
+from games.hackmatrix.recordings import COLUMNS, Arrays
 from hackmatrix_rl.games.hackmatrix import Content, EnemyType, Program
 from hackmatrix_rl.games.hackmatrix._state import ENEMY_HP
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hackmatrix_rl.games.hackmatrix import GameConfig
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "conformance"
+DATA = Path(__file__).resolve().parents[2] / "data" / "conformance"
 
 CONFIG = GameConfig(max_enemies=40, max_transmissions=40, history=8)
 """Room for everything recorded, and a short history: it is bounded as the README allows."""

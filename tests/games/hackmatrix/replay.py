@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from games.hackmatrix.recordings import CONFIG, FLAGS, Arrays, concatenate, rows
 
+from games.hackmatrix.recordings import CONFIG, FLAGS, Arrays, concatenate, rows
 from hackmatrix_rl.games.hackmatrix import (
     GameConfig,
     from_arrays,

@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+
 from games.hackmatrix.outcomes import Labels, compare_outcomes, questions
 from games.hackmatrix.recordings import FLAGS, load, rows
 from games.hackmatrix.replay import BATCH, Replay

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+
 from games.hackmatrix.recordings import Arrays
 
 SPAWN_COSTS = (4, 4, 6, 5, 3, 1, 4, 2, 2, 3, 4, 7, 3, 2, 2, 6, 4, 4, 4, 5, 3, 8, 4)

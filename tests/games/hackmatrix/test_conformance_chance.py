@@ -6,6 +6,7 @@ of positions and questions. The keys are fixed: a test that passes passes again.
 
 import numpy as np
 import pytest
+
 from games.hackmatrix.recordings import load, report
 from games.hackmatrix.sampling import deviations_from_recorded, deviations_of, recorded_answers
 

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+
 from games.hackmatrix.new_game_features import features
 from games.hackmatrix.recordings import (
     FLAGS,

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from games.hackmatrix.new_game_features import features
 from games.hackmatrix.recordings import load, report, rows
 from games.hackmatrix.setup_checker import setup_problems

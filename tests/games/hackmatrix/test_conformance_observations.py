@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from games.hackmatrix.recordings import CONFIG, differences, load, report, rows
 from games.hackmatrix.replay import BATCH, shared_replay
-
 from hackmatrix_rl.env import CELL, classic_from_compact, compact_observation, observe
 
 

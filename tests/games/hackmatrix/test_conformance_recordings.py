@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from games.hackmatrix.recordings import FLAGS, canonical, differences, load, report
 
 # The proof, with the programs that users run.

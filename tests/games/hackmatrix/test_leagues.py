@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from games.hackmatrix.positions import position
 
+from games.hackmatrix.positions import position
 from hackmatrix_rl.env import HackMatrix
 from hackmatrix_rl.games.hackmatrix import (
     FIRST_PROGRAM,

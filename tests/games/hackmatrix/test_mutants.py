@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from games.hackmatrix.outcomes import compare_outcomes, questions
 from games.hackmatrix.recordings import FLAGS, Arrays, load, report, rows
 from games.hackmatrix.replay import BATCH, Replay
 from games.hackmatrix.sampling import position_names, recorded_answers
 from games.hackmatrix.statistics import deviations
-
 from hackmatrix_rl.games.hackmatrix import NUM_CELLS, CellSet, EnemyType, from_arrays, to_arrays
 from hackmatrix_rl.games.hackmatrix import _enemy_turn as turns
 from hackmatrix_rl.games.hackmatrix import _slots as spawning

@@ -66,7 +66,7 @@ def found(tmp_path_factory):
     """What the package says of itself, now and with one more program."""
     root = tmp_path_factory.mktemp("larger")
     shutil.copytree(PACKAGE, root / "hackmatrix_rl", ignore=shutil.ignore_patterns("__pycache__"))
-    game = root / "hackmatrix_rl" / "game"
+    game = root / "hackmatrix_rl" / "games" / "hackmatrix"
     last = max(Program)
     added(game / "_state.py", f"    {last.name} = {last.value}", f"    NOTHING = {last.value + 1}")
     added(game / "_programs.py", "SPECS: ", '    Program.NOTHING: Spec(0, 0, 1, "", "", _always),')

@@ -6,6 +6,7 @@ import itertools
 import jax
 import numpy as np
 import pytest
+
 from games.hackmatrix.mutations import assert_names_a_field
 from games.hackmatrix.positions import data, position
 from games.hackmatrix.recordings import (
@@ -19,7 +20,6 @@ from games.hackmatrix.recordings import (
     rows,
 )
 from games.hackmatrix.replay import BATCH
-
 from hackmatrix_rl.games.hackmatrix import (
     GIVEN_POINTS,
     NUM_PROGRAMS,

@@ -2,14 +2,14 @@
 
 import jax
 import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from games.hackmatrix.invariants import play_at_random, random_legal, violations
 from games.hackmatrix.mutations import accepted, mutated_positions, together
 from games.hackmatrix.recordings import CONFIG, FLAGS, canonical, differences, load, report, rows
 from games.hackmatrix.replay import BATCH
 from games.hackmatrix.setup_checker import BLOCKS, beside
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, from_arrays, to_arrays
 
 STEPS = 25

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from games.hackmatrix.statistics import SIGNIFICANCE, compare, compare_labels, deviations
 
 

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from games.hackmatrix.positions import block_of, data, position
 
+from games.hackmatrix.positions import block_of, data, position
 from hackmatrix_rl.env import Sight, compact_observation
 from hackmatrix_rl.games.hackmatrix import (
     NUM_CELLS,

@@ -12,7 +12,7 @@ TIMEOUT = 240
 
 def headless_command():
     """What the script runs that an installer makes of the entry in pyproject.toml."""
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))
     module, name = project["project"]["scripts"]["hackmatrix-headless"].split(":")
     return [sys.executable, "-c", f"from {module} import {name}; {name}()"]
 

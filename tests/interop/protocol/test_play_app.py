@@ -10,8 +10,6 @@ import sys
 import jax
 import numpy as np
 import pytest
-from interop.protocol import apps, person
-from interop.protocol.headless import headless_command
 
 from hackmatrix_rl.cli._main import main
 from hackmatrix_rl.env import HackMatrix, env_keys
@@ -23,6 +21,8 @@ from hackmatrix_rl.interop.protocol.client._coach import advice, recognised
 from hackmatrix_rl.search import Expert
 from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view.replays import Match, Mind, play_on
+from interop.protocol import apps, person
+from interop.protocol.headless import headless_command
 
 pytestmark = pytest.mark.processes
 

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from interop.protocol.headless import TIMEOUT, Process, headless_command
 
 from hackmatrix_rl.cli._headless import headless
 from hackmatrix_rl.cli._main import main
 from hackmatrix_rl.interop.protocol import Server, serve
+from interop.protocol.headless import TIMEOUT, Process, headless_command
 
 pytestmark = pytest.mark.processes
 

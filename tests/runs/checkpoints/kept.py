@@ -8,7 +8,7 @@ from etils import epath
 
 from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
 
-DATA = Path(__file__).parents[1] / "data" / "checkpoints"
+DATA = Path(__file__).parents[2] / "data" / "checkpoints"
 FORMATS = tuple(sorted(path.stem for path in DATA.glob("*.zip")))
 NEWEST = "format-4"
 UPDATES = 2

@@ -1,0 +1,1 @@
+"""The rules of games, and puzzles, without environments and networks."""

@@ -1,0 +1,1 @@
+"""This package and other programs: their environments here, and the game in theirs."""
