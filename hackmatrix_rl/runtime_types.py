@@ -8,7 +8,7 @@ from jaxtyping import install_import_hook
 
 _PACKAGE = __name__.partition(".")[0]
 _CHECKER = f"{_PACKAGE}.type_checker"
-_LIGHT = {_PACKAGE, f"{_PACKAGE}._plugins", __name__, _CHECKER}
+_LIGHT = {_PACKAGE, f"{_PACKAGE}._moved", f"{_PACKAGE}._plugins", __name__, _CHECKER}
 """What is imported before anyone can ask for checks."""
 _hooked: set[str] = set()
 

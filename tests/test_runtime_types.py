@@ -52,9 +52,7 @@ def error_of(code: str) -> str:
 
 def test_it_says_so_if_it_comes_too_late_or_without_beartype():
     said = error_of("import hackmatrix_rl as hm\nhm.GameConfig")
-    assert said.startswith(
-        "RuntimeError: check_types comes too late: hackmatrix_rl.system.errors and "
-    )
+    assert said.startswith("RuntimeError: check_types comes too late: hackmatrix_rl.games and ")
     assert "Restart Python" in said
     assert "\n" not in said
     said = error_of("import sys\nsys.modules['beartype'] = None\nimport hackmatrix_rl as hm")

@@ -22,7 +22,7 @@ from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.cli import main
 from hackmatrix_rl.env import CartPole
-from hackmatrix_rl.runs import run
+from hackmatrix_rl.runs import network_key, run
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import mesh
 
@@ -39,7 +39,8 @@ def clock():
     return time.monotonic() * CLOCK_RATE
 
 
-def compose(config, *, key, **_):
+def compose(config, *, key=None, **_):
+    key = network_key(config) if key is None else key
     environment = CartPole()
     if ALGORITHM == "reinforce":
         policy = MLPActorCritic(environment.spec, width=8, depth=1, key=key)
