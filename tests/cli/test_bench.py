@@ -115,7 +115,7 @@ def test_a_full_bench_that_is_cut_short_has_written_what_was_done(tmp_path, monk
 
 
 def test_what_finds_no_room_is_told_and_the_rest_goes_on(monkeypatch):
-    for module in ("bench._full_benchmark", "runs._preflight"):
+    for module in ("cli.bench._full_benchmark", "runs._preflight"):
         monkeypatch.setattr(f"hackmatrix_rl.{module}.available_memory", lambda: (1000, "RAM"))
     result = done("bench", "--full", "--preset", "debug", "--sizes", "16,64")
     said = [line for line in result.output.splitlines() if " games: " in line]
