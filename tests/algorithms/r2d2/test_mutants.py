@@ -114,6 +114,8 @@ MUTANTS = {
     "priorities that are not written": (_learning, "with_priorities", not_written, "priorities"),
     "a memory of another time": (_r2d2, "NewSteps", memory_after_the_steps, "memory"),
 }
+for owner, name, *_ in MUTANTS.values():
+    getattr(owner, name)  # a renamed function fails here, in each session, not only at night
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -39,9 +39,9 @@ def same_sign(outcomes_of):
     return mutant
 
 
-def other_winner(of):
+def other_winner(from_moves):
     """The results are those of the second player."""
-    return lambda length, reward, ended: of(length + 1, reward, ended)
+    return lambda length, reward, ended: from_moves(length + 1, reward, ended)
 
 
 def other_value(loss):
@@ -125,7 +125,7 @@ LOSS = test_self_play.test_the_loss_is_that_of_plain_python
 MUTANTS = {
     "the opponent's gain is one's own": (SingleGameModel, "play", friends, VALUES),
     "values keep their sign": (buffers, "outcomes_of", same_sign, outcomes),
-    "the other player won": (Results, "of", other_winner, RESULTS),
+    "the other player won": (Results, "from_moves", other_winner, RESULTS),
     "the other player's value": (SearchLoss, "__call__", other_value, LOSS),
     "visits as target": (searches, "to_learn", shares_of_visits, WEIGHTS),
     "a target of ten times the values": (searches, "to_learn", ten_times, WEIGHTS),
@@ -136,6 +136,8 @@ MUTANTS = {
     "a smaller clique wins": (rules, "completes_clique", smaller_clique, wins_in_one),
     "luck counts more": (TreeSearch, "_combine", by_visits, LUCK),
 }
+for owner, name, *_ in MUTANTS.values():
+    getattr(owner, name)  # a renamed function fails here, in each session, not only at night
 COMPILED = ((test_search, "searched"), (test_tree_search, "_think"))
 """What the tests keep compiled."""
 
