@@ -16,7 +16,7 @@ from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
 from hackmatrix_rl.system.errors import finite
-from hackmatrix_rl.training._learner import Learner, is_value_head, learner_shardings
+from hackmatrix_rl.training._learner import Learner, learner_shardings
 from hackmatrix_rl.training._optimizer import UnitRate
 from hackmatrix_rl.training._report import StepReport
 from hackmatrix_rl.training.sharding import (
@@ -217,7 +217,7 @@ class GradientStep(eqx.Module):
         *,
         active: Bool[Array, ""],
         include: Bool[Array, ""] | None = None,
-        critic_only: Bool[Array, ""] | None = None,
+        trained: PyTree[Bool[Array, ""]] | None = None,
     ) -> tuple[Learner, StepReport]:
         """The learner after a gradient step. A gradient that is not finite changes no parameter.
 
@@ -228,9 +228,9 @@ class GradientStep(eqx.Module):
             rate: factor on the optimizer's change.
             active: whether to take the step; if not, only the loss scale may change.
             include: whether to report the metrics; by default those of an active step.
-            critic_only: whether only the value head changes. The optimizer sees the whole
-                gradient all the same: its averages must not start from 0 when the rest follows.
-                `None`: everything learns.
+            trained: for each parameter, whether it changes, in the structure of the gradient.
+                The optimizer sees the whole gradient all the same: its averages must not start
+                from 0 when the rest follows. `None`: all change.
         """
         norm = optax.tree.norm(gradient)
         is_finite = jnp.isfinite(norm)
@@ -243,13 +243,8 @@ class GradientStep(eqx.Module):
             change, optimizer_state = self.optimizer.update(
                 gradient, before.optimizer_state, parameters_of(before.policy)
             )
-        if critic_only is not None:
-            change = jax.tree.map_with_path(
-                lambda path, leaf: (
-                    leaf if is_value_head(path_name(path)) else jnp.where(critic_only, 0.0, leaf)
-                ),
-                change,
-            )
+        if trained is not None:
+            change = jax.tree.map(lambda own, leaf: jnp.where(own, leaf, 0.0), trained, change)
         change = jax.tree.map(lambda leaf: jnp.where(applied, rate * leaf, 0.0), change)
         policy = eqx.apply_updates(before.policy, change)
         after = Learner(

@@ -1,6 +1,5 @@
 """Proximal policy optimization: one update on one screen."""
 
-import inspect
 import math
 from dataclasses import replace
 from typing import Any, Unpack
@@ -12,8 +11,9 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl import agent, training
-from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
-from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
+from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths, parameters_of, path_name
+from hackmatrix_rl.algorithms.ppo._custom_loss import check_loss, check_output
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
 from hackmatrix_rl.env import Environment, EnvSpec, check_is_environment, check_own_shapes, env_keys
 from hackmatrix_rl.system import bytes_of, errors
@@ -95,9 +95,11 @@ class PPO(training.LearnerAlgorithm[PPOState]):
 
         order = batches(self.sizes.num_envs, key=jax.random.fold_in(state.key, state.update))
         rate = self.optimization.learning_rate(now)
-        critic_only = now < float(self.critic_warmup) if self.critic_warmup else None
+        trained = None
+        if self.critic_warmup:
+            trained = all_or_value_head(learner.policy, now >= float(self.critic_warmup))
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
-        learner, steps = self.learn(learner, loss, batch, order, rate, critic_only=critic_only)
+        learner, steps = self.learn(learner, loss, batch, order, rate, trained=trained)
 
         means = {
             "explained_variance": targets.explained_variance(),
@@ -115,12 +117,12 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         order: Int32[Array, "minibatches environments"],
         rate: Float32[Array, ""],
         *,
-        critic_only: Bool[Array, ""] | None = None,
+        trained: PyTree[Bool[Array, ""]] | None = None,
     ) -> tuple[training.Learner, training.StepReport]:
         """Descends the loss on one minibatch after another, on the environments in `order`.
 
-        The whole rollout has the number of its first minibatch. `critic_only` is whether only the
-        value head is updated; `None`: everything is.
+        The whole rollout has the number of its first minibatch. `trained` says which parameters
+        change, as in `Optimization.apply`.
         """
 
         def descend(
@@ -136,13 +138,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
                 # NaN does not end the update: the step is skipped and counted.
                 active = active & ~(losses.divergence > self.target_kl)
             learner, report = self.optimization.apply(
-                learner,
-                grads,
-                losses,
-                rate,
-                active=active,
-                include=include,
-                critic_only=critic_only,
+                learner, grads, losses, rate, active=active, include=include, trained=trained
             )
             return (learner, active), report
 
@@ -240,7 +236,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             return
         at_once = self.sizes.num_envs // (self.sizes.num_minibatches * self.sizes.grad_accum)
         sizes = self.collect.num_steps, at_once
-        check_losses(self.loss, policy, self.environment.spec, self.precision, sizes)
+        check_output(self.loss, policy, self.environment.spec, self.precision, sizes)
 
     def eager(self) -> "PPO":
         """A copy for `jax.disable_jit()`; see `RunsEagerly`. Its collector is not sharded."""
@@ -325,6 +321,13 @@ def teacher_log_probs(
     )(arrays, rollout.observation, rollout.mask)
 
 
+def all_or_value_head(policy: ActorCritic, everything: Bool[Array, ""]) -> PyTree[Bool[Array, ""]]:
+    """For each parameter, whether it changes: all of them, or those of the value head alone."""
+    return jax.tree.map_with_path(
+        lambda path, _: everything | training.is_value_head(path_name(path)), parameters_of(policy)
+    )
+
+
 def auxiliary_means(losses: agent.LossMetrics) -> dict[str, float]:
     """The parts of the auxiliary loss, averaged over the minibatches that compute them."""
     auxiliary = losses.auxiliary
@@ -396,23 +399,6 @@ def critic_warmup_of(given: Any, policy: ActorCritic) -> int:
     return steps
 
 
-def check_loss(loss: Any) -> None:
-    """Raises a TypeError unless the loss can be called with a policy and a batch."""
-    if isinstance(loss, type) or not callable(loss):
-        hint = f": {loss.__name__}()" if isinstance(loss, type) else ", such as hm.PPOLoss()"
-        raise TypeError(
-            f"loss is {errors.described(loss)}; expected an instance that is called as "
-            f"loss(policy, batch){hint}"
-        )
-    try:
-        inspect.signature(loss).bind("policy", "batch")
-    except TypeError as error:
-        raise TypeError(
-            f"loss: {errors.place(loss, '__call__')} takes {inspect.signature(loss)}; expected two "
-            "arguments, (policy, batch)"
-        ) from error
-
-
 def collector_of(
     given: agent.Collector | None, num_steps: int, loss: Any, spec: EnvSpec, mesh: Mesh
 ) -> agent.Collector:
@@ -440,75 +426,3 @@ def collector_of(
         )
     # A subclass may collect in its own way, which `ShardedCollector` would not call.
     return ShardedCollector(given, mesh) if type(given) is agent.RolloutCollector else given
-
-
-def check_losses(
-    loss: Any,
-    policy: ActorCritic,
-    spec: EnvSpec,
-    precision: PrecisionPolicy,
-    sizes: tuple[int, int],
-) -> None:
-    """Checks what a loss returns for a batch of shapes: `sizes` are its steps and environments."""
-    said = f"loss: {errors.place(loss, '__call__')}"
-
-    def evaluate(loss: Any, policy: ActorCritic) -> Any:
-        # The batch exists only while tracing and takes no memory.
-        batch = _zeros(policy, spec, *sizes, loss)
-        loss = agent.resolve_schedules(loss, jnp.float32(0))
-        return loss(evaluator_of(precision.cast_to_compute(policy)), batch)
-
-    try:
-        found = eqx.filter_eval_shape(evaluate, loss, policy)
-    except Exception as error:
-        raise ValueError(
-            f"{said} fails on a batch of {sizes[0]} steps of {sizes[1]} environments: "
-            f"{errors.first_line(error)}"
-        ) from error
-    if not isinstance(found, tuple) or len(found) != 2:
-        raise TypeError(
-            f"{said} returns {errors.described(found)}; expected two things: return loss, "
-            "LossMetrics(...)"
-        )
-    value, metrics = found
-    errors.check_array(
-        f"{said} returns as loss", value, "float32", (), hint="a mean over the batch, jnp.mean(...)"
-    )
-    if not isinstance(metrics, agent.LossMetrics):
-        raise TypeError(
-            f"{said} returns {errors.described(metrics)} in second place; expected LossMetrics: "
-            "return loss, hackmatrix_rl.agent.LossMetrics(...)"
-        )
-    for path, leaf in jax.tree.leaves_with_path(metrics):
-        if hasattr(leaf, "dtype"):  # a plain number serves as well
-            name = jax.tree_util.keystr(path).lstrip(".")
-            errors.check_array(f"{said} returns LossMetrics whose {name} is", leaf, "float32", ())
-
-
-def _zeros(
-    policy: ActorCritic, spec: EnvSpec, num_steps: int, num_games: int, loss: Any
-) -> agent.Batch:
-    """A minibatch of zeros, with what the loss needs."""
-
-    def array(dtype: Any, *more: int) -> Array:
-        return jnp.zeros((num_steps, num_games, *more), dtype)
-
-    carry = policy.initial_carry()
-    every_action = array(jnp.float32, int(spec.num_actions))
-    auxiliary = agent.AuxiliaryTargets(
-        terms=array(jnp.float16, len(spec.terms)), terminated=array(bool)
-    )
-    return agent.Batch(
-        observation=jax.tree.map(lambda leaf: array(leaf.dtype, *leaf.shape), spec.observation),
-        mask=array(bool, int(spec.num_actions)),
-        action=array(jnp.int32),
-        log_prob=array(jnp.float32),
-        value=array(jnp.float32),
-        done=array(bool),
-        initial_carry=jax.tree.map(lambda leaf: jnp.stack([leaf] * num_games), carry),
-        advantage=array(jnp.float32),
-        value_target=array(jnp.float32),
-        auxiliary=None if getattr(loss, "auxiliary", None) is None else auxiliary,
-        log_probs=every_action if getattr(loss, "needs_old_log_probs", False) else None,
-        teacher_log_probs=every_action if getattr(loss, "needs_teacher", False) else None,
-    )
