@@ -80,10 +80,10 @@ def compose(
         advice = "a --mesh with an fsdp of 2 or more cuts the state over devices instead."
         with refusing("--offload-optimizer: ", f". Use --no-offload-optimizer; {advice}"):
             check_offload(devices.devices.flat[0])
-    averages = 0 if config.ema is None else 1
+    copies = config.copies + (config.ema is not None)
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
     key = network_key(config) if key is None else key
-    policy = config.policy(key=key, copies=1 if apart else config.copies + averages)
+    policy = config.policy(key=key, copies=1 if apart else copies)
     said = f"--remat {config.remat}: --network {config.network} cannot do that: "
     blocks = "residual, resnet, transformer or recursive"
     advice = f". Use --remat full or none, or --network {blocks}."

@@ -1,4 +1,4 @@
-"""One step of gradient descent, for every algorithm."""
+"""The learner of every algorithm, and one step of gradient descent."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,14 +9,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic, rematerialized
-from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name, split_trainable
 from hackmatrix_rl.system.errors import finite
-from hackmatrix_rl.training._learner import Learner, learner_shardings
 from hackmatrix_rl.training._optimizer import UnitRate
 from hackmatrix_rl.training._report import StepReport
 from hackmatrix_rl.training.sharding import (
@@ -30,6 +29,7 @@ from hackmatrix_rl.training.sharding import (
     fsdp_shardings,
     move,
     on_each_device,
+    on_host,
     replicated_shardings,
     specs_of,
 )
@@ -53,6 +53,40 @@ class PreparedLoss(Protocol):
 Loss = PreparedLoss | Callable[..., tuple[Any, ...]]
 """A function of an evaluator of the policy, a batch and perhaps a context. It returns a scalar, a
 tree of scalars to report, and perhaps a tree of arrays with one entry for each sample."""
+
+
+VALUE_HEAD = ".heads.value"
+"""Where the names of the value head's parameters begin."""
+
+
+class Learner(eqx.Module):
+    """The policy, and the state that changes with it.
+
+    Attributes:
+        policy: the network, its parameters in float32.
+        optimizer_state: of the optimizer, for the policy's parameters.
+        value_scale: units of the network's value.
+        scaling: state of the loss scaling; `()` without one.
+        skipped: gradient steps that were not taken because a gradient was not finite.
+        average: exponential moving averages of the policy's parameters, in its structure; `None`
+            if the gradient step keeps none.
+    """
+
+    policy: ActorCritic
+    optimizer_state: PyTree[Array]
+    value_scale: ValueScale
+    scaling: PyTree[Array]
+    skipped: Int32[Array, ""]
+    average: PyTree[Array] | None = None
+
+    @property
+    def played(self) -> ActorCritic:
+        """The policy to evaluate and to play: with the averages in place of the parameters."""
+        if self.average is None:
+            return self.policy
+        _, rest = split_trainable(self.policy)
+        averaged: ActorCritic = eqx.combine(self.average, rest)
+        return averaged
 
 
 class GradientStep(eqx.Module):
@@ -342,3 +376,25 @@ def _sample_axes(batch: Any) -> dict[str, int | None]:
     if hasattr(batch, "environment_axes"):
         return batch.environment_axes()
     return dict.fromkeys(vars(batch), 0)
+
+
+def learner_shardings(
+    mesh: Mesh, learner: Learner, *, offload: bool = False
+) -> PyTree[NamedSharding]:
+    """The shardings of a learner between two gradient steps; `None` for what is no array.
+
+    `offload` puts the optimizer's state into the hosts' memory.
+    """
+    shardings = fsdp_shardings(mesh, learner)
+    if not offload:
+        return shardings
+    return eqx.tree_at(
+        lambda learner: learner.optimizer_state,
+        shardings,
+        on_host(shardings.optimizer_state, learner.optimizer_state),
+    )
+
+
+def is_value_head(name: str) -> bool:
+    """Whether the parameter with this name (see `path_name`) belongs only to the value head."""
+    return name.startswith(VALUE_HEAD)

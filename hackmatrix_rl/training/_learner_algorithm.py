@@ -13,7 +13,7 @@ from jaxtyping import Array, Int32, Key, PyTree
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Counter
-from hackmatrix_rl.training._learner import Learner, learner_shardings
+from hackmatrix_rl.training._gradient_step import Learner, learner_shardings
 from hackmatrix_rl.training._optimization import Optimization
 from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training.sharding import (

@@ -13,8 +13,7 @@ from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import EnvSpec
 from hackmatrix_rl.system.errors import instance, similar, whole
-from hackmatrix_rl.training._gradient_step import GradientStep
-from hackmatrix_rl.training._learner import Learner
+from hackmatrix_rl.training._gradient_step import GradientStep, Learner
 from hackmatrix_rl.training._optimizer import optimizer_of
 from hackmatrix_rl.training.sharding import mesh_of
 

@@ -163,16 +163,12 @@ class RunConfig(Members, ABC):
 
     def optimization(self, given: Given) -> "training.Optimization":
         """How the algorithm optimizes, on these devices and in this precision."""
-        return training.Optimization(
-            self.make_optimizer(),
-            self.rate(),
-            precision=given["precision"],
-            grad_accum=self.grad_accum,
-            remat=self.remat,
-            offload_optimizer=self.offload_optimizer,
-            ema=self.ema,
-            mesh=given["mesh"],
-        )
+        # A setting with the name of an argument is that argument; four are more than their text.
+        names = training.OptimizationArguments.__annotations__
+        arguments = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        arguments |= {"optimizer": self.make_optimizer(), "learning_rate": self.rate()}
+        arguments |= {"precision": given["precision"], "mesh": given["mesh"]}
+        return training.Optimization(**arguments)
 
     def opponent(self, policy: "networks.ActorCritic") -> "evaluation.Opponent":
         """Who plays the game by a network.
