@@ -256,7 +256,7 @@ def _stored(
     console: Console,
 ) -> "system.ExitCode":
     """Writes results into the run's folder, by player; `UNSAVED` if that fails."""
-    found["trained"]["env_steps"] = result.env_steps
+    found["trained"] |= {"env_steps": result.env_steps, **result.times}
     if result.member is not None:
         found["trained"]["member"] = result.member
     try:

@@ -12,6 +12,7 @@ from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._health import Finding, Health
 from hackmatrix_rl.runs._member_health import MemberHealth
 from hackmatrix_rl.runs._versions import record_start
+from hackmatrix_rl.runs._wall_time import WallTime
 from hackmatrix_rl.runs.config import RunConfig, TrainConfig
 from hackmatrix_rl.runs.sinks import Sink, read_json_lines
 from hackmatrix_rl.system import Usage, wandb_sync
@@ -177,7 +178,7 @@ class Profiler:
 
 
 class RunMonitor:
-    """Logs each dispatch with the use of the machine, and reports signs of trouble.
+    """Logs each dispatch with the use of the machine and of time, and reports signs of trouble.
 
     On entry, at the start of a run, it records software and hardware, and reads what the run logged
     before it was resumed. Any of the `reports` of the checks inside the program (`--debug`) is a
@@ -185,9 +186,16 @@ class RunMonitor:
     """
 
     def __init__(
-        self, config: RunConfig, folder: RunFolder, sink: Sink, *, reports: Reports | None = None
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        sink: Sink,
+        times: WallTime,
+        *,
+        reports: Reports | None = None,
     ) -> None:
         self._sink = sink
+        self._times = times
         self._members = MemberHealth(config) if config.stop_unhealthy_members else None
         self._health = Health.of_all(config)
         self._reports = reports
@@ -242,7 +250,7 @@ class RunMonitor:
         found: list[Finding] = []
         if self._members is not None:
             metrics, found = self._members.look(metrics)
-        self._sink.write({**metrics.as_dict(), **self._usage.read()})
+        self._sink.write({**metrics.as_dict(), **self._usage.read(), **self._times.read()})
         self._profiler.look(metrics)
         for finding in [*found, *self._health.look(metrics)]:
             self._sink.note(finding.message)

@@ -20,6 +20,7 @@ from hackmatrix_rl.runs._record import (
 )
 from hackmatrix_rl.runs._saved_summary import LAST_TENTH, source_in_words
 from hackmatrix_rl.runs._trainings import Trainings
+from hackmatrix_rl.runs._wall_time import in_words
 from hackmatrix_rl.system.errors import ConfigError, in_shell, shortened
 from hackmatrix_rl.view import document, facts, figures, table, text
 from hackmatrix_rl.view.replays import Recording, Replay, page_of, page_of_recording, script_source
@@ -91,6 +92,7 @@ def _facts(record: RunRecord) -> str:
         "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
         "games": _count(last.get("games"), config.get("num_games")),
         "updates": _count(last.get("updates")),
+        "time": in_words(last),
         "resumed": _times(len(record.resumes)),
         "network": " ".join(
             str(config[name]) for name in ("network", "precision") if name in config

@@ -1,8 +1,8 @@
 """A whole training run: from a config to a folder with everything in it."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
 from hackmatrix_rl.runs._replaying import hooks_of
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._saving import CheckpointScheduler
+from hackmatrix_rl.runs._wall_time import WallTime, in_words
 from hackmatrix_rl.runs.checkpoints import (
     CheckpointWriter,
     Complaints,
@@ -51,7 +52,8 @@ class RunResult:
     """The result of a run: its player, the environment of its training, and how it ended.
 
     `config` has the settings of the stage in which it ended. `member` is the number of the training
-    that the player is from, of several in one program.
+    that the player is from, of several in one program. `times` has the seconds of each part of the
+    wall time, as metrics.
     """
 
     agent: PolicyAgent
@@ -61,6 +63,7 @@ class RunResult:
     config: RunConfig
     update: int = 0
     member: int | None = None
+    times: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def policy(self) -> ActorCritic:
@@ -93,8 +96,13 @@ def run(
     """
     key = training_keys(config)
     notes = list(folder.notes)
+    times = WallTime(clock)
     if folder.process == 0:
-        notes += forget_rows_after(folder.metrics, 0 if resume is None else int(resume.name))
+        update = 0 if resume is None else int(resume.name)
+        if resume is not None and folder.metrics.exists():
+            waited = time.time() - folder.metrics.stat().st_mtime
+            times.recall(read_json_lines(folder.metrics), update, waited=waited)
+        notes += forget_rows_after(folder.metrics, update)
     sink = open_sinks(config, folder, displays)
     complaints = Complaints()
     try:
@@ -102,14 +110,14 @@ def run(
             system.ending_with_the_others(sink.note),
             system.Interrupts() as interrupts,
             complaints,
-            RunMonitor(config, folder, sink, reports=reports_of(trainer)) as watch,
+            RunMonitor(config, folder, sink, times, reports=reports_of(trainer)) as watch,
         ):
             for note in notes:
                 sink.note(note)
             _start(config, trainer, key, resume, sink)
             while True:
                 end, unsaved = _stage(
-                    config, trainer, folder, watch, sink, interrupts, hooks, clock
+                    config, trainer, folder, watch, sink, interrupts, hooks, clock, times
                 )
                 whole = end is system.ExitCode.DONE and not _is_left(config, trainer)
                 # The next stage begins with the checkpoint of this one's end.
@@ -127,6 +135,8 @@ def run(
             # The log is gone with the folder.
             audience = Fanout(displays) if removed == folder.path else sink
             audience.note(f"{why}{how} at {_reached(config, trainer)}; {saved}")
+            if spent := in_words(times.read()):
+                audience.note(f"time {spent}")
         if config.members > 1 and end is system.ExitCode.DONE and not unsaved:
             newest = folder.checkpoints / str(int(trainer.state.update))
             trainer.member = playing_member(newest, config.members, sink.note)
@@ -152,6 +162,7 @@ def run(
         config=config,
         update=int(trainer.state.update),
         member=trainer.member if config.members > 1 else None,
+        times=times.read(),
     )
 
 
@@ -164,6 +175,7 @@ def _stage(
     interrupts: system.Interrupts,
     hooks: Sequence[Hook],
     clock: Callable[[], float],
+    times: WallTime,
 ) -> tuple[system.ExitCode, bool]:
     """Trains one stage, and saves its end; how it ended, and whether its last save failed."""
     with CheckpointWriter(
@@ -183,11 +195,11 @@ def _stage(
             clock=clock,
         )
         if update == 0:
-            with system.ticking(partial(sink.working, "saving")):
+            with system.ticking(partial(sink.working, "saving")), times.spending("save"):
                 saving.begin(trainer)
         elif config.members > 1 and folder.metrics.exists():  # other processes may not see it
             saving.recall(read_json_lines(folder.metrics))
-        loop = _RunLoop(config.goal, folder, saving, watch, sink, interrupts, clock)
+        loop = _RunLoop(config.goal, folder, saving, watch, sink, interrupts, clock, times)
         trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), *hooks, loop])
         end = loop.end
         if end is system.ExitCode.UNHEALTHY or not watch.sound:
@@ -196,7 +208,8 @@ def _stage(
         elif end is not system.ExitCode.UNSAVED and (
             end is not system.ExitCode.DONE or _is_left(config, trainer)
         ):  # at the goal, the loop has saved
-            saving.finish(trainer)
+            with times.spending("save"):
+                saving.finish(trainer)
         return end, saving.unsaved
 
 
@@ -269,6 +282,8 @@ class _RunLoop(Hook):
     _sink: Sink
     _interrupts: system.Interrupts
     _clock: Callable[[], float]
+    _times: WallTime
+    _dispatched: float = 0.0
     _unhealthy: bool = False
     _removed: bool = False
     end: system.ExitCode = system.ExitCode.DONE
@@ -283,9 +298,13 @@ class _RunLoop(Hook):
         self._agree(trainer)
         if not trainer.compiled and updates_until(trainer.algorithm, trainer.state, self._goal) > 0:
             tick = partial(self._sink.working, "compiling")
-            with system.compiling(self._sink.note, tick=tick, clock=self._clock):
+            with (
+                system.compiling(self._sink.note, tick=tick, clock=self._clock),
+                self._times.spending("compile"),
+            ):
                 trainer.compile()
             self._agree(trainer)  # a signal may have come meanwhile
+        self._dispatched = self._clock()
 
     def updates_until_due(self, trainer: Trainer[Any]) -> int | None:
         """The updates until the next save."""
@@ -293,6 +312,9 @@ class _RunLoop(Hook):
 
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
         """Logs and checks the metrics of a dispatch."""
+        self._times.spend("train", metrics.seconds)
+        # This hook is the last one.
+        self._times.spend("evaluate", self._clock() - self._dispatched - metrics.seconds)
         self._removed = self._folder.removed() is not None
         if not self._removed:
             self._unhealthy = self._watch.look(metrics)
@@ -301,7 +323,8 @@ class _RunLoop(Hook):
     def on_end(self, trainer: Trainer[Any]) -> None:
         """Saves the last state, before other hooks do what may fail."""
         if self._watch.sound:
-            self._saving.finish(trainer)
+            with self._times.spending("save"):
+                self._saving.finish(trainer)
 
     def _agree(self, trainer: Trainer[Any]) -> None:
         due = self._watch.sound and self._saving.due(int(trainer.state.update))
@@ -316,4 +339,5 @@ class _RunLoop(Hook):
         if self.end is not system.ExitCode.DONE:
             raise StopTraining
         if agreed.save:
-            self._saving.save(trainer)
+            with self._times.spending("save"):
+                self._saving.save(trainer)

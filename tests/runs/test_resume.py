@@ -1,7 +1,9 @@
 """A run that was stopped, gone on with: the same run as one that never was."""
 
 import json
+import os
 import shutil
+import time
 
 import equinox as eqx
 import jax
@@ -15,6 +17,7 @@ from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import find_resumable_run, make_run_folder, reopen_run_folder, run
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
+from hackmatrix_rl.runs._wall_time import of_row
 from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays, read_metadata
 from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import read_json_lines
@@ -54,8 +57,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_starts_anew(tmp_path):
     assert first_difference(final(tmp_path / "straight"), final(tmp_path / "stopped")) is None
     names = {path.name for path in begun.checkpoints.iterdir()}
     assert names == {"0", "0.damaged", "3"}
-    log = begun.log.read_text()
-    assert "lost" not in log
+    assert "are lost" not in begun.log.read_text()
 
 
 def test_a_checkpoint_of_the_start_is_that_of_a_run_that_never_stopped(tmp_path):
@@ -66,7 +68,7 @@ def test_a_checkpoint_of_the_start_is_that_of_a_run_that_never_stopped(tmp_path)
     assert (stopped.checkpoint.name, stopped.update) == ("0", 0)
     go_on(tmp_path)
     assert first_difference(before, final(tmp_path)) is None
-    assert "lost" not in (tmp_path / "run" / "log.txt").read_text()
+    assert "are lost" not in (tmp_path / "run" / "log.txt").read_text()
 
 
 @pytest.mark.parametrize("lost", ["rows", "later", "settings"])
@@ -86,11 +88,20 @@ def test_rows_that_will_be_written_anew_are_taken_out(tmp_path):
     train(settings(tmp_path, total_timesteps=2048, save_interval=6, keep=5))
     newest = find_checkpoint(tmp_path / "run")
     (newest / "manifest.json").unlink()  # as if it had been killed while writing this
+    file = tmp_path / "run" / "metrics.jsonl"
+    *_, kept, later = (sum(of_row(row).values()) for row in read_json_lines(file))
+    os.utime(file, times=(time.time() - 3600,) * 2)
     go_on(tmp_path)
-    rows = read_json_lines(tmp_path / "run" / "metrics.jsonl")
+    rows = read_json_lines(file)
     assert [row["updates"] for row in rows] == [2, 4, 6, 8]
     log = (tmp_path / "run" / "log.txt").read_text()
     assert "resumed at update 6, 1,536 steps" in log
+    times = of_row(rows[-1])
+    assert times["lost"] == pytest.approx(later - kept)
+    assert 3600 <= times["wait"] < 3660
+    assert times["train"] > sum(row["seconds"] for row in rows) - 1e-6
+    assert "time 1:0" in log
+    assert "waiting for a restart" in log
 
 
 def test_a_damaged_checkpoint_is_set_aside_and_not_lost(tmp_path):

@@ -14,6 +14,7 @@ from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs import RunLock, find_resumable_run, make_run_folder, reopen_run_folder
 from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
+from hackmatrix_rl.runs._wall_time import WallTime
 from hackmatrix_rl.runs.checkpoints import CheckpointWriter, find_checkpoint
 from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import forget_rows_after, read_json_lines
@@ -42,7 +43,7 @@ def whole(tmp_path_factory):
     folder = make_run_folder(config)
     save(folder.checkpoints, 2, folder.identity)
     sink = open_sinks(config, folder)
-    with RunMonitor(config, folder, sink):
+    with RunMonitor(config, folder, sink, WallTime()):
         sink.note("compiling ...")
     sink.close()
     folder.metrics.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
@@ -69,7 +70,7 @@ def reopen(name):
         stopped.set_damaged_aside()
         notes = [*stopped.notes, *folder.notes, *forget_rows_after(folder.metrics, stopped.update)]
         sink = open_sinks(config, folder, [display])
-        with RunMonitor(config, folder, sink):
+        with RunMonitor(config, folder, sink, WallTime()):
             sink.note("resumed")
         sink.close()
     assert stopped.update == 2
@@ -82,7 +83,7 @@ def test_the_checks_of_a_resumed_run_know_what_it_logged(mine):
     (mine / "metrics.jsonl").write_text(json.dumps(row) + "\n")
     folder, _ = reopen("mine")
     told = Notes()
-    with RunMonitor(make_config("debug", {}), folder, told) as watch:
+    with RunMonitor(make_config("debug", {}), folder, told, WallTime()) as watch:
         watch.look(Metrics(900, 3, 1.0, 900.0, episodes=2000, episode={**game, "siphons": 0.1}))
     assert [note for note in told.notes if "0.1 siphons a game, after 1.6" in note]
 

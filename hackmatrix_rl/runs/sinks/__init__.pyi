@@ -13,6 +13,7 @@ from ._tensorboard import require_tensorboard as require_tensorboard
 from ._terminal import Length as Length
 from ._terminal import LiveTerminal as LiveTerminal
 from ._terminal import PlainTerminal as PlainTerminal
+from ._terminal import duration as duration
 from ._terminal import terminal as terminal
 from ._weights_and_biases import ARTIFACT as ARTIFACT
 from ._weights_and_biases import UPLOAD_SECONDS as UPLOAD_SECONDS

@@ -1,0 +1,94 @@
+"""Where the wall time of a run goes, over all of its starts."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hackmatrix_rl.runs._curve import number
+from hackmatrix_rl.runs.sinks import duration
+
+PREFIX = "time/"
+PARTS: Mapping[str, str] = {
+    "compile": "compiling",
+    "train": "training",
+    "evaluate": "evaluating",
+    "save": "saving",
+    "lost": "lost to restarts",
+    "wait": "waiting for a restart",
+    "other": "other",
+}
+"""The parts of the wall time by name, and in words."""
+
+
+class WallTime:
+    """Seconds of a run by part. Rows of `metrics.jsonl` hold them, so a resumed run adds to them.
+
+    `lost` is what a process that was killed had done since its last checkpoint, and a resumed run
+    does again. `wait` is the time between its last row and the next start.
+
+    Args:
+        clock: seconds since some moment.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._before = dict.fromkeys(PARTS, 0.0)
+        self._now = dict.fromkeys(PARTS, 0.0)
+
+    def recall(self, rows: Sequence[Mapping[str, Any]], update: int, *, waited: float) -> None:
+        """Adds the time of earlier starts.
+
+        Args:
+            rows: of `metrics.jsonl`, before the rows after the checkpoint are removed.
+            update: of the checkpoint.
+            waited: seconds since the last row was written.
+        """
+        if not rows:
+            return
+        kept = [row for row in rows if number(row.get("updates")) <= update]
+        self._before = of_row(kept[-1] if kept else {})
+        self._before["lost"] += sum(of_row(rows[-1]).values()) - sum(self._before.values())
+        self._before["wait"] += max(0.0, waited)
+
+    def spend(self, part: str, seconds: float) -> None:
+        """Adds seconds to a part."""
+        self._now[part] += max(0.0, seconds)
+
+    @contextmanager
+    def spending(self, part: str) -> Iterator[None]:
+        """Adds the duration of a block to a part."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self.spend(part, self._clock() - began)
+
+    def read(self) -> dict[str, float]:
+        """The seconds of each part until now, as metrics."""
+        known = sum(self._now.values())
+        now = {**self._now, "other": max(0.0, self._clock() - self._began - known)}
+        return {f"{PREFIX}{part}": self._before[part] + now[part] for part in PARTS}
+
+
+def of_row(row: Mapping[str, Any]) -> dict[str, float]:
+    """The seconds of each part in a row of `metrics.jsonl`; 0 where it has none."""
+    found = {part: number(row.get(f"{PREFIX}{part}")) for part in PARTS}
+    return {part: seconds if seconds > 0 else 0.0 for part, seconds in found.items()}
+
+
+def in_words(row: Mapping[str, Any]) -> str:
+    """Where the time went, largest part first: `1:02:03: 90% training, 6% compiling`.
+
+    Parts below 1% are left out; empty if the row has none.
+    """
+    parts = of_row(row)
+    total = sum(parts.values())
+    shown = sorted(parts, key=lambda part: -parts[part])
+    shares = [
+        f"{parts[part] / total:.0%} {PARTS[part]}"
+        for part in shown
+        if parts[part] >= total / 100 > 0
+    ]
+    return f"{duration(total)}: {', '.join(shares)}" if shares else ""
