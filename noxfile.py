@@ -81,6 +81,13 @@ def accelerators(session: nox.Session) -> None:
     session.run("pytest", "tests/accelerators", *session.posargs, env={"JAX_PLATFORMS": "cpu"})
 
 
+@nox.session(python=["3.11", "3.12", "3.13"])
+def gpu_options(session: nox.Session) -> None:
+    """Whether the GPU's compiler takes our options, by the newest version each Python can have."""
+    session.install("--upgrade", ".[gpu-plan]", *nox.project.dependency_groups(PYPROJECT, "test"))
+    session.run("pytest", "-q", "tests/accelerators/test_gpu_options.py", "--nightly", "1/1")
+
+
 @nox.session
 def view(session: nox.Session) -> None:
     """How agents and people play; evaluation, replays, reports; what a sent run could do."""
@@ -266,6 +273,7 @@ def nightly(session: nox.Session) -> None:
     """What takes hours; `.ci/run` has a small part of each, some by the date."""
     for name in ("conformance_full", "matrix", "faults", "fuzz", "oldest", "newest", "docs"):
         session.notify(name)
+    session.notify("gpu_options")
     for name in ("accelerators", "pages", "examples", "long"):
         session.notify(name, posargs=["--nightly", "1/1"])
 

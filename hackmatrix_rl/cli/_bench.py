@@ -12,6 +12,7 @@ from hackmatrix_rl import runs as of_runs
 from hackmatrix_rl import system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli import bench as benches
+from hackmatrix_rl.cli._failures import say
 from hackmatrix_rl.cli._grouped import GroupedOptions
 from hackmatrix_rl.cli._options import file_option, trust_option, whole_number
 from hackmatrix_rl.cli._settings import chosen_config, config_options, settings_epilog
@@ -105,6 +106,10 @@ def bench(
         adapters.require("pgx", extra="pgx", caller="--compare pgx")
     if json_file is not None:
         system.check_output_file(json_file, "--json")
+    import jax  # only those who play wait for it
+
+    if untested := system.untested_version(jax.default_backend()):
+        say(untested)
     if full:
         bench_all(
             settings, benches.default_sizes() if numbers is None else numbers, repeats, json_file

@@ -177,6 +177,6 @@ def machine(config: RunConfig) -> list[str]:
 
     unseen = system.unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
     return [
-        *(line for line in (system.untested_version(), unseen) if line),
+        *(line for line in (system.untested_version(jax.default_backend()), unseen) if line),
         system.why_device(system.chosen_devices()[0].platform, jax.default_backend()),
     ]

@@ -59,7 +59,7 @@ def examine() -> Iterator[Finding]:
 def _versions() -> _Look:
     found = versions()
     named = ", ".join(f"{name} {found[name]}" for name in ("python", "jax", "jaxlib", "equinox"))
-    untested = untested_version()
+    untested = untested_version(jax.default_backend())
     if untested:
         return "note", f"{named}; {untested}", "It works, perhaps slower."
     return "ok", named, ""

@@ -6,6 +6,7 @@ programs with it (`python benchmarks/compiler_options.py --check`). Any other ve
 XLA's own options.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,20 +32,28 @@ CPU_OPTIONS: Mapping[str, Options] = {
 }
 """Options of the CPU's compiler, by each tested version of jaxlib."""
 
-GPU_OPTIONS: Mapping[str, Options] = {
+GPU_OPTIONS: Options = {
     # A graph of kernels contains loops, too: none waits until the host has read its condition.
-    "0.11.2": {
-        "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,"
-        "DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
-        "xla_gpu_graph_min_graph_size": "1",
-    }
+    # Collectives are not among these kinds: in graphs, runs of others have hung without a word.
+    "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,"
+    "DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
+    "xla_gpu_graph_min_graph_size": "1",
 }
-"""Options of the GPU's compiler, by each version of jaxlib that ran with them on an H100."""
+"""Options of the GPU's compiler."""
+
+GPU_VERSIONS = ("0.8.1", "0.12.0.1")
+"""The first and the last version of jaxlib whose compiler is known to take them (`nox -s
+gpu_options`). Programs ran with them on an H100 with 0.11.2."""
 
 
 def gpu_options(version: str = jaxlib.version.__version__) -> dict[str, str | bool]:
     """Options of the GPU's compiler that work with a version of jaxlib."""
-    return dict(GPU_OPTIONS.get(version, _NONE))
+    first, last = map(_numbers, GPU_VERSIONS)
+    return dict(GPU_OPTIONS if first <= _numbers(version) <= last else _NONE)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
 
 
 def cpu_options(
@@ -69,8 +78,22 @@ def quick_options(version: str = jaxlib.version.__version__) -> dict[str, str | 
     return {name: value for name, value in cpu_options(version).items() if name == _LEVEL}
 
 
-def untested_version(version: str = jaxlib.version.__version__) -> str | None:
-    """One line about an untested version of jaxlib; `None` for a tested one."""
+def untested_version(platform: str, version: str = jaxlib.version.__version__) -> str | None:
+    """One line about a version of jaxlib that is untested on a platform; `None` for a tested one.
+
+    Args:
+        platform: of the devices, as `jax.default_backend` returns it.
+        version: of jaxlib.
+    """
+    if platform == "gpu":
+        first, last = GPU_VERSIONS
+        if gpu_options(version):
+            return None
+        return (
+            f"jaxlib {version} is not among the versions that were tested for GPUs ({first} to "
+            f"{last}); loops ask the host after each round, which is several times slower. "
+            f"Install one: pip install 'jax[cuda13]<={last}'"
+        )
     if version in CPU_OPTIONS:
         return None
     tested = list(CPU_OPTIONS)

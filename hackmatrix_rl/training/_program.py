@@ -114,7 +114,7 @@ def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]
     """
     device = mesh.devices.flat[0]
     if device.platform == "gpu" and not is_here(device):
-        return {"xla_gpu_autotune_level": "0"}
+        return {**gpu_options(), "xla_gpu_autotune_level": "0"}
     if jax.config.read("jax_disable_most_optimizations"):
         return {}
     if device.platform == "cpu":

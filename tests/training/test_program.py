@@ -1,5 +1,7 @@
 """How the training program is compiled, and what depends on versions."""
 
+import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import compiling
@@ -21,11 +23,12 @@ from hackmatrix_rl.system import (
     untested_version,
     wandb_timeouts,
 )
-from hackmatrix_rl.system._compatibility import CPU_OPTIONS
+from hackmatrix_rl.system._compatibility import CPU_OPTIONS, GPU_OPTIONS, GPU_VERSIONS
 from hackmatrix_rl.training import compiler_options
 
 TUNED = "0.10.2"
 UNKNOWN = "0.999.0"
+ROOT = Path(__file__).parents[2]
 
 
 def test_whoever_wants_programs_compiled_quickly_has_the_last_word(monkeypatch):
@@ -60,20 +63,36 @@ def test_other_programs_get_the_options_that_change_no_bit(monkeypatch):
 
 def test_a_version_that_was_not_tested_gets_the_compilers_own_options_and_a_line():
     assert cpu_options(UNKNOWN) == cpu_options(UNKNOWN, once=True) == gpu_options(UNKNOWN) == {}
-    assert UNKNOWN in untested_version(UNKNOWN)
-    assert not any(map(untested_version, CPU_OPTIONS))
+    assert UNKNOWN in untested_version("cpu", UNKNOWN)
+    assert not any(untested_version("cpu", version) for version in CPU_OPTIONS)
+    for version in (UNKNOWN, "0.8.0", "0.12.1", "0.12.0.1.dev2"):
+        assert gpu_options(version) == {}
+        assert "pip install 'jax[cuda13]<=" in untested_version("gpu", version)
+    for version in (*GPU_VERSIONS, "0.10.2", "0.11.2"):
+        assert gpu_options(version) == GPU_OPTIONS
+        assert untested_version("gpu", version) is None
+
+
+def test_the_extras_bring_no_version_whose_gpu_options_are_unknown():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    first, last = GPU_VERSIONS
+    assert extras["cuda"] == [f"jax[cuda13]>={first},<={last}"]
+    assert extras["gpu-plan"] == [f"jax-cuda13-plugin>={first},<={last}; sys_platform == 'linux'"]
 
 
 def test_a_gpu_that_is_here_has_its_loops_in_graphs_of_kernels(monkeypatch):
     monkeypatch.setattr("hackmatrix_rl.training._program.gpu_options", lambda: {"some": "1"})
     gpu = SimpleNamespace(devices=np.array([SimpleNamespace(platform="gpu")]))
-    expected = {False: {"xla_gpu_autotune_level": "0"}, True: {"some": "1"}}
+    expected = {False: {"some": "1", "xla_gpu_autotune_level": "0"}, True: {"some": "1"}}
     with compiling.optimized():
         for here, options in expected.items():
             monkeypatch.setattr("hackmatrix_rl.training._program.is_here", lambda _, it=here: it)
             assert compiler_options(gpu) == options
-    kinds = gpu_options("0.11.2")["xla_gpu_enable_command_buffer"].split(",")
+    kinds = GPU_OPTIONS["xla_gpu_enable_command_buffer"].split(",")
     assert {"WHILE", "CONDITIONAL", "FUSION"} <= set(kinds)
+    assert "COLLECTIVES" not in kinds
 
 
 def test_no_option_leaves_out_what_other_passes_rely_on():
