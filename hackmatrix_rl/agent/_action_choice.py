@@ -129,7 +129,7 @@ class ActionChoice(eqx.Module):
     """
 
     @abstractmethod
-    def choose(self, actors: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
+    def choose(self, collector_state: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
         """The actions, the choice's state after them, and notes to keep for each step.
 
         `pi` are the policy's distributions.
@@ -163,8 +163,8 @@ class ActionChoice(eqx.Module):
 class Sample(ActionChoice):
     """Draws the actions from the policy's distribution."""
 
-    def choose(self, actors: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
-        return jax.vmap(MaskedCategorical.sample)(pi, keys), actors.choice_state, ()
+    def choose(self, collector_state: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
+        return jax.vmap(MaskedCategorical.sample)(pi, keys), collector_state.choice_state, ()
 
 
 DRAWN = Sample()
@@ -216,9 +216,9 @@ class EpsilonGreedyChoice(ActionChoice):
 
     epsilon: Float32[Array, ""]
 
-    def choose(self, actors: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
+    def choose(self, collector_state: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
         actions = jax.vmap(epsilon_greedy, in_axes=(0, None, 0))(pi, self.epsilon, keys)
-        return actions, actors.choice_state, ()
+        return actions, collector_state.choice_state, ()
 
     def state_value(self, logits: Logits, value: PerEnv, mask: Mask) -> PerEnv:
         """The largest Q-value of the legal actions."""
