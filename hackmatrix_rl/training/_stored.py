@@ -90,7 +90,13 @@ class Stored:
             for old, new in RENAMED_ARRAYS.items()
             if _under(new, wanted) and not _under(old, wanted) and not _under(new, self.arrays)
         ]
-        return Stored(_moved(moves, self.arrays), _moved(moves, self.keys)) if moves else self
+        names = {name: _moved(name, moves) for name in self.arrays}
+        if len({*names.values()}) < len(names):  # no earlier version stored both
+            return self
+        return Stored(
+            {names[name]: array for name, array in self.arrays.items()},
+            {names[name]: generator for name, generator in self.keys.items()},
+        )
 
     def members(self, like: PyTree) -> int | None:
         """The number of trainings, if each array is one of a tree with an axis of them in front."""
@@ -166,14 +172,10 @@ def _is_under(path: str, name: str) -> bool:
     return name == path or (name.startswith(path) and name[len(path)] in ".[")
 
 
-def _moved(moves: Sequence[tuple[str, str]], stored: Mapping[str, T]) -> dict[str, T]:
-    """Values by path, each path as the first move that fits changes it."""
-
-    def today(name: str) -> str:
-        fit = (new + name.removeprefix(old) for old, new in moves if _is_under(old, name))
-        return next(fit, name)
-
-    return {today(name): value for name, value in stored.items()}
+def _moved(name: str, moves: Sequence[tuple[str, str]]) -> str:
+    """A path as the first move that fits changes it."""
+    fit = (new + name.removeprefix(old) for old, new in moves if _is_under(old, name))
+    return next(fit, name)
 
 
 def _described(array: np.ndarray | jax.Array | jax.ShapeDtypeStruct) -> str:

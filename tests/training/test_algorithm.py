@@ -156,6 +156,7 @@ def test_an_array_is_read_under_its_former_path_where_the_state_has_only_todays(
     [
         ({"actors": Part(A, C)}, {"collector_state": Part(A)}, ".collector_state.collector"),
         ({"actors": Part(A)}, {}, ".actors.mask"),
+        ({"actors": Part(A, B, C)}, NOW, ".actors.collector"),
         (
             {"actors": Part(A), "collector_state": Part(A)},
             {"collector_state": Part(A)},
