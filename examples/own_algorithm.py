@@ -23,12 +23,12 @@ from hackmatrix_rl.training.sharding import replicated_shardings, single_device
 def discounted_returns(rollout: agent.Rollout, gamma: Float32[Array, ""]) -> agent.Targets:
     """Monte-Carlo returns; the baseline of a step is their mean over the environments."""
 
-    def back(following: Float32[Array, " num_envs"], step):
-        reward, done = step
-        return (reward + gamma * jnp.where(done, 0.0, following),) * 2  # the carry, and the output
+    def step(next_return: Float32[Array, " num_envs"], inputs):
+        reward, done = inputs
+        return (reward + gamma * jnp.where(done, 0.0, next_return),) * 2  # carry, output
 
-    start, steps = jnp.zeros_like(rollout.reward[0]), (rollout.reward, rollout.done)
-    _, returns = jax.lax.scan(back, start, steps, reverse=True)  # [num_steps, num_envs]
+    start, inputs = jnp.zeros_like(rollout.reward[0]), (rollout.reward, rollout.done)
+    _, returns = jax.lax.scan(step, start, inputs, reverse=True)  # [num_steps, num_envs]
     advantage = returns - jnp.mean(returns, axis=1, keepdims=True)
     return agent.Targets(advantage=advantage, value=rollout.value, value_target=returns)
 

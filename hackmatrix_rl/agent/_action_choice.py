@@ -85,8 +85,8 @@ class MaskedCategorical(eqx.Module):
         possible, finite = self._finite()
         probs = jnp.exp(finite)  # 0 also where a finite logarithm is too small
         # An action with probability 0 here adds nothing, for any probability in `other`.
-        beyond = jnp.where(possible & (probs != 0.0), other.log_probs, 0.0)
-        return jnp.sum(jnp.where(possible, probs * (finite - beyond), 0.0), axis=-1)
+        other_finite = jnp.where(possible & (probs != 0.0), other.log_probs, 0.0)
+        return jnp.sum(jnp.where(possible, probs * (finite - other_finite), 0.0), axis=-1)
 
     def cross_entropy(
         self, targets: Float32[Array, "*batch num_actions"]

@@ -203,7 +203,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             update_epochs: number of passes over a rollout.
             target_kl: largest KL divergence from the policy that acted. Once it is exceeded, the
                 rest of the update is skipped. `None` for no limit.
-            critic_warmup: environment steps from the start in which only the value head learns
+            critic_warmup: environment steps from the start in which only the value head is updated
                 (`heads.value`), so that a good policy is not changed by a bad critic.
             optimization: optimizer, learning rate, precision, memory and devices.
             arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
