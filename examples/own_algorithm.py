@@ -23,12 +23,12 @@ from hackmatrix_rl.training.sharding import replicated_shardings, single_device
 def discounted_returns(rollout: agent.Rollout, gamma: Float32[Array, ""]) -> agent.Targets:
     """Monte-Carlo returns; the baseline of a step is their mean over the environments."""
 
-    def back(following: Float32[Array, " num_envs"], step):
-        reward, done = step
-        return (reward + gamma * jnp.where(done, 0.0, following),) * 2  # the carry, and the output
+    def step(next_return: Float32[Array, " num_envs"], inputs):
+        reward, done = inputs
+        return (reward + gamma * jnp.where(done, 0.0, next_return),) * 2  # carry, output
 
-    start, steps = jnp.zeros_like(rollout.reward[0]), (rollout.reward, rollout.done)
-    _, returns = jax.lax.scan(back, start, steps, reverse=True)  # [num_steps, num_envs]
+    start, inputs = jnp.zeros_like(rollout.reward[0]), (rollout.reward, rollout.done)
+    _, returns = jax.lax.scan(step, start, inputs, reverse=True)  # [num_steps, num_envs]
     advantage = returns - jnp.mean(returns, axis=1, keepdims=True)
     return agent.Targets(advantage=advantage, value=rollout.value, value_target=returns)
 
@@ -43,7 +43,7 @@ def policy_gradient_loss(policy, batch: hm.Batch) -> tuple[Float32[Array, ""], d
 
 class ReinforceState(training.AlgorithmState):
     learner: training.Learner
-    actors: agent.CollectorState
+    collector_state: agent.CollectorState
     update: Int32[Array, ""]
     env_steps: training.Counter
 
@@ -60,7 +60,7 @@ class Reinforce(training.Algorithm[ReinforceState]):
     optimizer: optax.GradientTransformation = eqx.field(static=True, default=training.adam())
     grad_accum: int = eqx.field(static=True, default=1)
     mesh: jax.sharding.Mesh = eqx.field(static=True, default_factory=single_device)
-    reinit_fields = ("actors",)
+    reinit_fields = ("collector_state",)
 
     @property
     def step(self):
@@ -72,18 +72,19 @@ class Reinforce(training.Algorithm[ReinforceState]):
 
     def init(self, key, policy):
         learner = self.step.init(policy, agent.IDENTITY_SCALE)
-        actors = self.collect.start(policy, self.environment, jax.random.split(key, self.num_envs))
-        return ReinforceState(learner, actors, jnp.zeros((), jnp.int32), training.Counter())
+        keys = jax.random.split(key, self.num_envs)
+        games = self.collect.start(policy, self.environment, keys)
+        return ReinforceState(learner, games, jnp.zeros((), jnp.int32), training.Counter())
 
     def __call__(self, state):
         learner, now = state.learner, state.env_steps.as_float()
-        rollout, actors = self.collect(learner.policy, self.environment, state.actors)
+        rollout, games = self.collect(learner.policy, self.environment, state.collector_state)
         batch = hm.Batch.from_rollout(rollout, discounted_returns(rollout, self.gamma(now)))
         gradient, losses, _ = self.step.gradient(learner, policy_gradient_loss, batch)
         rate, always = self.learning_rate(now), jnp.array(True)
         learner, learned = self.step.apply(learner, gradient, losses, rate, active=always)
         env_steps = state.env_steps.add(self.steps_per_update)
-        after = ReinforceState(learner, actors, state.update + 1, env_steps)
+        after = ReinforceState(learner, games, state.update + 1, env_steps)
         return after, training.UpdateReport(rollout.episodes, learned, means={})
 
     def metrics(self, report, dispatch):

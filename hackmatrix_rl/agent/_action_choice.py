@@ -85,8 +85,8 @@ class MaskedCategorical(eqx.Module):
         possible, finite = self._finite()
         probs = jnp.exp(finite)  # 0 also where a finite logarithm is too small
         # An action with probability 0 here adds nothing, for any probability in `other`.
-        beyond = jnp.where(possible & (probs != 0.0), other.log_probs, 0.0)
-        return jnp.sum(jnp.where(possible, probs * (finite - beyond), 0.0), axis=-1)
+        other_finite = jnp.where(possible & (probs != 0.0), other.log_probs, 0.0)
+        return jnp.sum(jnp.where(possible, probs * (finite - other_finite), 0.0), axis=-1)
 
     def cross_entropy(
         self, targets: Float32[Array, "*batch num_actions"]
@@ -129,7 +129,7 @@ class ActionChoice(eqx.Module):
     """
 
     @abstractmethod
-    def choose(self, actors: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
+    def choose(self, collector_state: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
         """The actions, the choice's state after them, and notes to keep for each step.
 
         `pi` are the policy's distributions.
@@ -163,8 +163,8 @@ class ActionChoice(eqx.Module):
 class Sample(ActionChoice):
     """Draws the actions from the policy's distribution."""
 
-    def choose(self, actors: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
-        return jax.vmap(MaskedCategorical.sample)(pi, keys), actors.choice_state, ()
+    def choose(self, collector_state: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
+        return jax.vmap(MaskedCategorical.sample)(pi, keys), collector_state.choice_state, ()
 
 
 DRAWN = Sample()
@@ -216,9 +216,9 @@ class EpsilonGreedyChoice(ActionChoice):
 
     epsilon: Float32[Array, ""]
 
-    def choose(self, actors: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
+    def choose(self, collector_state: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
         actions = jax.vmap(epsilon_greedy, in_axes=(0, None, 0))(pi, self.epsilon, keys)
-        return actions, actors.choice_state, ()
+        return actions, collector_state.choice_state, ()
 
     def state_value(self, logits: Logits, value: PerEnv, mask: Mask) -> PerEnv:
         """The largest Q-value of the legal actions."""

@@ -84,8 +84,8 @@ class AuxiliaryLoss(eqx.Module):
             terms, logit = jax.vmap(jax.vmap(head))(hidden, action)
             error = 0.5 * (terms - auxiliary.terms.astype(jnp.float32)) ** 2
             ended = auxiliary.terminated.astype(jnp.float32)
-            surprise = jax.nn.softplus(logit) - ended * logit
-            immediate = jnp.mean(jnp.sum(error, axis=-1)), jnp.mean(surprise)
+            cross_entropy = jax.nn.softplus(logit) - ended * logit
+            immediate = jnp.mean(jnp.sum(error, axis=-1)), jnp.mean(cross_entropy)
             if self.victory is None:
                 return immediate
             return *immediate, self._win_loss(head, hidden, auxiliary, done)
@@ -113,8 +113,8 @@ class AuxiliaryLoss(eqx.Module):
         target, counts = win_targets(
             jax.lax.stop_gradient(jax.nn.sigmoid(logit)), won, auxiliary.terminated, done
         )
-        surprise = jax.nn.softplus(logit) - target * logit
-        return jnp.mean(jnp.where(counts, surprise, 0.0))
+        cross_entropy = jax.nn.softplus(logit) - target * logit
+        return jnp.mean(jnp.where(counts, cross_entropy, 0.0))
 
 
 def win_targets(

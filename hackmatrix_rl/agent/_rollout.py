@@ -140,7 +140,7 @@ class Collector(eqx.Module):
         self,
         policy: ActorCritic,
         environment: Environment,
-        actors: CollectorState,
+        collector_state: CollectorState,
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
@@ -177,55 +177,57 @@ class RolloutCollector(Collector):
         self,
         policy: ActorCritic,
         environment: Environment,
-        actors: CollectorState,
+        collector_state: CollectorState,
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
         evaluator = evaluator_of(precision.cast_to_compute(policy))
-        initial = actors.carry
+        initial = collector_state.carry
         precompute = environment.spec.precompute if self.precompute else None
 
         def step(state: Any, _: None) -> tuple[Any, Any]:
-            actors, cache = state
-            observation = actors.observation
+            collector_state, cache = state
+            observation = collector_state.observation
             if precompute is not None:
                 observation = jax.vmap(precompute)(observation)
-            return self._step(evaluator, environment, observation, actors, cache)
+            return self._step(evaluator, environment, observation, collector_state, cache)
 
-        start = actors, evaluator.init_cache(actors.observation)
-        (actors, _), (steps, sums) = jax.lax.scan(step, start, None, length=self.num_steps)
-        logits, value, _ = jax.vmap(evaluator.policy)(actors.observation, actors.carry)
+        start = collector_state, evaluator.init_cache(collector_state.observation)
+        (collector_state, _), (steps, sums) = jax.lax.scan(step, start, None, length=self.num_steps)
+        logits, value, _ = jax.vmap(evaluator.policy)(
+            collector_state.observation, collector_state.carry
+        )
         rollout = Rollout(
             **steps,
             initial_carry=initial,
-            last_value=self.choice.state_value(logits, value, actors.mask),
+            last_value=self.choice.state_value(logits, value, collector_state.mask),
             episodes=jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums),
         )
-        return rollout, actors
+        return rollout, collector_state
 
     def _step(
         self,
         evaluator: Evaluator,
         environment: Environment,
         observation: PyTree[Array],
-        actors: CollectorState,
+        collector_state: CollectorState,
         cache: PyTree[Array],
     ) -> tuple[tuple[CollectorState, PyTree[Array]], tuple[Fields, EpisodeSums]]:
         choice = self.choice
-        action_keys, environment_keys = actors.draw_keys()
+        action_keys, environment_keys = collector_state.draw_keys()
 
-        logits, value, carry, cache = evaluator.act_step(observation, actors.carry, cache)
-        pi = MaskedCategorical(logits, actors.mask)
-        action, choice_state, notes = choice.choose(actors, pi, action_keys)
-        state, timestep = environment.step(actors.environment, action, environment_keys)
+        logits, value, carry, cache = evaluator.act_step(observation, collector_state.carry, cache)
+        pi = MaskedCategorical(logits, collector_state.mask)
+        action, choice_state, notes = choice.choose(collector_state, pi, action_keys)
+        state, timestep = environment.step(collector_state.environment, action, environment_keys)
 
         # The fields of a rollout that have an axis of steps.
         happened = dict(
             observation=observation,
-            mask=actors.mask,
+            mask=collector_state.mask,
             action=action,
             log_prob=pi.log_prob(action),
-            value=choice.state_value(logits, value, actors.mask),
+            value=choice.state_value(logits, value, collector_state.mask),
             reward=timestep.reward,
             terminated=timestep.terminated,
             truncated=timestep.truncated,
@@ -236,7 +238,7 @@ class RolloutCollector(Collector):
             log_probs=pi.log_probs if self.keep_log_probs else None,
             notes=notes,
         )
-        after = actors.after(state, timestep, carry, evaluator.policy.initial_carry())
+        after = collector_state.after(state, timestep, carry, evaluator.policy.initial_carry())
         sums = EpisodeSums.of(timestep, choice.counts(choice_state))
         choice_state = choice.begin_anew(choice_state, timestep.done, action_keys)
         return (replace(after, choice_state=choice_state), cache), (happened, sums)

@@ -191,10 +191,10 @@ def policy_divergence(
     `policy` plays `num_steps` in each environment, from the start of new episodes. Then both
     policies compute their probabilities on its observations, in float32 and under the same masks.
     """
-    actors = start_collector(environment, policy, env_keys(key, num_envs))
+    collector_state = start_collector(environment, policy, env_keys(key, num_envs))
     collect = RolloutCollector(num_steps)
-    with closing_games(actors):
-        return float(_mean_divergence(policy, other, environment, actors, collect))
+    with closing_games(collector_state):
+        return float(_mean_divergence(policy, other, environment, collector_state, collect))
 
 
 @eqx.filter_jit
@@ -202,10 +202,10 @@ def _mean_divergence(
     policy: ActorCritic,
     other: ActorCritic,
     environment: Environment,
-    actors: PyTree[Array],
+    collector_state: PyTree[Array],
     collect: RolloutCollector,
 ) -> Float32[Array, ""]:
-    rollout, _ = collect(policy, environment, actors)
+    rollout, _ = collect(policy, environment, collector_state)
 
     def distribution(each: ActorCritic) -> MaskedCategorical:
         first = start_carries(each, rollout.done.shape[1])

@@ -48,7 +48,7 @@ class Plan:
         slices: number of TPU slices.
         memory_limit: bytes of memory of one device; `None` if unknown.
         learner_bytes: bytes of policy, optimizer state and the rest of the learner on a device.
-        actors_bytes: bytes of the environments' states on a device.
+        games_bytes: bytes of the environments' states on a device.
         program_bytes: bytes that the program needs on a device, with both; `None` if the compiler
             has no figure.
         sent: the collectives of one update.
@@ -68,7 +68,7 @@ class Plan:
     slices: int
     memory_limit: int | None
     learner_bytes: int
-    actors_bytes: int
+    games_bytes: int
     program_bytes: int | None
     sent: tuple[Collective, ...]
     cycles: int | None
@@ -101,11 +101,11 @@ class Plan:
     def _memory(self) -> str:
         if self.program_bytes is None:
             return "unknown: this compiler has no figure"
-        rest = self.program_bytes - self.learner_bytes - self.actors_bytes
+        rest = self.program_bytes - self.learner_bytes - self.games_bytes
         limit = "" if self.memory_limit is None else f" of {format_bytes(self.memory_limit)}"
         return (
             f"{format_bytes(self.program_bytes)}{limit} on each device: learner "
-            f"{format_bytes(self.learner_bytes)}, games {format_bytes(self.actors_bytes)}, "
+            f"{format_bytes(self.learner_bytes)}, games {format_bytes(self.games_bytes)}, "
             f"rollout and everything temporary {format_bytes(rest)}"
         )
 
@@ -237,7 +237,7 @@ def _read(
         slices=slices,
         memory_limit=limit,
         learner_bytes=bytes_per_device(state) - bytes_per_device(games),
-        actors_bytes=bytes_per_device(games),
+        games_bytes=bytes_per_device(games),
         program_bytes=needed,
         sent=tuple(collectives(program, mesh.size, slices)),
         cycles=estimated_cycles(program),

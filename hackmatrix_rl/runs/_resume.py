@@ -213,6 +213,7 @@ def restore_training(
     folded = jax.random.fold_in if key.ndim == 0 else jax.vmap(jax.random.fold_in, (0, None))
     trainer.start(folded(key, update))
     fresh = trainer.state
+    stored = stored.named_as(fresh)
     notes: list[str] = []
 
     reinit_fields = trainer.algorithm.reinit_fields

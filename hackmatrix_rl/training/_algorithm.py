@@ -126,8 +126,8 @@ class Algorithm(eqx.Module, Generic[State]):
         """Names of the fields of the state that a resumed run may reinitialize.
 
         Their shapes depend on settings that may change, such as the number of environments.
-        Every other field must fit the checkpoint. `actors.collector` after `actors` means: where
-        the whole does not fit, this part of it may.
+        Every other field must fit the checkpoint. `collector_state.games` after `collector_state`
+        means: where the whole does not fit, this part of it may.
         """
 
     @property

@@ -1,5 +1,6 @@
 """What algorithms with one learner share: its state, and its place on a mesh."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
@@ -36,13 +37,15 @@ def state_shardings(
     """Where the arrays of an algorithm's state (or their shapes) lie between two updates.
 
     The learner is cut along `fsdp`, and so are the fields named by `networks`; the arrays of
-    `actors` along their environments. Everything else lies whole on each device. `offload` puts the
-    optimizer's state into the hosts' memory.
+    `collector_state` along their environments. Everything else lies whole on each device. `offload`
+    puts the optimizer's state into the hosts' memory.
     """
     by_environment, whole = (NamedSharding(mesh, spec) for spec in (BY_ENVIRONMENT, REPLICATED))
     cut = {
         "learner": learner_shardings(mesh, state.learner, offload=offload),
-        "actors": each_array(lambda leaf: by_environment if leaf.ndim else whole, state.actors),
+        "collector_state": each_array(
+            lambda leaf: by_environment if leaf.ndim else whole, state.collector_state
+        ),
         **{name: fsdp_shardings(mesh, getattr(state, name)) for name in networks},
     }
     return eqx.tree_at(
@@ -74,21 +77,37 @@ class TrainState(AlgorithmState):
 
     Attributes:
         learner: the policy and everything that changes with it.
-        actors: the environments between two updates, and what is learned from later.
+        collector_state: the environments between two updates, and the buffer if there is one.
         key: constant; every draw of the learner is a function of it and of `update`.
     """
 
     learner: Learner
-    actors: Any
+    collector_state: Any
     key: Key[Array, ""]
     update: Int32[Array, ""]
     env_steps: Counter
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Refuses a field under the former name of `collector_state`."""
+        super().__init_subclass__(**arguments)
+        if "actors" in cls.__annotations__:
+            raise TypeError(f"{cls.__name__}.actors: rename it collector_state")
+
+    @property
+    def actors(self) -> Any:
+        """The former name of `collector_state`, for one version."""
+        said = "TrainState.actors is now collector_state; the old name goes with the next version"
+        warnings.warn(said, DeprecationWarning, stacklevel=2)
+        return self.collector_state
+
     @classmethod
-    def first(cls: type[S], key: Key[Array, ""], learner: Learner, actors: Any, **own: Any) -> S:
+    def first(
+        cls: type[S], key: Key[Array, ""], learner: Learner, collector_state: Any, **own: Any
+    ) -> S:
         """The state before the first update, with a subclass's own fields."""
         zero, none = jnp.zeros((), jnp.int32), Counter()
-        return cls(learner=learner, actors=actors, key=key, update=zero, env_steps=none, **own)
+        shared = {"learner": learner, "collector_state": collector_state, "key": key}
+        return cls(**shared, update=zero, env_steps=none, **own)
 
 
 class LearnerAlgorithm(Algorithm[S]):
@@ -109,14 +128,14 @@ class LearnerAlgorithm(Algorithm[S]):
         return self.optimization.mesh
 
     def shardings(self, state: S) -> PyTree[NamedSharding]:
-        """Cuts networks along `fsdp`, and `actors` along `data`."""
+        """Cuts networks along `fsdp`, and `collector_state` along `data`."""
         offload = self.optimization.offload
         return state_shardings(self.mesh, state, networks=self.networks, offload=offload)
 
     @property
     def reinit_fields(self) -> tuple[str, ...]:
-        """The actors: a resume reinitializes them if their number or sizes change."""
-        return ("actors",)
+        """The environments: a resume reinitializes them if their number or sizes change."""
+        return ("collector_state",)
 
     def policy(self, state: S) -> ActorCritic:
         """The network of the learner, with averaged parameters if it keeps averages."""
@@ -130,12 +149,12 @@ class LearnerAlgorithm(Algorithm[S]):
         """Means over the updates, and over the episodes that ended."""
         return report.metrics(dispatch, batch=self.steps_per_update)
 
-    def advance(self, state: S, learner: Learner, actors: Any, **changes: Any) -> S:
-        """The state after an update that made this learner and these actors."""
+    def advance(self, state: S, learner: Learner, collector_state: Any, **changes: Any) -> S:
+        """The state after an update that made this learner and this state of its collector."""
         return replace(
             state,
             learner=learner,
-            actors=actors,
+            collector_state=collector_state,
             update=state.update + 1,
             env_steps=state.env_steps.add(self.steps_per_update),
             **changes,

@@ -4,7 +4,7 @@ A checkpoint stores each array of a module under its path in the tree (`.layers[
 it can be read without the code that made it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, TypeVar, cast
@@ -21,6 +21,13 @@ from hackmatrix_rl.training.sharding import on_device
 
 T = TypeVar("T")
 Tree = TypeVar("Tree")
+
+RENAMED_ARRAYS: Mapping[str, str] = {
+    ".actors.collector": ".collector_state.games",
+    ".actors": ".collector_state",
+}
+"""Paths in a training state that earlier versions stored, and today's; the longest come first.
+They are read for one version."""
 
 
 def is_array(leaf: object) -> bool:
@@ -71,12 +78,32 @@ class Stored:
         """The arrays under a path. The path is removed from their names."""
         return Stored(_under(path, self.arrays), _under(path, self.keys))
 
+    def named_as(self, like: PyTree) -> "Stored":
+        """The arrays under today's paths (`RENAMED_ARRAYS`), where a tree has these.
+
+        A tree that has the earlier path itself, such as the state of a user's algorithm, gets the
+        arrays as they are. Every method that takes a tree does this.
+        """
+        wanted = leaves_by_path(like)
+        moves = [
+            (old, new)
+            for old, new in RENAMED_ARRAYS.items()
+            if _under(new, wanted) and not _under(old, wanted) and not _under(new, self.arrays)
+        ]
+        names = {name: _moved(name, moves) for name in self.arrays}
+        if len({*names.values()}) < len(names):  # no earlier version stored both
+            return self
+        return Stored(
+            {names[name]: array for name, array in self.arrays.items()},
+            {names[name]: generator for name, generator in self.keys.items()},
+        )
+
     def members(self, like: PyTree) -> int | None:
         """The number of trainings, if each array is one of a tree with an axis of them in front."""
-        wanted = leaves_by_path(like)
-        if not wanted or wanted.keys() != self.arrays.keys():
+        wanted, named = leaves_by_path(like), self.named_as(like)
+        if not wanted or wanted.keys() != named.arrays.keys():
             return None
-        shapes = [(self._array(name).shape, leaf.shape) for name, leaf in wanted.items()]
+        shapes = [(named._array(name).shape, leaf.shape) for name, leaf in wanted.items()]
         if any(len(there) != len(here) + 1 or there[1:] != here for there, here in shapes):
             return None
         sizes = {there[0] for there, _ in shapes}
@@ -94,12 +121,12 @@ class Stored:
 
         It compares paths, shapes and dtypes. `stored` and `here` are what the message calls both.
         """
-        wanted = leaves_by_path(like)
-        if wanted.keys() != self.arrays.keys():
-            odd = sorted(wanted.keys() ^ self.arrays.keys())[0]
+        wanted, named = leaves_by_path(like), self.named_as(like)
+        if wanted.keys() != named.arrays.keys():
+            odd = sorted(wanted.keys() ^ named.arrays.keys())[0]
             return f"only {f'{here} have' if odd in wanted else f'{stored} has'} {printable(odd)}"
         for name, leaf in wanted.items():
-            is_here, is_there = _described(leaf), _described(self._array(name))
+            is_here, is_there = _described(leaf), _described(named._array(name))
             if is_here != is_there:
                 return f"{name} is {is_there} in {stored}, {is_here} here"
         return None
@@ -125,7 +152,8 @@ class Stored:
         if (wrong := self.mismatch(like)) is not None:
             raise ValueError(wrong)
         arrays, rest = eqx.partition(like, is_array)
-        filled = [self._array(name) for name in leaves_by_path(like)]
+        named = self.named_as(like)
+        filled = [named._array(name) for name in leaves_by_path(like)]
         return cast(Tree, eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), filled), rest))
 
     def _array(self, name: str) -> np.ndarray | jax.Array:
@@ -136,10 +164,18 @@ class Stored:
 
 def _under(path: str, stored: Mapping[str, T]) -> dict[str, T]:
     return {
-        name.removeprefix(path): value
-        for name, value in stored.items()
-        if name == path or (name.startswith(path) and name[len(path)] in ".[")
+        name.removeprefix(path): value for name, value in stored.items() if _is_under(path, name)
     }
+
+
+def _is_under(path: str, name: str) -> bool:
+    return name == path or (name.startswith(path) and name[len(path)] in ".[")
+
+
+def _moved(name: str, moves: Sequence[tuple[str, str]]) -> str:
+    """A path as the first move that fits changes it."""
+    fit = (new + name.removeprefix(old) for old, new in moves if _is_under(old, name))
+    return next(fit, name)
 
 
 def _described(array: np.ndarray | jax.Array | jax.ShapeDtypeStruct) -> str:

@@ -233,8 +233,8 @@ def test_what_acts_is_what_learns():
     policies = Doubled(network), DoubledAgain(network), DoubledTrunk(network, network.heads)
 
     def play_and_look(policy):
-        actors = start_collector(environment, policy, env_keys(KEY, 3))
-        rollout, _ = RolloutCollector(5)(policy, environment, actors)
+        collector_state = start_collector(environment, policy, env_keys(KEY, 3))
+        rollout, _ = RolloutCollector(5)(policy, environment, collector_state)
         learned = evaluator_of(policy).unroll(rollout.observation, (), rollout.done)
         called = jax.vmap(jax.vmap(lambda one: policy(one, ())[:2]))(rollout.observation)
         return rollout, learned, called

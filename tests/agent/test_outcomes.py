@@ -76,8 +76,8 @@ def test_the_head_learns_what_each_action_brings():
 
 @eqx.filter_jit
 def collect(collector):
-    actors = start_collector(PROBE, PLAIN, env_keys(KEY, 8))
-    return collector(PLAIN, PROBE, actors)[0]
+    collector_state = start_collector(PROBE, PLAIN, env_keys(KEY, 8))
+    return collector(PLAIN, PROBE, collector_state)[0]
 
 
 def test_a_rollout_keeps_the_parts_of_the_reward_if_asked():

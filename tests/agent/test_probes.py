@@ -127,10 +127,12 @@ class RunsTheTraceOverResets(GAE):
 
 
 class IgnoresTheMask(RolloutCollector):
-    def __call__(self, policy, environment, actors, *, precision):
+    def __call__(self, policy, environment, collector_state, *, precision):
         blind = eqx.tree_at(lambda e: e.legal, environment, jnp.ones_like(environment.legal))
-        actors = eqx.tree_at(lambda a: a.mask, actors, jnp.ones_like(actors.mask))
-        return RolloutCollector.__call__(self, policy, blind, actors, precision=precision)
+        collector_state = eqx.tree_at(
+            lambda a: a.mask, collector_state, jnp.ones_like(collector_state.mask)
+        )
+        return RolloutCollector.__call__(self, policy, blind, collector_state, precision=precision)
 
 
 class SeesNothing(PPOLoss):

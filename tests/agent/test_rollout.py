@@ -49,17 +49,19 @@ def decisive(policy):
 
 
 @eqx.filter_jit
-def collect(policy, environment, actors, num_steps=NUM_STEPS, name="f32"):
-    return RolloutCollector(num_steps)(policy, environment, actors, precision=precision(name))
+def collect(policy, environment, collector_state, num_steps=NUM_STEPS, name="f32"):
+    return RolloutCollector(num_steps)(
+        policy, environment, collector_state, precision=precision(name)
+    )
 
 
 @cache
 def collected(network="mlp", name="f32", num_envs=NUM_ENVS):
     environment = chain(board=network == "conv")
     policy = decisive(NETWORKS[network](environment.spec))
-    actors = start_collector(environment, policy, env_keys(jax.random.key(1), num_envs))
-    rollout, after = collect(policy, environment, actors, name=name)
-    return environment, policy, actors, rollout, after
+    collector_state = start_collector(environment, policy, env_keys(jax.random.key(1), num_envs))
+    rollout, after = collect(policy, environment, collector_state, name=name)
+    return environment, policy, collector_state, rollout, after
 
 
 def ratio(policy, batch, name):
@@ -95,8 +97,8 @@ def test_actions_are_legal_and_the_mask_is_the_one_that_was_acted_under():
 
 
 def test_two_rollouts_are_one_long_one():
-    environment, policy, actors, rollout, after = collected("gru")
-    first, between = collect(policy, environment, actors, num_steps=NUM_STEPS // 2)
+    environment, policy, collector_state, rollout, after = collected("gru")
+    first, between = collect(policy, environment, collector_state, num_steps=NUM_STEPS // 2)
     second, end = collect(policy, environment, between, num_steps=NUM_STEPS // 2)
     for name in ("action", "reward", "value", "done", "observation"):
         both = jnp.concatenate([getattr(first, name), getattr(second, name)])
@@ -121,9 +123,9 @@ def test_a_truncated_step_has_the_value_of_the_position_before_the_reset():
 
 
 def test_a_network_with_memory_sees_the_last_position_with_its_memory_before_the_reset():
-    _, policy, actors, rollout, _ = collected("gru")
+    _, policy, collector_state, rollout, _ = collected("gru")
     environment = chain()
-    carry = actors.carry
+    carry = collector_state.carry
     for step in range(NUM_STEPS):
         _, _, carry = jax.vmap(policy)(rollout.observation[step], carry)
         state = jnp.argmax(rollout.observation[step], axis=-1)
@@ -164,8 +166,8 @@ def test_an_environment_that_never_truncates_compiles_no_second_network():
 
     def products(environment):
         policy = MLPActorCritic(environment.spec, width=8, key=jax.random.key(0))
-        actors = start_collector(environment, policy, env_keys(jax.random.key(1), 4))
-        jaxpr = eqx.filter_make_jaxpr(RolloutCollector(4))(policy, environment, actors)[0]
+        collector_state = start_collector(environment, policy, env_keys(jax.random.key(1), 4))
+        jaxpr = eqx.filter_make_jaxpr(RolloutCollector(4))(policy, environment, collector_state)[0]
         return str(jaxpr).count("dot_general")
 
     assert products(CartPole()) == products(Endless()) + 4

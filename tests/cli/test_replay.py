@@ -141,7 +141,7 @@ def test_the_buffer_can_be_left_out_of_checkpoints(trained, tmp_path):
     kept = read_arrays(find_checkpoint(run), "training").arrays
     everything = read_arrays(find_checkpoint(whole), "training").arrays
     assert kept.keys() < everything.keys()
-    assert {name for name in everything if name.startswith(".actors.buffer")} == (
+    assert {name for name in everything if name.startswith(".collector_state.buffer")} == (
         everything.keys() - kept.keys()
     )
     assert all(np.array_equal(kept[name], everything[name]) for name in kept)
@@ -174,7 +174,7 @@ def test_what_empties_the_buffer_is_told(trained, change):
     notes = restore_training(
         trainer, find_checkpoint(run), key=jax.random.key(0), other_rewards=other_rewards
     )
-    filled = int(trainer.state.actors.buffer.filled)
+    filled = int(trainer.state.collector_state.buffer.filled)
     if note is None:
         assert notes == ()
         assert filled == 32
@@ -194,7 +194,7 @@ def test_other_weights_of_the_same_rewards_empty_the_buffer(trained, tmp_path):
     assert "--reward changed: it was kills=0, and is kills=5 from here on" in again.stdout
     assert GO_ON in again.stdout
     stored = read_arrays(find_checkpoint(run), "training").arrays
-    assert int(stored[".actors.buffer.filled"]) == 4
+    assert int(stored[".collector_state.buffer.filled"]) == 4
 
 
 REFUSED = {

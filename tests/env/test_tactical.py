@@ -257,8 +257,8 @@ def test_a_rollout_keeps_what_is_precomputed():
 
     def rollout(precompute):
         collect = RolloutCollector(2, precompute=precompute)
-        actors = eqx.filter_eval_shape(collect.start, policy, TACTICAL, env_keys(KEY, 3))
-        return eqx.filter_eval_shape(collect, policy, TACTICAL, actors)[0].observation
+        collector_state = eqx.filter_eval_shape(collect.start, policy, TACTICAL, env_keys(KEY, 3))
+        return eqx.filter_eval_shape(collect, policy, TACTICAL, collector_state)[0].observation
 
     kept, plain = rollout(True), rollout(False)
     assert plain.known is None

@@ -64,7 +64,7 @@ def compose(config, *, key=None, **_):
 
 def tell_games(trainer, updates, dispatch=Trainer.dispatch):
     metrics = dispatch(trainer, updates)
-    games = trainer.state.actors.mask
+    games = trainer.state.collector_state.mask
     places = (shard.index[0].indices(len(games)) for shard in games.addressable_shards)
     own = sorted(game for place in places for game in range(*place))
     name = f"games-{jax.process_index()}-of-{jax.process_count()}.json"

@@ -117,6 +117,6 @@ def test_what_may_change_says_what_becomes_of_the_bank(stopped, changes, note):
     changed = composed(**changes)
     assert restore_training(changed, found.checkpoint, key=KEY) == ((note,) if note else ())
     if changed.algorithm.environment != changed.environment:  # it still has a bank
-        filled = np.asarray(changed.state.actors.environment.bank.filled)
+        filled = np.asarray(changed.state.collector_state.environment.bank.filled)
         kept = np.zeros_like(filled) if note else stored(stopped, ".bank.filled")
         np.testing.assert_array_equal(filled, kept)

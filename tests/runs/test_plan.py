@@ -48,8 +48,8 @@ def test_it_counts_the_memory_of_one_device(plan):
     floats = 3 * (WEIGHTS - 64 * 64 // 2)
     assert plan.learner_bytes == pytest.approx(4 * floats, abs=100)
     # Of 8 games: physics, length, observation, mask, key; and the number of steps.
-    assert plan.actors_bytes == 8 * (4 * 4 + 4 + 4 * 4 + 2 + 8) + 4
-    assert plan.program_bytes > plan.learner_bytes + plan.actors_bytes
+    assert plan.games_bytes == 8 * (4 * 4 + 4 + 4 * 4 + 2 + 8) + 4
+    assert plan.program_bytes > plan.learner_bytes + plan.games_bytes
     assert "on each device: learner" in "\n".join(plan.lines())
 
 

@@ -61,7 +61,7 @@ def test_the_state_is_counted_to_the_byte(trainer):
 def test_what_is_seen_in_a_rollout_is_counted(trainer):
     update = trainer.algorithm
     rollout, _ = eqx.filter_eval_shape(
-        update.collect, trainer.policy, update.environment, trainer.state.actors
+        update.collect, trainer.policy, update.environment, trainer.state.collector_state
     )
     seen = jax.tree.leaves((rollout.observation, rollout.mask))
     made = sum(leaf.size * leaf.dtype.itemsize for leaf in seen)

@@ -151,8 +151,8 @@ def test_another_number_of_games_keeps_what_was_learned_and_begins_fresh_games(t
     assert config["num_envs"] == 32
     after = final(tmp_path)
     assert after.arrays[".env_steps.low"] == 1024
-    assert after.arrays[".actors.mask"].shape[0] == 32
-    assert before.arrays[".actors.mask"].shape[0] == 16
+    assert after.arrays[".collector_state.mask"].shape[0] == 32
+    assert before.arrays[".collector_state.mask"].shape[0] == 16
 
 
 def test_a_run_is_found_by_its_name_and_by_its_wandb_id(here):
@@ -185,9 +185,9 @@ def without(stored, group):
 
 
 GROUPS = (
-    *(".learner.policy", ".learner.optimizer_state", ".learner.value_scale", ".actors.environment"),
-    *(".actors.observation", ".actors.mask", ".actors.carry", ".actors.keys", ".actors.step"),
-    *(".key", ".update", ".env_steps"),
+    *(f".learner.{name}" for name in ("policy", "optimizer_state", "value_scale")),
+    *(f".collector_state.{name}" for name in ("environment", "observation", "mask", "carry")),
+    *(".collector_state.keys", ".collector_state.step", ".key", ".update", ".env_steps"),
 )
 
 
@@ -246,17 +246,17 @@ def test_what_may_be_changed_on_resume_and_what_may_not(tmp_path):
     notes = restore_training(trainer, checkpoint, key=KEY)
     first.start(KEY)
     assert notes == ("the games' number, sizes or reward changed: new games start",)
-    keys = [jax.random.key_data(t.state.actors.keys) for t in (trainer, first)]
+    keys = [jax.random.key_data(t.state.collector_state.keys) for t in (trainer, first)]
     assert not np.array_equal(*keys)
     # Another number of steps goes on with the same games, another mesh with the parameters, too.
     trainer = trainer_of(settings(tmp_path, num_steps=32))
     assert restore_training(trainer, checkpoint, key=KEY) == ()
     assert stored.mismatch(trainer.state) is None
-    assert int(trainer.state.actors.step) == int(stored.arrays[".actors.step"])
+    assert int(trainer.state.collector_state.step) == int(stored.arrays[".collector_state.step"])
     trainer = trainer_of(settings(tmp_path), "data=2,fsdp=2")
     assert restore_training(trainer, checkpoint, key=KEY) == ()
     assert first_difference(stored, stored_from(trainer.state)) is None
-    assert len(trainer.state.actors.mask.sharding.device_set) == 4
+    assert len(trainer.state.collector_state.mask.sharding.device_set) == 4
     trainer.dispatch(1)
     # Another network is refused by the name of its array.
     wider = GRUActorCritic(CartPole().spec, width=16, key=jax.random.key(0))

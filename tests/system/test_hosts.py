@@ -182,7 +182,9 @@ def test_two_processes_save_a_training_that_one_loads(cache, tmp_path):
     alone.start(jax.random.key(0))
     alone.dispatch(2)
     assert_close(alone.state.learner, trainer.state.learner, rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(alone.state.actors.mask, trainer.state.actors.mask)
+    np.testing.assert_array_equal(
+        alone.state.collector_state.mask, trainer.state.collector_state.mask
+    )
 
 
 @pytest.mark.slow

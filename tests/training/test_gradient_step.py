@@ -242,7 +242,7 @@ def test_every_algorithm_accumulates_recomputes_and_offloads(algorithm, shape):
         else:
             np.testing.assert_array_equal(a, b)
     assert others.learning == pytest.approx(metrics.learning, rel=5e-3, abs=1e-4)
-    acting = jax.tree.leaves(eqx.filter(found.state.actors, eqx.is_array))
+    acting = jax.tree.leaves(eqx.filter(found.state.collector_state, eqx.is_array))
     assert {len(leaf.sharding.device_set) for leaf in acting} == {found.mesh.size}
     for trainer, kind in ((plain, "device"), (found, "pinned_host")):
         kept = jax.tree.leaves(trainer.state.learner.optimizer_state)

@@ -64,8 +64,8 @@ def first_rollout(trainer: Trainer):
     def program(key, weights):
         policy = eqx.combine(weights, rest)
         collect, keys = update.collect, env_keys(key, trainer.algorithm.sizes.num_envs)
-        actors = collect.start(policy, update.environment, keys)
-        rollout, after = collect(policy, update.environment, actors)
+        collector_state = collect.start(policy, update.environment, keys)
+        rollout, after = collect(policy, update.environment, collector_state)
         return vars(rollout), after
 
     compiled = jax.jit(program).lower(KEY, weights).compile()
@@ -136,7 +136,7 @@ def replayed():
 def test_updates_agree_on_any_mesh_where_the_actions_are_the_same(replayed, mesh):
     trainers, reports = replayed
     one, many = trainers[MESHES[0]].state, trainers[mesh].state
-    assert_same(one.actors, many.actors)
+    assert_same(one.collector_state, many.collector_state)
     assert_close(one.learner, many.learner, rtol=1e-3, atol=1e-5)
     moved = arrays(one.learner.policy)[0] - arrays(trainers[mesh]._policy)[0]
     assert np.abs(moved).max() > 1e-3, "nothing was learned that could differ"
@@ -156,7 +156,7 @@ def test_saved_positions_and_the_games_from_them_agree_on_any_mesh(monkeypatch):
         trainer = Trainer(PPO(environment, policy, mesh=hm.mesh(devices), **sizes))
         trainer.start(KEY)
         trainer.dispatch(1)
-        found.append(trainer.state.actors)
+        found.append(trainer.state.collector_state)
     one, two = found
     assert one.environment.bank.filled.any()
     assert not one.environment.is_new_game.all()
@@ -240,7 +240,7 @@ def test_a_gradient_is_the_same_on_any_mesh(loss):
     trainer.start(KEY)
     update, state = trainer.algorithm, trainer.state
     rollout, _ = eqx.filter_jit(update.collect)(
-        state.learner.policy, update.environment, state.actors
+        state.learner.policy, update.environment, state.collector_state
     )
     batch = Batch.from_rollout(rollout, update.estimate(rollout))
     found = []

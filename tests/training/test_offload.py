@@ -48,7 +48,7 @@ def test_the_same_is_learned_to_the_last_bit_and_the_state_stays_on_the_host(sha
     for state in (before, offloaded.state):
         learner = state.learner
         assert kinds(learner.optimizer_state) == {"pinned_host"}
-        assert kinds((learner.policy, state.actors)) == {"device"}
+        assert kinds((learner.policy, state.collector_state)) == {"device"}
     assert kinds(plain.state.learner.optimizer_state) == {"device"}
     # Donated, wherever it lies.
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(eqx.filter(before, eqx.is_array)))

@@ -115,7 +115,7 @@ def test_one_key_gives_each_member_its_own():
     same.start(KEYS[0])
     folded = jax.vmap(jax.random.fold_in, (None, 0))(KEYS[0], jnp.arange(SIZE))
     made = same.algorithm.init(folded, same.algorithm.initial_policy)
-    assert_same(same.state.actors.keys, made.actors.keys)
+    assert_same(same.state.collector_state.keys, made.collector_state.keys)
     assert len({*map(bytes, np.asarray(jax.random.key_data(made.key)))}) == SIZE
 
 

@@ -139,9 +139,11 @@ def test_an_exploit_copies_what_was_learned_and_neither_games_nor_keys(trainer):
     for each in arrays(after.learner):
         np.testing.assert_array_equal(each[0], each[1])
     assert not all(np.array_equal(each[0], each[1]) for each in arrays(before.learner.policy))
-    for keys in (after.key, after.actors.keys):
+    for keys in (after.key, after.collector_state.keys):
         assert not np.array_equal(*jax.random.key_data(keys))
-    assert not all(np.array_equal(each[0], each[1]) for each in arrays(after.actors.observation))
+    assert not all(
+        np.array_equal(each[0], each[1]) for each in arrays(after.collector_state.observation)
+    )
     rates, start = np.asarray(after.tournament.settings["learning_rate"]), (1e-3, 1e-2)
     np.testing.assert_allclose(rates[best], start[best])
     ratio = float(rates[1 - best] / start[best])

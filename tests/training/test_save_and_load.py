@@ -98,7 +98,10 @@ def test_it_goes_on_on_other_devices(saved):
 
 @pytest.mark.parametrize(
     ("changes", "names"),
-    [({"num_envs": 8}, r"\.actors\S* is .* here"), ({"policy": OTHER}, r".*\.(learner|actors)")],
+    [
+        ({"num_envs": 8}, r"\.collector_state\S* is .* here"),
+        ({"policy": OTHER}, r".*\.(learner|collector_state)"),
+    ],
     ids=["games", "network"],
 )
 def test_what_does_not_fit_is_refused_by_its_name_and_nothing_changes(saved, changes, names):

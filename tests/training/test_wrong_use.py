@@ -18,7 +18,7 @@ from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, ValueRescaling
 from hackmatrix_rl.env import CartPole, EnvSpec, EpisodeStatistics
 from hackmatrix_rl.evaluation import Agent, RandomAgent
-from hackmatrix_rl.training import Algorithm, Linear
+from hackmatrix_rl.training import Algorithm, Linear, TrainState
 
 pytestmark = [
     pytest.mark.processes,
@@ -334,8 +334,9 @@ CASES: dict[str, Callable[[], Any]] = {
     "of_a_class": lambda: hm.Trainer(hm.PPO),
     "imitation_of_a_trainer": lambda: hm.Imitation(trainer(), RandomAgent()),
     "of_an_environment": lambda: hm.Trainer(Walk()),
-    "former_member": lambda: type("Mine", (Algorithm,), {"resettable": ("actors",)}),
+    "former_member": lambda: type("Mine", (Algorithm,), {"resettable": ("games",)}),
     "former_member_of_a_mixin": lambda: type("Mine", (Stores, Algorithm), {}),
+    "former_field": lambda: type("Mine", (TrainState,), {"__annotations__": {"actors": Any}}),
     # Q-learning.
     "gamma_is_text": lambda: r2d2(gamma="0.9"),
     "gamma_is_none": lambda: r2d2(gamma=None),
@@ -457,6 +458,7 @@ EXPECTED = {
     "of_an_environment": ("TypeError", "an instance of Walk", "hm.PPO(environment, policy)"),
     "former_member": ("TypeError", "Mine.resettable", "rename it reinit_fields"),
     "former_member_of_a_mixin": ("TypeError", "Mine.to_store", "rename it checkpoint_state"),
+    "former_field": ("TypeError", "Mine.actors", "rename it collector_state"),
     "gamma_is_text": ("TypeError", "gamma is '0.9' (str); expected a number"),
     "gamma_is_none": ("TypeError", "gamma is None; expected a number"),
     "dueling_is_text": ("TypeError", "dueling is 'no' (str); expected True or False"),

@@ -45,7 +45,7 @@ class TaughtGames(eqx.Module):
 class ImitationState(TrainState):
     """The training state of imitation."""
 
-    actors: TaughtGames
+    collector_state: TaughtGames
 
 
 class Imitation(LearnerAlgorithm[ImitationState]):
@@ -79,7 +79,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
 
     def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
         """The state after one update, and its report."""
-        learner, before = state.learner, state.actors
+        learner, before = state.learner, state.collector_state
         now = state.env_steps.as_float()
         assert isinstance(self.ppo.collect, ShardedCollector)
         collect = replace(self.ppo.collect.collect, choice=self._labelling(state.env_steps))
@@ -134,7 +134,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> ImitationState:
         """The state before the first update."""
         plain = self.ppo.init(key, policy)
-        teaching = self._labelling(plain.env_steps).start(plain.actors.keys)
+        teaching = self._labelling(plain.env_steps).start(plain.collector_state.keys)
         buffer = Buffer.empty(
             self.environment.spec,
             policy,
@@ -143,9 +143,9 @@ class Imitation(LearnerAlgorithm[ImitationState]):
             slots=self.slots,
             soft=self.soft_labels,
         )
-        actors = TaughtGames(plain.actors, teaching, buffer)
+        collector_state = TaughtGames(plain.collector_state, teaching, buffer)
         shared = {name: part for name, part in vars(plain).items() if name != "teacher"}
-        return ImitationState(**{**shared, "actors": actors})
+        return ImitationState(**{**shared, "collector_state": collector_state})
 
     def __init__(
         self,

@@ -66,12 +66,14 @@ class Labelling(ActionChoice):
         return Teaching(carry=carry, taught=self._is_taught(first))
 
     def choose(
-        self, actors: CollectorState, pi: MaskedCategorical, keys: Key[Array, " num_envs"]
+        self, collector_state: CollectorState, pi: MaskedCategorical, keys: Key[Array, " num_envs"]
     ) -> tuple[Int32[Array, " num_envs"], Teaching, Label]:
         """The action to play, and the teacher's label as the note."""
-        state: Teaching = actors.choice_state
+        state: Teaching = collector_state.choice_state
         draw = _draws(keys)
-        read = read_by(self.teacher, actors.observation, lambda: actors.environment.games)
+        read = read_by(
+            self.teacher, collector_state.observation, lambda: collector_state.environment.games
+        )
 
         def ask(
             read: PyTree[Array], mask: Array, carry: PyTree[Array], key: Array
@@ -82,11 +84,13 @@ class Labelling(ActionChoice):
                 return action, carry, thought.probabilities
             return *self.teacher.act(read, mask, carry, key=key), None
 
-        label, carry, probabilities = jax.vmap(ask)(read, actors.mask, state.carry, draw.teacher)
+        label, carry, probabilities = jax.vmap(ask)(
+            read, collector_state.mask, state.carry, draw.teacher
+        )
         own = jax.vmap(MaskedCategorical.sample)(pi, draw.student)
         chosen = jnp.where(state.taught, label, own)
         any_legal, _ = jax.vmap(lambda mask, key: RandomAgent().act((), mask, (), key=key))(
-            actors.mask, draw.random
+            collector_state.mask, draw.random
         )
         strays = jax.vmap(jax.random.uniform)(draw.strays) < self.random_share
         note = Label(

@@ -96,12 +96,12 @@ def _games(
     """The fields of a rollout of whole games, on the host, and its labels; more games follow."""
     nobody = _Nobody(environment.spec.num_actions)
     play_on = eqx.filter_jit(RolloutCollector(_STEPS, precompute=False, choice=choice))
-    actors = eqx.filter_jit(start_collector)(environment, nobody, keys)
-    actors = replace(actors, choice_state=eqx.filter_jit(choice.start)(keys))
+    collector_state = eqx.filter_jit(start_collector)(environment, nobody, keys)
+    collector_state = replace(collector_state, choice_state=eqx.filter_jit(choice.start)(keys))
     ended = np.zeros(keys.shape[0], bool)
     parts: list[Any] = []
     while not ended.all() and len(parts) * _STEPS < max_steps:
-        rollout, actors = play_on(nobody, environment, actors)
+        rollout, collector_state = play_on(nobody, environment, collector_state)
         kept = {name: getattr(rollout, name) for name in _KEPT}
         parts.append(jax.device_get((kept, rollout.notes)))
         ended |= np.asarray(rollout.done).any(axis=0)

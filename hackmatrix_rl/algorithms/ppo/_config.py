@@ -47,7 +47,7 @@ CONTINUED: Mapping[str, Any] = {
 """What a device's preset sets for a training that starts from another one's weights (`--init`)."""
 
 _WARMUP_SHARE = 0.05
-"""The most of a short training in which only the value head learns."""
+"""The most of a short training in which only the value head is updated."""
 
 _OF_POSITIONS = ("history", "max_enemies", "max_transmissions")
 """Settings that saved positions of a game depend on."""
@@ -121,7 +121,7 @@ class PPOConfig(config.ActorCriticConfig):
     )
     critic_warmup_timesteps: int = in_learning(
         0,
-        "Environment steps at the start in which only the value head learns.",
+        "Environment steps at the start in which only the value head is updated.",
         minimum=0,
         **config.most(2**63 - 1, "steps are counted in 64 bits"),
     )

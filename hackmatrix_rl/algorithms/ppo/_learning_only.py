@@ -22,31 +22,35 @@ class Replayed(Collector):
     terms: tuple[str, ...] = eqx.field(static=True)
     keep_log_probs: bool = eqx.field(static=True)
     rollout: Rollout
-    actors: CollectorState
+    collector_state: CollectorState
 
     def start(
         self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
     ) -> CollectorState:
         """The state after the rollout."""
-        return self.actors
+        return self.collector_state
 
     def __call__(
         self,
         policy: ActorCritic,
         environment: Environment,
-        actors: CollectorState,
+        collector_state: CollectorState,
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
         """The stored rollout."""
-        return self.rollout, self.actors
+        return self.rollout, self.collector_state
 
 
 def empty_rollout(
-    collect: Collector, policy: ActorCritic, environment: Environment, actors: Any, mesh: Mesh
+    collect: Collector,
+    policy: ActorCritic,
+    environment: Environment,
+    collector_state: Any,
+    mesh: Mesh,
 ) -> Replayed:
     """A collector with a rollout of zeros, in which every action is legal."""
-    shapes = eqx.filter_eval_shape(collect, policy, environment, actors)
+    shapes = eqx.filter_eval_shape(collect, policy, environment, collector_state)
     rollout = Rollout(
         **{
             name: _zeros(getattr(shapes[0], name), spec, mesh)
@@ -55,7 +59,7 @@ def empty_rollout(
     )
     rollout = eqx.tree_at(lambda r: r.mask, rollout, jnp.ones_like(rollout.mask))
     kept = collect.terms, collect.keep_log_probs
-    return Replayed(collect.num_steps, *kept, rollout=rollout, actors=actors)
+    return Replayed(collect.num_steps, *kept, rollout=rollout, collector_state=collector_state)
 
 
 def _zeros(shapes: PyTree, spec: PartitionSpec, mesh: Mesh) -> PyTree[Array]:

@@ -32,7 +32,7 @@ class PPOState(training.TrainState):
     with. It never changes. It is `None` without such a term.
     """
 
-    actors: agent.CollectorState
+    collector_state: agent.CollectorState
     teacher: ActorCritic | None = None
 
 
@@ -76,8 +76,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         learner = state.learner
         now = state.env_steps.as_float()
         loss, estimate = agent.resolve_schedules((self.loss, self.estimate), now)
-        rollout, actors = self.collect(
-            learner.policy, self.environment, state.actors, precision=self.precision
+        rollout, collector_state = self.collect(
+            learner.policy, self.environment, state.collector_state, precision=self.precision
         )
 
         targets = estimate(rollout, learner.value_scale)
@@ -107,7 +107,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             **agent.scheduled_at((self.loss, self.estimate), now),
         }
         report = training.UpdateReport(rollout.episodes, steps, means)
-        return self.advance(state, learner, actors), report
+        return self.advance(state, learner, collector_state), report
 
     def learn(
         self,
@@ -150,12 +150,12 @@ class PPO(training.LearnerAlgorithm[PPOState]):
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> PPOState:
         """The state before the first update."""
-        actors_key, learner_key = jax.random.split(key)
-        keys = env_keys(actors_key, self.sizes.num_envs)
+        games_key, learner_key = jax.random.split(key)
+        keys = env_keys(games_key, self.sizes.num_envs)
         learner = self.optimization.init(policy, self.value_scale)
-        actors = self.collect.start(policy, self.environment, keys)
+        collector_state = self.collect.start(policy, self.environment, keys)
         teacher = policy if self.teaches else None
-        return PPOState.first(learner_key, learner, actors, teacher=teacher)
+        return PPOState.first(learner_key, learner, collector_state, teacher=teacher)
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             update_epochs: number of passes over a rollout.
             target_kl: largest KL divergence from the policy that acted. Once it is exceeded, the
                 rest of the update is skipped. `None` for no limit.
-            critic_warmup: environment steps from the start in which only the value head learns
+            critic_warmup: environment steps from the start in which only the value head is updated
                 (`heads.value`), so that a good policy is not changed by a bad critic.
             optimization: optimizer, learning rate, precision, memory and devices.
             arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
@@ -279,7 +279,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         (`mlp`): it is faster on empty boards, so compare its whole updates.
         """
         replayed = empty_rollout(
-            self.collect, state.learner.policy, self.environment, state.actors, self.mesh
+            self.collect, state.learner.policy, self.environment, state.collector_state, self.mesh
         )
         return eqx.tree_at(lambda ppo: ppo.collect, self, replayed)
 

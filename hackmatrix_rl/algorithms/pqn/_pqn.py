@@ -60,7 +60,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         self, state: training.TrainState
     ) -> tuple[training.TrainState, training.UpdateReport]:
         """The state after one update, and what happened in it."""
-        rollout, targets, actors = self.play(state)
+        rollout, targets, collector_state = self.play(state)
         now = state.env_steps.as_float()
         rate, always = self.optimization.learning_rate(now), jnp.array(True)
         scale = state.learner.value_scale.update(targets.value_target)
@@ -79,7 +79,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         learner, learned = training.scan_and_sum(descend, learner, order)
         means = {"epsilon": self.epsilon(now), **self.optimization.metrics(learner, rate)}
         report = training.UpdateReport(rollout.episodes, learned, means)
-        return self.advance(state, learner, actors), report
+        return self.advance(state, learner, collector_state), report
 
     def play(
         self, state: training.TrainState
@@ -87,22 +87,24 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         """A rollout by epsilon-greedy actions, its lambda-returns, and the state after it."""
         now = state.env_steps.as_float()
         collect = replace(self.collect, choice=agent.EpsilonGreedyChoice(self.epsilon(now)))
-        rollout, actors = ShardedCollector(collect, self.mesh)(
+        rollout, collector_state = ShardedCollector(collect, self.mesh)(
             state.learner.policy,
             self.environment,
-            state.actors,
+            state.collector_state,
             precision=self.optimization.precision,
         )
         estimate = agent.resolve_schedules(self.estimate, now)
-        return rollout, estimate(rollout, state.learner.value_scale), actors
+        return rollout, estimate(rollout, state.learner.value_scale), collector_state
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
         """The state before the first update."""
-        actors_key, learner_key = jax.random.split(key)
-        keys = env_keys(actors_key, self.sizes.num_envs)
+        games_key, learner_key = jax.random.split(key)
+        keys = env_keys(games_key, self.sizes.num_envs)
         learner = self.optimization.init(policy, self.value_scale)
-        actors = ShardedCollector(self.collect, self.mesh).start(policy, self.environment, keys)
-        return training.TrainState.first(learner_key, learner, actors)
+        collector_state = ShardedCollector(self.collect, self.mesh).start(
+            policy, self.environment, keys
+        )
+        return training.TrainState.first(learner_key, learner, collector_state)
 
     def __init__(
         self,

@@ -91,7 +91,7 @@ class NewSteps(eqx.Module):
 def play_steps(
     policy: ActorCritic,
     environment: Environment,
-    actors: CollectorState,
+    collector_state: CollectorState,
     epsilons: Float32[Array, " num_envs"],
     count: int,
     *,
@@ -106,14 +106,14 @@ def play_steps(
     evaluator = evaluator_of(policy)
 
     def step(state: Any, _: None) -> tuple[Any, Any]:
-        actors, cache = state
-        action_keys, environment_keys = actors.draw_keys()
-        seen, mask = actors.observation, actors.mask
-        logits, value, carry, cache = evaluator.act_step(seen, actors.carry, cache)
+        collector_state, cache = state
+        action_keys, environment_keys = collector_state.draw_keys()
+        seen, mask = collector_state.observation, collector_state.mask
+        logits, value, carry, cache = evaluator.act_step(seen, collector_state.carry, cache)
         values = q_values(logits, value, dueling=dueling)
         pi = MaskedCategorical(values, mask)
         action = jax.vmap(epsilon_greedy)(pi, epsilons, action_keys)
-        board, timestep = environment.step(actors.environment, action, environment_keys)
+        board, timestep = environment.step(collector_state.environment, action, environment_keys)
         last = LastPosition(timestep.last_observation, timestep.last_mask)
         happened = Steps(
             observation=seen,
@@ -124,13 +124,13 @@ def play_steps(
             truncated=timestep.truncated,
             last=last if environment.truncates else None,
         )
-        after = actors.after(board, timestep, carry, policy.initial_carry())
+        after = collector_state.after(board, timestep, carry, policy.initial_carry())
         return (after, cache), (happened, EpisodeSums.of(timestep))
 
-    start = actors, evaluator.init_cache(actors.observation)
-    (actors, _), (steps, sums) = jax.lax.scan(step, start, None, length=count)
+    start = collector_state, evaluator.init_cache(collector_state.observation)
+    (collector_state, _), (steps, sums) = jax.lax.scan(step, start, None, length=count)
     return (
-        actors,
+        collector_state,
         jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), steps),
         jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums),
     )

@@ -101,7 +101,7 @@ class _Player:
         axes = algorithm.mesh.axis_names
         mesh = Mesh(np.full([1] * len(axes), self._plays_on), axes)
         self._play = eqx.filter_jit(partial(algorithm.play, mesh=mesh))
-        self._collector = _put(state.actors.collector, self._plays_on)
+        self._collector = _put(state.collector_state.games, self._plays_on)
         self._updates = updates
         self._policies: queue.Queue[ActorCritic | None] = queue.Queue()
         self._played: queue.Queue[NewSteps | BaseException] = queue.Queue()

@@ -26,17 +26,17 @@ from hackmatrix_rl.system.errors import ArgumentError, instance, number, truth
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, devices_of_one, on_each_device, specs_of
 
 
-class ActorsAndSteps(eqx.Module):
+class GamesAndSteps(eqx.Module):
     """The environments between two updates, and their newest steps."""
 
-    collector: agent.CollectorState
+    games: agent.CollectorState
     buffer: Buffer
 
 
 class R2D2State(training.TrainState):
     """The training state of R2D2; `target` is what the network was some gradient steps ago."""
 
-    actors: ActorsAndSteps
+    collector_state: GamesAndSteps
     target: ActorCritic
     gradient_steps: Int32[Array, ""]
 
@@ -74,13 +74,13 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     networks = ("target",)
 
     def __call__(self, state: R2D2State) -> tuple[R2D2State, training.UpdateReport]:
-        return self.learn_from(state, self.play(state.learner.policy, state.actors.collector))
+        return self.learn_from(state, self.play(state.learner.policy, state.collector_state.games))
 
     def learn_from(
         self, state: R2D2State, new: NewSteps
     ) -> tuple[R2D2State, training.UpdateReport]:
         """Writes the steps of an update, as `play` returns them, and learns."""
-        buffer = state.actors.buffer.write(new.steps, new.memory)
+        buffer = state.collector_state.buffer.write(new.steps, new.memory)
         rate = self.optimization.learning_rate(state.env_steps.as_float())
         learned, steps = self.learn(
             self.optimization,
@@ -89,11 +89,11 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
             rate,
             jax.random.fold_in(state.key, state.update),
         )
-        actors = ActorsAndSteps(new.collector, replace(buffer, priority=learned.priority))
+        collector_state = GamesAndSteps(new.collector, replace(buffer, priority=learned.priority))
         own = {"target": learned.target, "gradient_steps": learned.gradient_steps}
         means = self.optimization.metrics(learned.learner, rate)
         report = training.UpdateReport(new.episodes, steps, means)
-        return self.advance(state, learned.learner, actors, **own), report
+        return self.advance(state, learned.learner, collector_state, **own), report
 
     def play(
         self, policy: ActorCritic, collector: agent.CollectorState, *, mesh: Mesh | None = None
@@ -105,11 +105,11 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         """
 
         def on_one(policy: ActorCritic, environment: Environment, given: Any) -> Any:
-            actors, epsilons = given
+            fields, epsilons = given
             after, steps, sums = play_steps(
                 policy,
                 environment,
-                agent.CollectorState(**actors),
+                agent.CollectorState(**fields),
                 epsilons,
                 self.sizes.train_freq,
                 dueling=self.learn.loss.dueling,
@@ -131,13 +131,13 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         return NewSteps(collector.carry, agent.CollectorState(**after), steps, episodes)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> R2D2State:
-        actors_key, learner_key = jax.random.split(key)
-        keys = env_keys(actors_key, self.sizes.num_envs)
+        games_key, learner_key = jax.random.split(key)
+        keys = env_keys(games_key, self.sizes.num_envs)
         learner = self.optimization.init(policy, self.value_scale)
-        collector = agent.start_collector(self.environment, policy, keys)
-        actors = ActorsAndSteps(collector, self._empty(policy))
+        games = agent.start_collector(self.environment, policy, keys)
+        collector_state = GamesAndSteps(games, self._empty(policy))
         own = {"target": policy, "gradient_steps": jnp.zeros((), jnp.int32)}
-        return R2D2State.first(learner_key, learner, actors, **own)
+        return R2D2State.first(learner_key, learner, collector_state, **own)
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
 
         If only the sizes of the buffer change, the environments continue.
         """
-        return ("actors", "actors.collector")
+        return ("collector_state", "collector_state.games")
 
     @property
     def greedy(self) -> bool:
@@ -261,11 +261,12 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         """The state, without the buffer unless `keep_buffer`."""
         if self.keep_buffer:
             return state
-        return eqx.tree_at(lambda state: state.actors.buffer, state, None)
+        return eqx.tree_at(lambda state: state.collector_state.buffer, state, None)
 
     def working_bytes(self, state: R2D2State) -> int:
         """Bytes of the sequences of a gradient step, on one device."""
-        step = bytes_of(state.actors.buffer.steps) // (self.sizes.length * self.sizes.num_envs)
+        steps = self.sizes.length * self.sizes.num_envs
+        step = bytes_of(state.collector_state.buffer.steps) // steps
         return (
             step * self.sizes.window * self.sizes.sequence_batch_size // devices_of_one(self.mesh)
         )

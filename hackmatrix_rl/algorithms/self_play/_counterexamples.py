@@ -100,7 +100,7 @@ class KeepColourings(Hook):
         if not draws and not (metrics.episodes and self._config.full_board == "second-wins"):
             return
         # Every process computes this, as all of them hold a part of the games.
-        algorithm, buffer = trainer.algorithm, trainer.state.actors.buffer
+        algorithm, buffer = trainer.algorithm, trainer.state.collector_state.buffer
         buffers = [buffer]
         if isinstance(algorithm, Population):
             buffers = [jax.tree.map(itemgetter(k), buffer) for k in range(algorithm.size)]

@@ -40,7 +40,7 @@ class SelfPlayState(training.TrainState):
     `accepted` is the network that plays, if it is not the learner's (`Gate`).
     """
 
-    actors: GamesAndMoves
+    collector_state: GamesAndMoves
     games: training.Counter
     accepted: ActorCritic | None = None
 
@@ -77,7 +77,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
 
     def __call__(self, state: SelfPlayState) -> tuple[SelfPlayState, training.UpdateReport]:
         games, moves, results = self.play(state)
-        buffer = state.actors.buffer.write(moves)
+        buffer = state.collector_state.buffer.write(moves)
         rate = self.optimization.learning_rate(state.games.as_float())
         key = jax.random.fold_in(state.key, state.update)
         learner, steps = self.learn(self.optimization, state.learner, buffer, rate, key)
@@ -127,20 +127,24 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         playing = state.learner.policy if state.accepted is None else state.accepted
         policy = self.optimization.precision.cast_to_compute(playing)
         modules = self.search, self.game, policy, state.update
-        games, moves, results = on_each_device(self.mesh, on_one, modules, state.actors.games)
+        games, moves, results = on_each_device(
+            self.mesh, on_one, modules, state.collector_state.games
+        )
         return games, moves, jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=jnp.int32), results)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> SelfPlayState:
-        actors_key, learner_key = jax.random.split(key)
+        games_key, learner_key = jax.random.split(key)
         games = self.sizes.game_batch_size
         learner = self.optimization.init(policy, IDENTITY_SCALE)
-        begun = Games.start(self.game, env_keys(actors_key, games), opening=self.opening)
+        begun = Games.start(self.game, env_keys(games_key, games), opening=self.opening)
         buffer = Buffer.empty(
             self.environment.spec, games=games, length=self.sizes.length, keeps=self.keeps
         )
-        actors, none = GamesAndMoves(begun, buffer), training.Counter()
+        collector_state, none = GamesAndMoves(begun, buffer), training.Counter()
         accepted = None if self.gate is None else learner.played
-        return SelfPlayState.first(learner_key, learner, actors, games=none, accepted=accepted)
+        return SelfPlayState.first(
+            learner_key, learner, collector_state, games=none, accepted=accepted
+        )
 
     def __init__(
         self,

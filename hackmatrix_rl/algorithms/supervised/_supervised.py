@@ -65,7 +65,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
             cycles = self.curriculum(state.update)
             learner = eqx.tree_at(lambda x: x.policy.cycles, learner, cycles)
         policy: Any = learner.policy
-        rows = state.actors.renewed(policy, self.game.stream.draw(draw_key, self.rows))
+        rows = state.collector_state.renewed(policy, self.game.stream.draw(draw_key, self.rows))
         batch = AnswerBatch(rows.example.inputs, rows.example.labels, rows.thought)
         gradient, losses, samples = self.optimization.gradient(learner, self.loss, batch)
         always = jnp.array(True)

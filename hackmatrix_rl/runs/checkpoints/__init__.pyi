@@ -1,3 +1,4 @@
+from ._arrays import read_arrays as read_arrays
 from ._complaints import Complaints as Complaints
 from ._finder import CARD as CARD
 from ._finder import CURRENT as CURRENT
@@ -12,6 +13,7 @@ from ._finder import whole_checkpoint as whole_checkpoint
 from ._initial import initial_settings as initial_settings
 from ._initial import initial_weights as initial_weights
 from ._manifest import NAME as NAME
+from ._members import playing_member as playing_member
 from ._metadata import FORMAT as FORMAT
 from ._metadata import check_playable as check_playable
 from ._metadata import check_resumable as check_resumable
@@ -25,9 +27,7 @@ from ._npz import save_npz as save_npz
 from ._place import check_place as check_place
 from ._reader import Loaded as Loaded
 from ._reader import load as load
-from ._reader import playing_member as playing_member
 from ._reader import playing_of_saved as playing_of_saved
-from ._reader import read_arrays as read_arrays
 from ._reader import restore as restore
 from ._reader import to_device as to_device
 from ._reader import why_member as why_member

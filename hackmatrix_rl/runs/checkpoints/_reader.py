@@ -14,13 +14,9 @@ only if the caller trusts it (docs/security.md).
 """
 
 import dataclasses
-import json
-import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
@@ -30,26 +26,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from etils import epath
-from jaxtyping import PyTree
 
 from hackmatrix_rl.agent import ValueScale, check_is_policy, ends_of
 from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import PolicyAgent
+from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, read_arrays
 from hackmatrix_rl.runs.checkpoints._finder import CARD, Report, find_checkpoint
-from hackmatrix_rl.runs.checkpoints._metadata import (
-    PARTS,
-    check_playable,
-    player_config,
-    read_metadata,
+from hackmatrix_rl.runs.checkpoints._members import (
+    best_by,
+    best_member,
+    best_of,
+    is_out,
+    of_member,
+    of_members,
+    playing,
+    playing_member,
 )
-from hackmatrix_rl.runs.checkpoints._place import place
+from hackmatrix_rl.runs.checkpoints._metadata import check_playable, player_config, read_metadata
 from hackmatrix_rl.runs.checkpoints._saved_run import (
     Agent,
     agent_of,
     counters_of,
     known_config,
-    members_named,
     modules_of,
     read_agent,
     saved_members,
@@ -57,18 +56,10 @@ from hackmatrix_rl.runs.checkpoints._saved_run import (
     scale_of,
     settings_of_saved,
 )
-from hackmatrix_rl.runs.config import (
-    RunConfig,
-    TrainConfig,
-    algorithms,
-    baseline_algorithm,
-    check_trusted,
-    schedule_of,
-)
-from hackmatrix_rl.system import read_bounded, read_json
-from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing, shortened
+from hackmatrix_rl.runs.config import RunConfig, TrainConfig, check_trusted, schedule_of
+from hackmatrix_rl.system import read_json
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing
 from hackmatrix_rl.training import (
-    LEFT_OUT,
     Stored,
     Tree,
     check_number,
@@ -82,9 +73,6 @@ Policy = TypeVar("Policy", bound=ActorCritic)
 
 POLICY = "policy"
 """The kind of file that `save` writes."""
-
-VALUE_SCALE = ".learner.value_scale"
-"""Its place in the training state."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +102,7 @@ class Loaded:
         if scale is None or not leaves_by_path(scale):
             return scale
         stored = read_arrays(self.folder, "training", under=VALUE_SCALE).under(VALUE_SCALE)
-        stored = _of_member(self.folder, stored, scale, self.member)
+        stored = of_member(self.folder, stored, scale, self.member)
         if stored.mismatch(scale) is not None:
             return None
         _check_finite(self.folder, stored, VALUE_SCALE)
@@ -268,7 +256,7 @@ def load(
     check_playable(folder, metadata)
     if isinstance(member, str):
         member = best_member(folder, member)
-    if member is not None and _is_out(member, metadata["counters"]):
+    if member is not None and is_out(member, metadata["counters"]):
         report(f"{folder}: training {member} was left out as unhealthy")
     if like is not None:
         return to_device(restore(folder, "policy", like, member=member, report=report))
@@ -309,7 +297,7 @@ def _load_saved(
     stored, settings = read_agent(folder), settings_of_saved(folder, report)
     metadata = {"config": settings, "counters": counters_of(stored)}
     if isinstance(member, str):
-        member = _best_of(folder, metadata["counters"], member)
+        member = best_of(folder, metadata["counters"], member)
     if like is not None:
         return _filled(folder, stored, metadata, like, member, report)[0]
     agent = agent_of(folder, settings, agent, trust_code=trust_code)
@@ -354,7 +342,7 @@ def playing_of_saved(folder: Path, like: ActorCritic, report: Report) -> int | N
     if size is None:
         return None
     metadata = {"config": settings_of_saved(folder, report), "counters": counters_of(stored)}
-    return _playing(folder, metadata, _parts(stored), size, report)
+    return playing(folder, metadata, _parts(stored), size, report)
 
 
 def _parts(stored: Stored) -> tuple[Stored, Stored]:
@@ -375,7 +363,7 @@ def _filled(
     size = stored.members(like)
     if size is not None:
         if member is None:
-            member = _playing(folder, metadata, _parts(agent), size, report)
+            member = playing(folder, metadata, _parts(agent), size, report)
         with refusing(f"{folder}: "):
             check_number(member, size)
         stored = stored.member(member)
@@ -385,38 +373,6 @@ def _filled(
         raise ConfigError(f"{folder}: was trained with other modules: {wrong}.")
     _check_finite(folder, stored)
     return to_device(stored.fill(like)), member
-
-
-def best_member(folder: epath.Path, metric: str) -> int:
-    """The training with the highest mean of a metric, or with a minus in front the lowest.
-
-    Raises:
-        ConfigError: the checkpoint holds no such numbers.
-    """
-    return _best_of(folder, read_metadata(folder)["counters"], metric)
-
-
-def _best_of(folder: epath.PathLike, counters: Mapping[str, Any], metric: str) -> int:
-    sign, name = (-1, metric[1:]) if metric.startswith("-") else (1, metric)
-    finite = {number: sign * value for number, value in _of_members(counters, name).items()}
-    healthy = {number: value for number, value in finite.items() if not _is_out(number, counters)}
-    found = healthy or finite
-    if not found:
-        known = sorted({each for _, each, _ in members_named(counters)})
-        raise ConfigError(
-            f"{folder}: no training there has a {shortened(name)}. Use a number, or one of "
-            f"{', '.join(known)}."
-            if known
-            else f"{folder}: has no numbers of several trainings. Use the number of one."
-        )
-    return max(found, key=lambda number: (found[number], -number))
-
-
-def _of_members(counters: Mapping[str, Any], name: str) -> dict[int, float]:
-    """A metric of each training that has it."""
-    named = members_named(counters)
-    found = {number: counters[key] for number, metric, key in named if metric == name}
-    return {number: value for number, value in found.items() if value is not None}
 
 
 def _without_weights(config: RunConfig) -> ActorCritic:
@@ -455,7 +411,7 @@ def restore(
         ConfigError: the checkpoint's arrays do not fit the tree, an array of a policy is not
             finite, or there is no such member.
     """
-    stored = _of_member(folder, read_arrays(folder, part), like, member, report)
+    stored = of_member(folder, read_arrays(folder, part), like, member, report)
     if (wrong := stored.mismatch(like)) is not None:
         raise ConfigError(f"{folder}: not of this network and these settings: {wrong}.")
     if part == "policy":
@@ -463,87 +419,14 @@ def restore(
     return stored.fill(like)
 
 
-def playing_member(folder: epath.Path, size: int, report: Report) -> int:
-    """The best of several trainings that was not left out, and whose policy is finite.
-
-    The best has the highest mean of `RunConfig.best_by` over the last tenth of the training; where
-    there is no such number, it is the first. It is training 0 if none is healthy. `report` gets a
-    message about those that went wrong.
-
-    Raises:
-        ConfigError: the arrays of the policy or of the units of its value cannot be read.
-    """
-    parts = read_arrays(folder, "policy"), read_arrays(folder, "training", under=VALUE_SCALE)
-    return _playing(folder, read_metadata(folder), parts, size, report)
-
-
-def _playing(
-    folder: epath.PathLike,
-    metadata: Mapping[str, Any],
-    parts: Sequence[Stored],
-    size: int,
-    report: Report,
-) -> int:
-    counters, metric = metadata["counters"], _best_by(metadata)
-    values = {} if metric is None else _of_members(counters, metric)
-    size = int(min(size, *(part.fewest for part in parts)))
-    wrong = {number for number in range(size) if _is_out(number, counters)}
-    for number in sorted(range(size), key=lambda number: -values.get(number, -math.inf)):
-        if number in wrong:
-            continue
-        if all(part.member(number).not_finite() is None for part in parts):
-            if wrong:
-                some = f"{len(wrong)} trainings"
-                named = f"training {min(wrong)}" if len(wrong) == 1 else some
-                report(f"{folder}: training {number} plays: {named} went wrong before")
-            return number
-        wrong.add(number)
-    return 0
-
-
 def why_member(loaded: Loaded) -> str:
     """Which of several trainings an agent is, and how it was chosen, in words."""
     assert loaded.member is not None
-    metric = _best_by(loaded.metadata)
-    known = metric is not None and _of_members(loaded.metadata["counters"], metric)
+    metric = best_by(loaded.metadata)
+    known = metric is not None and of_members(loaded.metadata["counters"], metric)
     why = f"it has the highest {metric} over the last tenth" if known else "it is the first"
     names = loaded._members
     return f"{names[loaded.member]}, because {why} of {len(names)} trainings"
-
-
-def _best_by(metadata: Mapping[str, Any]) -> str | None:
-    """The metric by which a run ranks its trainings: `RunConfig.best_by`.
-
-    A custom algorithm ranks by the metric of the baseline algorithm.
-    """
-    named = metadata["config"].get("algorithm", baseline_algorithm())
-    kind = algorithms().get(named) if isinstance(named, str) else None
-    return None if kind is None else kind.best_by
-
-
-def _is_out(number: int, counters: Mapping[str, Any]) -> bool:
-    """Whether one of several trainings was left out as unhealthy (`without_members`)."""
-    return LEFT_OUT.format(number) in counters
-
-
-def _of_member(
-    folder: epath.Path,
-    stored: Stored,
-    like: PyTree,
-    member: int | None,
-    report: Report = warnings.warn,
-) -> Stored:
-    """The arrays of one of several trainings in one program; a single one's as they are."""
-    size = stored.members(like)
-    if size is None:
-        if member is not None:
-            raise ConfigError(f"{folder}: holds one training, not several. Leave member out.")
-        return stored
-    if member is None:
-        member = playing_member(folder, size, report)
-    with refusing(f"{folder}: "):
-        check_number(member, size)
-    return stored.member(member)
 
 
 def _check_finite(source: epath.PathLike, policy: Stored, under: str = "") -> None:
@@ -553,106 +436,3 @@ def _check_finite(source: epath.PathLike, policy: Stored, under: str = "") -> No
             f"{source}: its array {under}{name} holds NaN or infinity: the training went wrong "
             "before. Use an earlier checkpoint of the run, or another run."
         )
-
-
-def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
-    """The arrays of a part, `policy` or `training`, in host memory, from any kind of device.
-
-    Reads only the arrays whose names begin with `under`.
-
-    Raises:
-        ConfigError: the arrays cannot be read.
-    """
-    generators = read_metadata(folder)["random_keys"][part]
-    keys = {name: each for name, each in generators.items() if name.startswith(under)}
-    where = place(folder)
-    with _unreadable(folder, part):
-        arrays = _restored(where, part, under)
-        for name, generator in keys.items():
-            jax.eval_shape(partial(jax.random.wrap_key_data, impl=generator), arrays[name])
-    return Stored(arrays, keys)
-
-
-def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray]:
-    """The arrays of a part whose names begin so, by name; random keys as their raw words."""
-    import orbax.checkpoint as ocp  # half a second, and few commands need it
-
-    with _reader() as reader:
-        described = _described(reader, folder, part)
-        wanted = {name: each for name, each in described.items() if name.startswith(under)}
-        if not wanted:
-            return {}
-        as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in wanted}
-        arguments = ocp.args.PyTreeRestore(
-            item=wanted if under else None, restore_args=as_numpy, partial_restore=bool(under)
-        )
-        restored = reader.restore(folder, ocp.args.Composite(**{part: arguments}))[part]
-    odd = [name for name, array in restored.items() if not isinstance(array, np.ndarray)]
-    if odd:
-        raise ValueError(f"{odd[0]!r} is not an array")
-    return restored
-
-
-def check_written(folder: epath.Path, written: Mapping[str, Mapping[str, Any]]) -> None:
-    """Reads a checkpoint that was just written, before it counts as complete.
-
-    `written` are the arrays of each part, or their shapes. The policy is read whole. Of the
-    training state, which may hold a replay buffer as large as the memory, each array is opened, and
-    its shape and dtype compared.
-
-    Raises:
-        ConfigError: an array cannot be read, is missing, or has another shape or dtype.
-    """
-    found: dict[str, Mapping[str, Any]] = {"policy": read_arrays(folder, "policy").arrays}
-    with _unreadable(folder, "training"), _reader() as reader:
-        found["training"] = _described(reader, place(folder), "training")
-    for part, arrays in written.items():
-        for name in {**arrays, **found[part]}:
-            there, here = (_layout(each.get(name)) for each in (found[part], arrays))
-            if there != here:
-                raise ConfigError(
-                    f"{folder}: its {part} was not stored: {name} is {there}, not {here}."
-                )
-
-
-def _layout(array: Any) -> str:
-    return "missing" if array is None else f"{jnp.dtype(array.dtype)}{list(array.shape)}"
-
-
-def _reader() -> Any:
-    """Orbax's reader, as a context. Each process reads for itself and waits for no other."""
-    import orbax.checkpoint as ocp
-
-    here = jax.process_index()
-    alone = ocp.options.MultiprocessingOptions(primary_host=here, active_processes={here})
-    handlers = {name: ocp.PyTreeCheckpointHandler(multiprocessing_options=alone) for name in PARTS}
-    composite = ocp.CompositeCheckpointHandler(
-        composite_options=ocp.CompositeOptions(multiprocessing_options=alone), **handlers
-    )
-    return ocp.Checkpointer(composite, multiprocessing_options=alone)
-
-
-def _described(reader: Any, folder: epath.Path, part: str) -> dict[str, Any]:
-    """The shape and dtype of each array of a part, by name; Orbax opens each of them for it."""
-    _check_array_names(folder / part / "_METADATA")
-    described: dict[str, Any] = reader.metadata(folder).item_metadata[part].tree
-    return described
-
-
-@contextmanager
-def _unreadable(folder: epath.PathLike, part: str) -> Iterator[None]:
-    """Makes any error of the block a ConfigError: Orbax has no single error."""
-    try:
-        yield
-    except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ConfigError(f"{folder}: its {part} cannot be read: {said}") from error
-
-
-def _check_array_names(file: epath.Path) -> None:
-    """Refuses names of arrays that Orbax would turn into paths out of the checkpoint."""
-    described = json.loads(read_bounded(file))["tree_metadata"]
-    for entry in described.values():
-        name = ".".join(str(each["key"]) for each in entry["key_metadata"])
-        if name.startswith("/") or ".." in name.split("/"):
-            raise ValueError(f"the name {name!r} of an array leads out of the checkpoint")

@@ -16,12 +16,13 @@ from jaxtyping import PyTree
 
 from hackmatrix_rl.agent import check_is_policy
 from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, check_written, read_arrays
 from hackmatrix_rl.runs.checkpoints._finder import checkpoints_in, mean_return, run_of
 from hackmatrix_rl.runs.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
 from hackmatrix_rl.runs.checkpoints._metadata import FORMAT, METADATA, identity_of, read_metadata
 from hackmatrix_rl.runs.checkpoints._place import place
-from hackmatrix_rl.runs.checkpoints._reader import POLICY, VALUE_SCALE, check_written, read_arrays
+from hackmatrix_rl.runs.checkpoints._reader import POLICY
 from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.system import describe_device, set_aside, write_json
 from hackmatrix_rl.training import arrays_to_store, random_keys, write_tree

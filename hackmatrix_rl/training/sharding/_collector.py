@@ -43,7 +43,7 @@ class ShardedCollector(Collector):
         self,
         policy: ActorCritic,
         environment: Environment,
-        actors: CollectorState,
+        collector_state: CollectorState,
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
@@ -51,10 +51,13 @@ class ShardedCollector(Collector):
         policy = precision.cast_to_compute(policy)
 
         def play(
-            collect: RolloutCollector, policy: ActorCritic, environment: Environment, actors: Fields
+            collect: RolloutCollector,
+            policy: ActorCritic,
+            environment: Environment,
+            collector_state: Fields,
         ) -> tuple[Fields, Fields]:
             rollout, after = collect(
-                policy, environment, CollectorState(**actors), precision=precision
+                policy, environment, CollectorState(**collector_state), precision=precision
             )
             episodes = jax.tree.map(lambda leaf: leaf[None], rollout.episodes)
             return {**vars(rollout), "episodes": episodes}, vars(after)
@@ -64,7 +67,7 @@ class ShardedCollector(Collector):
         state = specs_of(CollectorState.environment_axes())
         modules = self.collect, policy, environment
         parts, after = on_each_device(
-            self.mesh, play, modules, vars(actors), takes=state, returns=(made, state)
+            self.mesh, play, modules, vars(collector_state), takes=state, returns=(made, state)
         )
         sums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), parts.pop("episodes"))
         return Rollout(**parts, episodes=sums), CollectorState(**after)

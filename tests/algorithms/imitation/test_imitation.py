@@ -50,7 +50,7 @@ def test_soft_labels_are_the_teachers_probabilities(soft, wanted):
     trainer = imitation(teacher=Undecided(), soft_labels=soft, random_share=0.0)
     for metrics in trainer.train(40 * UPDATE, key=jax.random.key(1)):
         assert "return" not in metrics.as_dict(), "the teacher plays all games"
-    student, seen = trainer.policy, trainer.state.actors.games.observation
+    student, seen = trainer.policy, trainer.state.collector_state.games.observation
     logits = jax.jit(jax.vmap(lambda one: student(one, ())[0]))(seen)
     np.testing.assert_allclose(jax.nn.softmax(logits)[:, 1], wanted, atol=0.03)
 
@@ -61,7 +61,9 @@ def test_who_plays_is_drawn_for_a_whole_episode():
     algorithm, state = trainer.algorithm, trainer.state
     labelling = algorithm._labelling(state.env_steps)
     collect = eqx.filter_jit(RolloutCollector(algorithm.ppo.collect.num_steps, choice=labelling))
-    games = dataclasses.replace(state.actors.games, choice_state=state.actors.teaching)
+    games = dataclasses.replace(
+        state.collector_state.games, choice_state=state.collector_state.teaching
+    )
     seen = []
     for _ in range(5):
         rollout, games = collect(state.learner.policy, algorithm.environment, games)

@@ -39,8 +39,8 @@ class Wrapped(Collector):
     def start(self, policy, environment, keys):
         return self.collect.start(policy, environment, keys)
 
-    def __call__(self, policy, environment, actors, *, precision):
-        return self.collect(policy, environment, actors, precision=precision)
+    def __call__(self, policy, environment, collector_state, *, precision):
+        return self.collect(policy, environment, collector_state, precision=precision)
 
 
 def test_a_collector_brings_its_number_of_steps():

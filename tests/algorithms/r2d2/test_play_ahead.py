@@ -75,7 +75,7 @@ def test_ahead_each_update_learns_from_the_network_of_one_update_earlier():
     algorithm, policy = algorithm_of(nothing)
     began = algorithm.init(jax.random.key(1), policy)
     play, learn = eqx.filter_jit(algorithm.play), eqx.filter_jit(algorithm.learn_from)
-    state, collector, networks = began, began.actors.collector, [policy, policy]
+    state, collector, networks = began, began.collector_state.games, [policy, policy]
     for _ in range(5):
         new = play(networks.pop(0), collector)
         collector = new.collector

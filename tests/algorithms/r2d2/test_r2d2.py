@@ -36,10 +36,10 @@ def found():
 def test_the_memory_is_stored_that_the_network_had_before_the_steps(found):
     found.start(jax.random.key(0))
     for update in range(8):
-        before = np.array(found.state.actors.collector.carry)
-        seen = np.array(found.state.actors.collector.observation)
+        before = np.array(found.state.collector_state.games.carry)
+        seen = np.array(found.state.collector_state.games.observation)
         found.dispatch(1)
-        buffer = found.state.actors.buffer
+        buffer = found.state.collector_state.buffer
         place = update % 6
         assert np.array_equal(buffer.carry[:, place], before)
         assert np.array_equal(buffer.steps.observation[:, place * 4], seen)
@@ -50,12 +50,12 @@ def test_priorities_follow_the_errors_of_what_was_drawn(found):
     """One that was drawn has its own; the others have the largest of their environment."""
     found.start(jax.random.key(0))
     found.dispatch(3)
-    before = np.array(found.state.actors.buffer.priority)
+    before = np.array(found.state.collector_state.buffer.priority)
     assert ((before > 0).sum(axis=1) == 3).all()
     assert (before[:, 1:3] == 1.0).all(), "nothing was learned from what is not yet whole"
     assert (before[:, 0] != 1.0).all(), "each environment had one sequence, drawn twice"
     found.dispatch(1)
-    after = np.array(found.state.actors.buffer.priority)
+    after = np.array(found.state.collector_state.buffer.priority)
     assert (after[:, 3] == before.max(axis=1)).all()
 
 
@@ -83,10 +83,10 @@ def test_a_gradient_that_is_not_finite_changes_nothing(found):
     found.start(jax.random.key(0))
     found.dispatch(4)
     spoiled = eqx.tree_at(
-        lambda x: x.actors.buffer.steps.reward, found.state, jnp.full((8, 24), jnp.inf)
+        lambda x: x.collector_state.buffer.steps.reward, found.state, jnp.full((8, 24), jnp.inf)
     )
     kept = jax.tree.map(np.array, arrays((spoiled.learner.policy, spoiled.target)))
-    known = np.array(spoiled.actors.buffer.priority)
+    known = np.array(spoiled.collector_state.buffer.priority)
     count = int(spoiled.gradient_steps)
     found.state = spoiled
     metrics = found.dispatch(1)
@@ -94,7 +94,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(found):
     assert int(found.state.gradient_steps) == count
     jax.tree.map(np.testing.assert_array_equal, arrays((found.policy, found.state.target)), kept)
     # What was drawn is not drawn again, as its gradients are never finite.
-    after = np.asarray(found.state.actors.buffer.priority)[:, :4]
+    after = np.asarray(found.state.collector_state.buffer.priority)[:, :4]
     drawn = after != known[:, :4]
     assert drawn.any()
     assert (after[drawn] == 0).all()
@@ -120,12 +120,12 @@ def test_draws_are_new_in_each_gradient_step_and_each_update():
 
     def drawn(update):
         state = eqx.tree_at(lambda x: x.update, before, jnp.int32(update))
-        clean = jnp.ones_like(state.actors.buffer.priority)
+        clean = jnp.ones_like(state.collector_state.buffer.priority)
         learns.state = jax.tree.map(
-            jnp.copy, eqx.tree_at(lambda x: x.actors.buffer.priority, state, clean)
+            jnp.copy, eqx.tree_at(lambda x: x.collector_state.buffer.priority, state, clean)
         )
         learns.dispatch(1)
-        return np.array(learns.state.actors.buffer.priority) == 100.0
+        return np.array(learns.state.collector_state.buffer.priority) == 100.0
 
     before = jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, learns.state)
     first, again, other = drawn(6), drawn(6), drawn(7)
@@ -252,7 +252,7 @@ def test_every_environment_acts_with_its_own_epsilon_and_legally():
 
     def played(epsilon):
         found = trainer(probe, explore=EpsilonGreedy(epsilon, 0.0)).algorithm
-        first = found.init(jax.random.key(0), policy).actors.collector
+        first = found.init(jax.random.key(0), policy).collector_state.games
         return first, eqx.filter_jit(type(found).play)(found, policy, first).steps
 
     first, wild = played(1.0)

@@ -102,7 +102,7 @@ def test_a_training_keeps_the_drawn_boards_of_each_dispatch(tmp_path):
     expected = set()
 
     def look(trainer, metrics):
-        expected.update(drawn_in(trainer.state.actors.buffer))
+        expected.update(drawn_in(trainer.state.collector_state.buffer))
 
     trains.fit(60, key=jax.random.key(0), hooks=[look])
     assert len(expected) > 3
@@ -120,7 +120,7 @@ def test_several_trainings_in_one_program_keep_the_boards_of_each(tmp_path):
 
     def look(trainer, metrics):
         for k, found in enumerate(expected):
-            found.update(drawn_in(each.member(trainer.state, k).actors.buffer))
+            found.update(drawn_in(each.member(trainer.state, k).collector_state.buffer))
 
     together.fit(60, key=jax.random.split(jax.random.key(0), 2), hooks=[look])
     assert expected[0] != expected[1]
@@ -139,7 +139,7 @@ def test_a_win_by_the_full_board_is_kept_and_one_by_a_clique_is_not(tmp_path):
 def test_only_the_newest_moves_are_looked_at_and_only_some_boards_fetched(monkeypatch):
     trains, _ = trainer(FOUR.config, None)
     trains.fit(60, key=jax.random.key(0))
-    buffer = trains.state.actors.buffer
+    buffer = trains.state.collector_state.buffer
     counts = [int(full_boards(FOUR.config, buffer, jnp.int32(n))[1].sum()) for n in (0, 1, 4, 12)]
     assert counts[0] == 0
     assert counts[0] <= counts[1] < counts[2] < counts[3]

@@ -42,7 +42,7 @@ def test_without_the_options_state_and_program_have_none_of_their_arrays():
     plain.start(jax.random.key(1))
     state = plain.state
     assert state.accepted is None
-    assert [getattr(state.actors.buffer.moves, name) for name in OPTIONAL] == [None] * 3
+    assert [getattr(state.collector_state.buffer.moves, name) for name in OPTIONAL] == [None] * 3
     _, report = eqx.filter_eval_shape(plain.algorithm, plain.abstract_state())
     assert report.gated is None
     assert plain.algorithm.learn.loss.keeps == plain.algorithm.keeps == ()
@@ -257,7 +257,7 @@ def test_a_population_has_all_options():
     several = hm.Trainer(hm.Population(member.algorithm, 2))
     several.start(jax.random.key(1))
     several.dispatch(4)
-    weights = np.asarray(several.state.actors.buffer.moves.policy_weight)
+    weights = np.asarray(several.state.collector_state.buffer.moves.policy_weight)
     np.testing.assert_array_equal(weights[0], weights[1])
     assert 0 < weights.mean() < 1
 

@@ -45,12 +45,15 @@ def still():
 
 def after_each(made, updates):
     """The metrics and the rows after each of so many updates."""
-    return [(made.dispatch(1), jax.tree.map(np.asarray, made.state.actors)) for _ in range(updates)]
+    return [
+        (made.dispatch(1), jax.tree.map(np.asarray, made.state.collector_state))
+        for _ in range(updates)
+    ]
 
 
 def test_a_row_keeps_its_example_and_goes_on_from_its_thought(still):
     still.start(KEY)
-    rows = [jax.tree.map(np.asarray, still.state.actors)]
+    rows = [jax.tree.map(np.asarray, still.state.collector_state)]
     rows += [row for _, row in after_each(still, 4)]
     examples = [each.example.inputs for each in rows]
     assert [int(each.steps[0]) for each in rows] == [0, 1, 2, 3, 1]
@@ -157,7 +160,7 @@ def test_16_bits_keep_the_thought_in_float32():
     made.start(KEY)
     metrics = made.dispatch(2)
     assert metrics.learning["skipped"] == 0
-    assert {leaf.dtype for leaf in jax.tree.leaves(made.state.actors.thought)} == {
+    assert {leaf.dtype for leaf in jax.tree.leaves(made.state.collector_state.thought)} == {
         jnp.dtype(jnp.float32)
     }
 

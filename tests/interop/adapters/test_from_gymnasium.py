@@ -133,7 +133,7 @@ def test_a_stored_training_goes_on_with_new_games(tmp_path):
         return trainer.fit(updates * UPDATE, key=jax.random.key(1), hooks=hooks)
 
     def drawn():
-        return trainer.state.actors.observation["drawn"].tolist()
+        return trainer.state.collector_state.observation["drawn"].tolist()
 
     said = "Python played the games, and no checkpoint holds them: new games start"
     cell(2)

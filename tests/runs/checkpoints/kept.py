@@ -9,7 +9,7 @@ from etils import epath
 from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
 
 DATA = Path(__file__).parents[2] / "data" / "checkpoints"
-FORMATS = tuple(sorted(path.stem for path in DATA.glob("*.zip")))
+FORMATS = tuple(sorted(path.stem for path in DATA.glob("format-*.zip")))
 NEWEST = "format-4"
 UPDATES = 2
 

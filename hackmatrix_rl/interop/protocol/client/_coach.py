@@ -72,9 +72,9 @@ def advice(action: Action, thought: Thought, mask: np.ndarray) -> str:
     """`SIPHON 62%, UP 20%, WAIT 8%`: the likeliest actions, or the one that the player takes."""
     if thought.probabilities is None:
         return action.name
-    chances = np.where(mask, np.asarray(thought.probabilities), -1)
-    best = np.argsort(-chances, kind="stable")[:_SHOWN]
-    return ", ".join(f"{Action(each).name} {chances[each]:.0%}" for each in best if mask[each])
+    probs = np.where(mask, np.asarray(thought.probabilities), -1)
+    best = np.argsort(-probs, kind="stable")[:_SHOWN]
+    return ", ".join(f"{Action(each).name} {probs[each]:.0%}" for each in best if mask[each])
 
 
 def recognised(engine: Engine, state: State, step: Step) -> int:
