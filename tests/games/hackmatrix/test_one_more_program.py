@@ -1,4 +1,4 @@
-"""One more program and one more term of the reward, as CONTRIBUTING adds them: it is all it takes."""
+"""One more program and one more term of the reward, as CONTRIBUTING adds them."""
 
 import json
 import re
@@ -127,9 +127,9 @@ def test_what_networks_are_fed_follows(found):
 def test_names_weights_and_the_protocol_follow_a_term(found):
     """One declaration, in one file."""
     terms = [*TERM_NAMES[:-1], "example", TERM_NAMES[-1]]
-    assert found["terms"] == found["step"] == terms
+    assert (found["terms"], found["step"]) == (terms, sorted(terms))
     assert found["weights"] == ["example=0.5", True]
-    names = [*BREAKDOWN][:-1] + ["example", "siphonDeathPenalty"]
+    names = [*[*BREAKDOWN][:-1], "example", "siphonDeathPenalty"]
     assert found["breakdown"] == dict(zip(names, range(1, 16), strict=True))
 
 
