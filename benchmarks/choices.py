@@ -23,7 +23,7 @@ FILE = Path(__file__).parent / "learning" / "choices.json"
 NO_FARMING = "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0"
 BASE = (
     *("--aux-victory", "--aux-coefficient", "0.05", "--aux-every", "2", "--ent-coef", "0.003"),
-    *("--learning-rate", "0.0005", "--target-kl", "0.03"),
+    *("--learning-rate", "linear:0.0005:0", "--target-kl", "0.03"),
     *("--critic-warmup-timesteps", "300_000"),
 )
 USUAL = ("--gamma", "linear:0.997:0.9993", "--reward", NO_FARMING)

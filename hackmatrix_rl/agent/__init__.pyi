@@ -31,6 +31,7 @@ from ._rollout import RolloutCollector as RolloutCollector
 from ._schedules import After as After
 from ._schedules import Constant as Constant
 from ._schedules import Cosine as Cosine
+from ._schedules import FromFunction as FromFunction
 from ._schedules import Linear as Linear
 from ._schedules import Piecewise as Piecewise
 from ._schedules import Schedule as Schedule

@@ -3,6 +3,7 @@
 import math
 import numbers
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -117,6 +118,15 @@ class After(Schedule):
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
         return self.schedule(jnp.maximum(env_steps - _float32(self.steps), 0.0))
+
+
+class FromFunction(Schedule):
+    """A function of environment steps as a schedule, such as one of optax's schedules."""
+
+    function: Callable[[Float32[Array, ""]], Any] = eqx.field(static=True)  #: Returns the number.
+
+    def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
+        return _float32(self.function(env_steps))
 
 
 def as_arguments(tree: T) -> T:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.exceptions import NoSuchOption
 
-from hackmatrix_rl.runs.config import RENAMED, advice_for, algorithms_of, closest
+from hackmatrix_rl.runs.config import RENAMED, RETIRED, advice_for, algorithms_of, closest
 
 # What to use for flags of other commands and libraries, by command.
 _FOREIGN: Mapping[str, Mapping[str, str]] = {
@@ -74,7 +74,7 @@ def _flags(command: click.Command) -> list[str]:
     return [
         name
         for parameter in command.params
-        if parameter.name not in RENAMED
+        if parameter.name not in {**RENAMED, **RETIRED}
         for name in (*parameter.opts, *parameter.secondary_opts)
         if name.startswith("--")
     ]

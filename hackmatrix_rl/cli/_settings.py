@@ -140,9 +140,10 @@ def config_options(
     return decorate
 
 
-def _names_of(kinds: Iterable[type[config.RunConfig]]) -> list[str]:
+def _names_of(kinds: Collection[type[config.RunConfig]]) -> list[str]:
     """The names of the fields of some configs, those that all have at the end."""
     ordered = [each.name for kind in kinds for each in config.options_of(kind)]
+    ordered += [each.name for kind in kinds for each in config.settings_of(kind)]  # the retired
     run = {each.name for each in config.options_of(config.RunConfig)}
     return sorted(dict.fromkeys(ordered), key=lambda name: name in run)
 
@@ -197,7 +198,7 @@ def _option(
             name in fields for name, kind in kinds.items() if issubclass(kind, config.TrainConfig)
         ),
         env=each.metadata["env"],
-        hidden=not shown,
+        hidden=not shown or each.name in config.RETIRED,
     )
     if config.field_types(each)[0] is bool:
         off = flag(each.name).replace("--", "--no-", 1)
@@ -242,6 +243,8 @@ def given_settings(
     config.check_one_name(old, given, is_flag=True)
     for name in old:
         notify(config.renamed_line(name, is_flag=True))
+    for name in given.keys() & config.RETIRED:
+        notify(config.retired_line(name, is_flag=True))
     settings = {} if file is None else config.read_settings(file, command=command, report=notify)
     return settings | typed_settings(context)
 

@@ -72,6 +72,8 @@ def _algorithm(algorithm: Algorithm[Any]) -> dict[str, Any]:
     numbers = {each: getattr(part, each) for each, part in found.items()}
     numbers |= {each: n.value for each, n in numbers.items() if isinstance(n, Constant)}
     plain = {each: n for each, n in numbers.items() if type(n) in (bool, int, float)}
+    if (rate := plain.get("learning_rate")) is not None:
+        plain["learning_rate"] = f"constant:{rate!r}"
     return {"algorithm": name, **plain}
 
 

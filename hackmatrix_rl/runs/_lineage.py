@@ -12,7 +12,7 @@ import numpy as np
 
 from hackmatrix_rl.runs._curve import number, unit_of, whole_steps
 from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.runs.config import PBT_ARGUMENTS, TrainConfig, is_scheduled, settings_of
+from hackmatrix_rl.runs.config import PBT_ARGUMENTS, TrainConfig, is_scheduled, settings_of, typed
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.training import MEMBER
@@ -172,8 +172,6 @@ def schedule_file(config: TrainConfig, found: Lineage) -> str:
         else:
             settings[name] = pieces[-1][1]
             notes.append(f"# {name} takes no schedule: its last value")
-    if isinstance(settings.get("learning_rate"), str):
-        settings.pop("learning_rate_schedule", None)
     place = {"env": config.env}
     preset = {key for each in config.presets for key in config.preset_settings(each, place)}
     lines = [
@@ -190,7 +188,7 @@ def schedule_file(config: TrainConfig, found: Lineage) -> str:
 
 
 def _changed(field: Any, value: Any) -> bool:
-    return bool(value != field.default)
+    return bool(value != typed(field, field.default))
 
 
 def _piecewise(pieces: Sequence[tuple[float, float]], steps: int) -> str | float:

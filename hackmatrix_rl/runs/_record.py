@@ -19,6 +19,8 @@ from hackmatrix_rl.runs.config import (
     baseline_algorithm,
     member_settings,
     options_of,
+    typed,
+    with_rate_text,
 )
 from hackmatrix_rl.runs.sinks import rows_and_damage
 from hackmatrix_rl.system import read_bounded, read_json
@@ -103,7 +105,8 @@ class RunRecord:
 
     def changed(self) -> tuple[str, dict[str, Any]]:
         """The nearest preset, or the defaults without one, and the settings that differ from it."""
-        defaults = {each.name: each.default for each in self.fields}
+        fields = {each.name: each for each in self.fields}
+        defaults = {name: each.default for name, each in fields.items()}
         place = {name: self.config[name] for name in ("env",) if name in self.config}
         presets: dict[str, Mapping[str, Any]] = {
             f"the preset {name}, which is the nearest": self.kind.preset_settings(name, place)
@@ -113,7 +116,9 @@ class RunRecord:
             said: {
                 key: value
                 for key, value in self.config.items()
-                if key not in _OWN and key in defaults and value != {**defaults, **preset}[key]
+                if key not in _OWN
+                and key in defaults
+                and value != typed(fields[key], {**defaults, **preset}[key])
             }
             for said, preset in presets.items()
         }
@@ -196,7 +201,7 @@ def read_run(run: str) -> RunRecord:
         replays += [] if replay is None else [(file.name, replay)]
     return RunRecord(
         folder=folder,
-        config=read("settings", folder.config, read_json, no_fields),
+        config=with_rate_text(read("settings", folder.config, read_json, no_fields)),
         starts=_mappings(starts),
         rows=rows,
         summary=read("evaluation at the end", folder.summary, read_json, no_fields),

@@ -25,6 +25,7 @@ from hackmatrix_rl.runs._curve import (
 from hackmatrix_rl.runs._record import RunRecord, read_run, seeds_in_words, value_in_words
 from hackmatrix_rl.runs._saved_summary import source_in_words
 from hackmatrix_rl.runs.checkpoints import SAVED_BY
+from hackmatrix_rl.runs.config import with_rate_text
 from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import document, figures, literal, style, table
 
@@ -136,7 +137,8 @@ def _settings(record: RunRecord) -> dict[str, Any]:
 
     def own(config: Mapping[str, Any]) -> dict[str, Any]:
         then = config.get("then")
-        found = {name: value for name, value in config.items() if name not in left_out}
+        stored = with_rate_text(config).items()
+        found = {name: value for name, value in stored if name not in left_out}
         return {**found, "then": own(then)} if isinstance(then, Mapping) else found
 
     return own(record.config)

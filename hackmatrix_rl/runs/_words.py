@@ -1,6 +1,6 @@
 """The settings of a run in words, as commands print them."""
 
-from hackmatrix_rl.runs.config import HACKMATRIX, RunConfig, TrainConfig
+from hackmatrix_rl.runs.config import HACKMATRIX, RunConfig, TrainConfig, rate_text, rates_in_words
 
 
 def length_in_words(config: RunConfig) -> str:
@@ -30,11 +30,9 @@ def network_in_words(config: RunConfig) -> str:
 def rate_in_words(config: RunConfig, length: str) -> str:
     """The learning rate over a length such as `62 updates`; with `--vary`, of each training."""
     rates = config.varied.get("learning_rate", (config.learning_rate,))
-    named = ", ".join(rate if isinstance(rate, str) else f"{rate:g}" for rate in rates)
-    if any(isinstance(rate, str) for rate in rates):
-        return f"{named} over {length}"
-    falls = isinstance(config, TrainConfig) and config.learning_rate_schedule != "constant"
-    return f"{named} falling to 0 over {length}" if falls else f"{named} throughout"
+    if isinstance(config, TrainConfig):
+        rates = tuple(map(rate_text, rates))
+    return rates_in_words(rates, length)
 
 
 def environment_in_words(config: TrainConfig) -> str:

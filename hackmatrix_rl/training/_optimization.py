@@ -22,7 +22,7 @@ class OptimizationArguments(TypedDict, total=False):
     """The arguments of `Optimization`, which every algorithm also takes as its own."""
 
     optimizer: optax.GradientTransformation | None
-    learning_rate: float | Schedule | None
+    learning_rate: float | Schedule | optax.Schedule | None
     precision: PrecisionPolicy | str
     grad_accum: int
     remat: str
@@ -49,7 +49,7 @@ class Optimization(GradientStep):
     def __init__(
         self,
         optimizer: optax.GradientTransformation | None = None,
-        learning_rate: float | Schedule | None = None,
+        learning_rate: float | Schedule | optax.Schedule | None = None,
         *,
         precision: PrecisionPolicy | str = FLOAT32,
         grad_accum: int = 1,
@@ -64,8 +64,9 @@ class Optimization(GradientStep):
             optimizer: an optimizer of optax with its own learning rate (`optax.adam(1e-3)`); by
                 default `adam()`, whose rate is `learning_rate`.
             learning_rate: a number, or a schedule over what the algorithm counts, mostly
-                environment steps; by default 3e-4. Not with an `optimizer`, unless it is
-                `hackmatrix_rl.training.unit_rate(...)`.
+                environment steps: one of this package, or a function such as
+                `optax.cosine_decay_schedule(3e-4, 1_000_000)`; by default 3e-4. Not with an
+                `optimizer`, unless it is `hackmatrix_rl.training.unit_rate(...)`.
             precision: the dtype in which the network computes: a policy, or its name (`bf16`).
             grad_accum: number of equal parts into which a minibatch is cut to save memory. Their
                 gradients are averaged, which gives the gradient of the whole minibatch, up to

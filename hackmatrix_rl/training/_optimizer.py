@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from hackmatrix_rl.agent import Constant, Schedule, ends_of
+from hackmatrix_rl.agent import Constant, FromFunction, Schedule, ends_of
 from hackmatrix_rl.system.errors import check_array, described, finite, place
 
 
@@ -77,22 +77,22 @@ def optimizer_of(
 
 
 def _schedule(given: Any) -> Schedule:
-    """The argument if it is a schedule; a constant schedule if it is a number."""
+    """A number, a schedule, or a function of optax as a schedule."""
+    if isinstance(given, type):
+        raise TypeError(
+            f"learning_rate is {described(given)}; expected a number, a schedule "
+            "(learning_rate=Linear(3e-4, 0.0, over=total_timesteps)) or a schedule of optax"
+        )
     if not isinstance(given, Schedule):
-        if callable(given):
-            raise TypeError(
-                f"learning_rate is {described(given)}; expected a number, or an instance of "
-                "hackmatrix_rl.training.Schedule: learning_rate=Linear(3e-4, 0.0, "
-                "over=total_timesteps). Schedules of optax go into the optimizer: "
-                "optimizer=optax.adam(schedule)"
-            )
-        given = Constant(finite("learning_rate", given))
+        given = FromFunction(given) if callable(given) else Constant(finite("learning_rate", given))
     for end in ends_of(given):
         if finite("learning_rate", end) < 0:
             raise ValueError(f"learning_rate is {end:g}; expected 0 or more: use {-end:g}")
-    said = f"{place(given, '__call__')}, a schedule, returns"
-    rate = eqx.filter_eval_shape(given, jax.ShapeDtypeStruct((), jnp.float32))
-    check_array(said, rate, "float32", ())
+    function = given.function if isinstance(given, FromFunction) else given
+    said = f"{place(function, '__call__')}, a schedule, returns"
+    rate = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((), jnp.float32))
+    if function is given or not isinstance(rate, numbers.Real):  # optax's may return 0.001
+        check_array(said, rate, "float32", ())
     return given
 
 

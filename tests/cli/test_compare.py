@@ -3,6 +3,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from agent import probes
@@ -28,7 +29,7 @@ def small(monkeypatch):
             PROBE,
             updates_per_dispatch=20,
             precision=precision(config.precision),
-            learning_rate=config.learning_rate,
+            learning_rate=float(config.rate()(jnp.float32(0))),
         )
 
         return Contender(name, trainer, network, config.total_timesteps)

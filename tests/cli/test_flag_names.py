@@ -10,7 +10,7 @@ from hackmatrix_rl.runs.config import RENAMED, advice_for, make_config
 from hackmatrix_rl.runs.config._renamed import FOREIGN
 from hackmatrix_rl.system.errors import flag
 
-from .commands import assert_refused, invoke
+from .commands import assert_refused, done, invoke
 
 
 @pytest.mark.parametrize("name", RENAMED)
@@ -25,6 +25,23 @@ def test_an_old_name_works_and_one_line_names_the_new(command, name):
     now = flag(RENAMED[name])
     assert first == f"{flag(name)} is now {now}; the old name works until version 0.3."
     assert last.startswith(f"Error: {now} -1")
+
+
+def test_a_retired_setting_works_and_one_line_says_what_to_write(tmp_path):
+    told = "is now part of {}: constant:0.001 does not change, linear:0.001:0 falls to 0; "
+    rest = ("--learning-rate", "0.01", "--preset", "debug", "--dry-run", "--algorithm", "ppo")
+    result = done("train", "--learning-rate-schedule", "constant", *rest)
+    assert f"--learning-rate-schedule {told.format('--learning-rate')}" in result.stderr
+    assert "learning rate 0.01 throughout" in result.output
+    file = tmp_path / "old.toml"
+    file.write_text('learning_rate_schedule = "linear"')
+    result = done("train", "--config", file, *rest)
+    assert f"learning_rate_schedule {told.format('learning_rate')}" in result.stderr
+    assert "learning rate 0.01 falling to 0 over" in result.output
+    assert "learning-rate-schedule" not in invoke("train", "--help-all").output
+    constant = ("--learning-rate-schedule", "constant", "--learning-rate", "cosine:0.01:0")
+    result = invoke("train", *constant, "--preset", "debug")
+    assert "--learning-rate cosine:0.01:0.0 is a schedule already" in result.stderr
 
 
 def test_old_and_new_together_are_refused_and_a_flag_goes_before_a_file(tmp_path):
@@ -58,7 +75,10 @@ def test_a_foreign_flag_is_answered_with_ours(name):
     [
         (["train", "--lr", "1"], "No such option '--lr'. Use --learning-rate."),
         (["train", "--lr=1"], "No such option '--lr'. Use --learning-rate."),
-        (["train", "--no-anneal-lr"], "Use --learning-rate-schedule linear (the default), or"),
+        (
+            ["train", "--no-anneal-lr"],
+            "Use --learning-rate linear:0.001:0, say, or --learning-rate constant:0.001.",
+        ),
         (["train", "--cuda"], "Use --device gpu."),
         (["train", "--gama", "1"], "No such option '--gama'. Did you mean --gamma?"),
         (["train", "--episodes", "1"], "a flag of hackmatrix-rl eval, analyze and compare."),

@@ -30,7 +30,7 @@ UPDATE = SIZES["num_envs"] * SIZES["num_steps"]
 
 
 def settings(folder, **changes):
-    constant = {"learning_rate_schedule": "constant"}  # one program, however long the run
+    constant = {"learning_rate": "constant:0.001"}  # one program, however long the run
     given = {"run_dir": str(folder), "frontier_share": 0.5, **constant, **SIZES, **GAME}
     return make_config("debug", {**given, **changes})
 

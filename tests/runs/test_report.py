@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -198,6 +199,9 @@ def runs(tmp_path):
 
 
 def test_runs_that_differ_in_the_seed_alone_are_one_way_to_train(runs):
+    file = Path(runs[0], "config.json")  # as earlier versions wrote a learning rate
+    before = {"learning_rate": 0.001, "learning_rate_schedule": "linear"}
+    file.write_text(json.dumps(json.loads(file.read_text()) | before))
     page, returns = report_of_seeds(runs)
     assert returns == {"all": [[10.0], [20.0], [60.0]]}
     for part in ("3 runs", "30.00 (-35.", "25.0%", "interquartile mean", "share of runs above"):
@@ -209,8 +213,9 @@ def test_runs_that_differ_in_the_seed_alone_are_one_way_to_train(runs):
 def test_ways_to_train_are_told_apart_by_what_differs(runs, tmp_path):
     other = trained(tmp_path / "other", 7, 5.0, learning_rate=0.5)
     page, returns = report_of_seeds([*runs, other])
-    assert list(returns) == ["learning_rate 0.001", "learning_rate 0.5"]
-    assert returns["learning_rate 0.5"] == [[5.0]]
+    ways = ["learning_rate linear:0.001:0.0", "learning_rate linear:0.5:0.0"]
+    assert list(returns) == ways
+    assert returns[ways[1]] == [[5.0]]
     assert "Ways to train" in page
 
 

@@ -10,7 +10,11 @@ from hackmatrix_rl.runs import details, rate_in_words
     ("settings", "words"),
     [
         ({}, "0.001 falling to 0 over 8 updates"),
-        ({"learning_rate_schedule": "constant"}, "0.001 throughout"),
+        ({"learning_rate": "constant:0.001"}, "0.001 throughout"),
+        (
+            {"vary": "learning_rate=1e-4,constant:3e-4"},
+            "linear:0.0001:0.0, constant:0.0003 over 8 updates",
+        ),
         ({"vary": "learning_rate=1e-4,3e-4"}, "0.0001, 0.0003 falling to 0 over 8 updates"),
         ({"vary": "gamma=0.99,0.997"}, "0.001 falling to 0 over 8 updates"),
         ({"learning_rate": "cosine:0.001:0"}, "cosine:0.001:0.0 over 8 updates"),

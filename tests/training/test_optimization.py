@@ -32,6 +32,16 @@ def test_one_argument_says_what_the_keywords_say():
     assert (found.learning_rate, found.grad_accum, found.ema) == (Constant(0.01), 2, 0.9)
 
 
+def test_schedules_of_optax_are_functions_of_environment_steps():
+    batch = SIZES["num_envs"] * SIZES["num_steps"]
+    schedule = optax.linear_schedule(0.1, 0.0, 4 * batch)
+    trainer = hm.Trainer(ppo(learning_rate=schedule))
+    trainer.start(jax.random.key(1))
+    rates = [float(trainer.dispatch(1).learning["learning_rate"]) for _ in range(3)]
+    assert rates == pytest.approx([0.1, 0.075, 0.05])
+    assert hm.Optimization(learning_rate=optax.constant_schedule(0.1)).learning_rate(0) == 0.1
+
+
 def test_the_keywords_are_the_arguments():
     names = inspect.signature(hm.Optimization).parameters.keys()
     assert names == OptimizationArguments.__annotations__.keys()

@@ -35,7 +35,7 @@ CONTINUED: Mapping[str, Any] = {
     "reward": "stage_completion=2,score_gain=10,data_siphon=0,kills=0,distance_shaping=0",
     "gamma": "linear:0.997:0.9996",
     "ent_coef": "linear:0.003:0.0005",
-    "learning_rate": 0.0007,
+    "learning_rate": "linear:0.0007:0",
     "target_kl": 0.03,
     # One seed in five unlearned its data siphons in the first million steps, and won 41 in 100.
     "teacher_kl": "linear:0.2:0@0.3",

@@ -23,7 +23,7 @@ _REPLAYED: Mapping[str, Any] = {
     "width": 64,
     "buffer_size": 131_072,
     "updates_per_dispatch": 64,
-    "learning_rate": 0.0003,
+    "learning_rate": "linear:0.0003:0",
     "gamma": 0.997,
 }
 _UNITS = "its Q-values would mean something else"

@@ -39,9 +39,11 @@ from ._play import attempt as attempt
 from ._play import play as play
 from ._play import stage_chance as stage_chance
 from ._programs import SPECS as SPECS
+from ._reward_config import KILL_REWARD as KILL_REWARD
 from ._reward_config import TERM_NAMES as TERM_NAMES
+from ._reward_config import TERMS as TERMS
 from ._reward_config import RewardConfig as RewardConfig
-from ._rewards import KILL_REWARD as KILL_REWARD
+from ._reward_config import original_terms as original_terms
 from ._rewards import Event as Event
 from ._rewards import RewardTerms as RewardTerms
 from ._rewards import reward_terms as reward_terms

@@ -1,64 +1,127 @@
-"""The weights with which an agent learns from the reward. Commands list the terms without JAX."""
+"""The terms of the reward (rules, section 9), each declared once, with the weights to learn from.
+
+Commands list the terms without JAX: what a term computes with is in the `Move` that it is given.
+"""
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from numbers import Real
-from typing import TYPE_CHECKING, no_type_check
+from typing import TYPE_CHECKING, Any, no_type_check
+
+import numpy as np
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Float32
 
     from hackmatrix_rl.games.hackmatrix import RewardTerms
+    from hackmatrix_rl.games.hackmatrix._rewards import Move
 
 MOST_WEIGHT = 1e6
 """The largest absolute value of a weight. With it, returns stay far below float32's largest."""
+
+STAGE_COMPLETION = np.array([1, 2, 4, 8, 16, 32, 64, 100], np.float32)
+"""The term for completing each stage, 1 to 8."""
+KILL_REWARD = 0.3
+"""The term for each kill that counts."""
+_DEATH_PENALTY = np.array(
+    [-0.5 * STAGE_COMPLETION[:before].sum() for before in range(len(STAGE_COMPLETION))], np.float32
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of the reward.
+
+    Attributes:
+        pays_for: what it is for, in a few words.
+        value: its value, a float32, for a legal action.
+        original: its name in the original's line protocol; `None` if it is not there.
+    """
+
+    pays_for: str
+    value: "Callable[[Move], Float32[Array, '']]"
+    original: str | None
+
+
+def term(
+    pays_for: str, value: "Callable[[Move], Float32[Array, '']]", *, original: str | None = ""
+) -> Any:
+    """A term as a field of `RewardConfig`: its weight, which is 1 in the game's own reward.
+
+    By default, `original` is the field's name in camel case.
+    """
+    return field(default=1.0, metadata={"term": Term(pays_for, value, original)})
 
 
 @no_type_check  # no check at run time: the class checks its types, with messages for users
 @dataclass(frozen=True, kw_only=True)
 class RewardConfig:
-    """A weight for each of the 15 terms of the reward (rules, section 9).
+    """A weight for each term of the reward (rules, section 9); 1 by default.
 
     The agent learns from the weighted sum of the terms. The reported return stays the game's own,
-    in which every weight is 1. Each weight is 1 by default.
-
-    Attributes:
-        step_penalty: weight of the term `step_penalty`.
-        stage_completion: weight of the term `stage_completion`.
-        score_gain: weight of the term `score_gain`.
-        kills: weight of the term `kills`.
-        data_siphon: weight of the term `data_siphon`.
-        distance_shaping: weight of the term `distance_shaping`.
-        victory: weight of the term `victory`.
-        death_penalty: weight of the term `death_penalty`.
-        resource_gain: weight of the term `resource_gain`.
-        resource_holding: weight of the term `resource_holding`.
-        damage_penalty: weight of the term `damage_penalty`.
-        hp_recovery: weight of the term `hp_recovery`.
-        siphon_quality: weight of the term `siphon_quality`.
-        program_waste: weight of the term `program_waste`.
-        siphon_death_penalty: weight of the term `siphon_death_penalty`.
+    in which every weight is 1.
 
     Raises:
         TypeError: a weight is not a number.
         ValueError: a weight is not finite, or its absolute value is above 1,000,000.
     """
 
-    step_penalty: float = 1.0
-    stage_completion: float = 1.0
-    score_gain: float = 1.0
-    kills: float = 1.0
-    data_siphon: float = 1.0
-    distance_shaping: float = 1.0
-    victory: float = 1.0
-    death_penalty: float = 1.0
-    resource_gain: float = 1.0
-    resource_holding: float = 1.0
-    damage_penalty: float = 1.0
-    hp_recovery: float = 1.0
-    siphon_quality: float = 1.0
-    program_waste: float = 1.0
-    siphon_death_penalty: float = 1.0
+    step_penalty: float = term("every action", lambda move: move.real(-0.01), original=None)
+    stage_completion: float = term(
+        "completing stages",
+        lambda move: move.if_(
+            move.event.completed, move.of_stage(STAGE_COMPLETION, move.before.stage)
+        ),
+        original="stage",
+    )
+    score_gain: float = term(
+        "score gained",
+        lambda move: 0.5 * move.real(move.after.player.score - move.before.player.score),
+        original="score",
+    )
+    kills: float = term("kills", lambda move: KILL_REWARD * move.real(move.event.kills))
+    data_siphon: float = term(
+        "pickups of data siphons", lambda move: move.real(move.event.collected)
+    )
+    distance_shaping: float = term(
+        "coming nearer to the exit",
+        lambda move: move.if_(~move.event.died, 0.05 * move.real(move.nearer)),
+        original="distance",
+    )
+    victory: float = term(
+        "winning",
+        lambda move: move.if_(move.event.won, 500 + 100 * move.real(move.after.player.score)),
+    )
+    death_penalty: float = term(
+        "dying, by the stages completed before",
+        lambda move: move.if_(move.event.died, move.of_stage(_DEATH_PENALTY, move.after.stage)),
+        original="death",
+    )
+    resource_gain: float = term(
+        "credits and energy gained or spent",
+        lambda move: 0.05 * move.real(move.after.player.resources - move.before.player.resources),
+    )
+    resource_holding: float = term(
+        "credits and energy held on completing a stage",
+        lambda move: move.if_(move.event.completed, 0.01 * move.real(move.after.player.resources)),
+    )
+    damage_penalty: float = term(
+        "hit points lost",
+        lambda move: -move.real(move.positive(move.before.player.hp - move.after.player.hp)),
+    )
+    hp_recovery: float = term(
+        "hit points gained",
+        lambda move: move.real(move.positive(move.after.player.hp - move.before.player.hp)),
+    )
+    siphon_quality: float = term(
+        "siphons while a better cell was available", lambda move: move.event.quality
+    )
+    program_waste: float = term("RESET without need", lambda move: move.event.waste)
+    siphon_death_penalty: float = term(
+        "dying next to enemies that a siphon spawned",
+        lambda move: move.if_(move.event.died & move.hunted, -10.0),
+    )
 
     def __post_init__(self) -> None:
         for name in TERM_NAMES:
@@ -90,13 +153,25 @@ class RewardConfig:
         """
         import jax.numpy as jnp
 
-        total = jnp.zeros_like(terms.step_penalty)
-        for name, term in terms.as_dict().items():
+        total = jnp.zeros_like(next(iter(terms.as_dict().values())))
+        for name, value in terms.as_dict().items():
             weight = getattr(self, name)
             if weight:
-                total = total + (term if weight == 1 else jnp.float32(weight) * term)
+                total = total + (value if weight == 1 else jnp.float32(weight) * value)
         return total
 
 
-TERM_NAMES = tuple(field.name for field in fields(RewardConfig))
-"""The terms of the reward, in the order of the rules."""
+TERMS: Mapping[str, Term] = {each.name: each.metadata["term"] for each in fields(RewardConfig)}
+"""The terms of the reward by name, in the order of the rules."""
+TERM_NAMES = tuple(TERMS)
+"""The names of the terms, in the order of the rules."""
+
+
+def original_terms() -> dict[str, str]:
+    """The terms by their names in the original's line protocol."""
+    camel = {name: name.title().replace("_", "") for name in TERM_NAMES}
+    return {
+        each.original or camel[name][0].lower() + camel[name][1:]: name
+        for name, each in TERMS.items()
+        if each.original is not None
+    }

@@ -1,53 +1,40 @@
-"""The reward (rules, section 9)."""
+"""The reward of an action (rules, section 9): what its terms read, and their values."""
+
+from typing import TYPE_CHECKING
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
 from hackmatrix_rl.games.hackmatrix._board import CellSet, path_length
-from hackmatrix_rl.games.hackmatrix._reward_config import TERM_NAMES
-from hackmatrix_rl.games.hackmatrix._state import LAST_STAGE, Position
-
-STAGE_COMPLETION = np.array([1, 2, 4, 8, 16, 32, 64, 100], np.float32)
-"""The term for completing each stage, 1 to 8."""
-KILL_REWARD = 0.3
-"""The term for each kill that counts."""
-_DEATH_PENALTY = np.array(
-    [-0.5 * STAGE_COMPLETION[: stage - 1].sum() for stage in range(1, LAST_STAGE + 1)], np.float32
-)
+from hackmatrix_rl.games.hackmatrix._reward_config import TERM_NAMES, TERMS
+from hackmatrix_rl.games.hackmatrix._state import Position
 
 
 class RewardTerms(eqx.Module):
-    """The terms of the reward of one action, in the order of the rules."""
+    """The terms of the reward of one action, each under its name, in the order of the rules."""
 
-    step_penalty: Float32[Array, "*batch"]
-    stage_completion: Float32[Array, "*batch"]
-    score_gain: Float32[Array, "*batch"]
-    kills: Float32[Array, "*batch"]
-    data_siphon: Float32[Array, "*batch"]
-    distance_shaping: Float32[Array, "*batch"]
-    victory: Float32[Array, "*batch"]
-    death_penalty: Float32[Array, "*batch"]
-    resource_gain: Float32[Array, "*batch"]
-    resource_holding: Float32[Array, "*batch"]
-    damage_penalty: Float32[Array, "*batch"]
-    hp_recovery: Float32[Array, "*batch"]
-    siphon_quality: Float32[Array, "*batch"]
-    program_waste: Float32[Array, "*batch"]
-    siphon_death_penalty: Float32[Array, "*batch"]
+    __annotations__ = dict.fromkeys(TERM_NAMES, Float32[Array, "*batch"])
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *terms: Array, **named: Array) -> None: ...
+        def __getattr__(self, name: str) -> Float32[Array, "*batch"]: ...
 
     def as_dict(self) -> dict[str, Float32[Array, "*batch"]]:
         """The terms by name."""
         return {name: getattr(self, name) for name in TERM_NAMES}
 
-    def as_array(self) -> Float32[Array, "*batch 15"]:
+    def as_array(self) -> Float32[Array, "*batch terms"]:
         """The terms, stacked along a last axis."""
         return jnp.stack(list(self.as_dict().values()), axis=-1)
 
     def total(self) -> Float32[Array, "*batch"]:
         """The reward: the sum of the terms."""
-        return sum(self.as_dict().values(), start=jnp.zeros_like(self.step_penalty))
+        terms = list(self.as_dict().values())
+        return sum(terms, start=jnp.zeros_like(terms[0]))
 
 
 class Event(eqx.Module):
@@ -64,40 +51,44 @@ class Event(eqx.Module):
     waste: Float32[Array, ""]  #: The term program_waste.
 
 
-def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms:
-    """The terms of a legal action that led from one position to another."""
+class Move(eqx.Module):
+    """A legal action and what it caused, as the terms of the reward read it."""
 
-    def real(value: Int32[Array, ""]) -> Float32[Array, ""]:
-        return value.astype(jnp.float32)
+    before: Position
+    after: Position
+    event: Event
+    nearer: Int32[Array, ""]  #: Steps by which the exit is nearer, at least 0.
+    hunted: Bool[Array, ""]  #: Whether an enemy that a siphon spawned is next to the player.
 
+    @staticmethod
+    def real(value: Array | float) -> Float32[Array, ""]:
+        """A number in float32."""
+        return value.astype(jnp.float32) if isinstance(value, jax.Array) else jnp.float32(value)
+
+    @staticmethod
     def if_(condition: Bool[Array, ""], value: Float32[Array, ""] | float) -> Float32[Array, ""]:
+        """The value if the condition holds, else 0."""
         return jnp.where(condition, value, jnp.float32(0))
 
-    def resources(position: Position) -> Int32[Array, ""]:
-        return position.player.credits + position.player.energy
+    @staticmethod
+    def positive(value: Int32[Array, ""]) -> Int32[Array, ""]:
+        """The value, at least 0."""
+        return jnp.maximum(value, 0)
 
-    old, new = before.player, after.player
-    stage = before.stage - 1
+    @staticmethod
+    def of_stage(table: np.ndarray, stage: Int32[Array, ""]) -> Float32[Array, ""]:
+        """The entry of a stage, of which the first is 1."""
+        return jnp.asarray(table)[stage - 1]
+
+
+def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms:
+    """The terms of a legal action that led from one position to another."""
     nearer = distance_to_exit(before) - jnp.where(event.completed, 0, distance_to_exit(after))
     hunters = after.enemies.present & after.enemies.spawned_from_siphon
-    adjacent = CellSet.from_cell(new.cell).neighbours().has(after.enemies.cell)
-    return RewardTerms(
-        step_penalty=jnp.float32(-0.01),
-        stage_completion=if_(event.completed, jnp.asarray(STAGE_COMPLETION)[stage]),
-        score_gain=0.5 * real(new.score - old.score),
-        kills=KILL_REWARD * real(event.kills),
-        data_siphon=real(event.collected.astype(jnp.int32)),
-        distance_shaping=if_(~event.died, 0.05 * real(jnp.maximum(nearer, 0))),
-        victory=if_(event.won, 500 + 100 * real(new.score)),
-        death_penalty=if_(event.died, jnp.asarray(_DEATH_PENALTY)[after.stage - 1]),
-        resource_gain=0.05 * real(resources(after) - resources(before)),
-        resource_holding=if_(event.completed, 0.01 * real(resources(after))),
-        damage_penalty=-real(jnp.maximum(old.hp - new.hp, 0)),
-        hp_recovery=real(jnp.maximum(new.hp - old.hp, 0)),
-        siphon_quality=event.quality,
-        program_waste=event.waste,
-        siphon_death_penalty=if_(event.died & (hunters & adjacent).any(), -10.0),
-    )
+    adjacent = CellSet.from_cell(after.player.cell).neighbours().has(after.enemies.cell)
+    hunted = (hunters & adjacent).any()
+    move = Move(before, after, event, nearer=jnp.maximum(nearer, 0), hunted=hunted)
+    return RewardTerms(**{name: each.value(move) for name, each in TERMS.items()})
 
 
 def distance_to_exit(position: Position) -> Int32[Array, ""]:

@@ -88,6 +88,11 @@ class Player(eqx.Module):
     score: Int32[Array, ""]
     attack_damage: Int32[Array, ""]
 
+    @property
+    def resources(self) -> Int32[Array, ""]:
+        """Credits and energy."""
+        return self.credits + self.energy
+
 
 class Board(Packed):
     """The contents of the 36 cells, one word each; cell = row * 6 + col."""

@@ -43,7 +43,7 @@ class View(eqx.Module):
 class Result(eqx.Module):
     """The results of an action, as `Outcome` has them."""
 
-    terms: Float32[Array, "15"]  #: The terms of the reward, in the order of `TERM_NAMES`.
+    terms: Float32[Array, " terms"]  #: The terms of the reward, in the order of `TERM_NAMES`.
     reward: Float32[Array, ""]  #: Their sum.
     legal: Bool[Array, ""]
     died: Bool[Array, ""]

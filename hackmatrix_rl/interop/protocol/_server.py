@@ -6,29 +6,21 @@ from typing import Any
 import numpy as np
 
 from hackmatrix_rl.env import Number
-from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, SIZE, TERM_NAMES, Enemies, GameConfig
+from hackmatrix_rl.games.hackmatrix import (
+    NUM_ACTIONS,
+    SIZE,
+    TERM_NAMES,
+    Enemies,
+    GameConfig,
+    original_terms,
+)
 from hackmatrix_rl.interop.protocol._engine import CLOCK, Engine, Result, View
 from hackmatrix_rl.interop.protocol._given_state import TYPES, arrays_of
 from hackmatrix_rl.interop.protocol._screen import Json, observation_of
 from hackmatrix_rl.system import parse_json
 from hackmatrix_rl.system.errors import printable
 
-BREAKDOWN = {
-    "stage": "stage_completion",
-    "score": "score_gain",
-    "kills": "kills",
-    "dataSiphon": "data_siphon",
-    "distance": "distance_shaping",
-    "victory": "victory",
-    "death": "death_penalty",
-    "resourceGain": "resource_gain",
-    "resourceHolding": "resource_holding",
-    "damagePenalty": "damage_penalty",
-    "hpRecovery": "hp_recovery",
-    "siphonQuality": "siphon_quality",
-    "programWaste": "program_waste",
-    "siphonDeathPenalty": "siphon_death_penalty",
-}
+BREAKDOWN = original_terms()
 """The terms of the reward by their names in `reward_breakdown`, which leaves out `step_penalty`."""
 
 _SPACE = {"gridSize": SIZE, "playerFeatures": 9, "cellFeatures": 20}

@@ -18,6 +18,7 @@ from ._options import options_in as options_in
 from ._options import options_of as options_of
 from ._options import parse_field as parse_field
 from ._options import settings_of as settings_of
+from ._options import typed as typed
 from ._policies import build_named as build_named
 from ._policies import check_code as check_code
 from ._policies import check_trusted as check_trusted
@@ -47,11 +48,13 @@ from ._registry import config_class as config_class
 from ._registry import config_from_dict as config_from_dict
 from ._registry import default_algorithm as default_algorithm
 from ._renamed import RENAMED as RENAMED
+from ._renamed import RETIRED as RETIRED
 from ._renamed import advice_for as advice_for
 from ._renamed import check_one_name as check_one_name
 from ._renamed import closest as closest
 from ._renamed import rename as rename
 from ._renamed import renamed_line as renamed_line
+from ._renamed import retired_line as retired_line
 from ._renamed import stored_line as stored_line
 from ._rollout_config import ActorCriticConfig as ActorCriticConfig
 from ._rollout_config import RolloutConfig as RolloutConfig
@@ -59,7 +62,10 @@ from ._run_config import Given as Given
 from ._run_config import RunConfig as RunConfig
 from ._run_fields import MOST_MEMBERS as MOST_MEMBERS
 from ._texts import always_schedule as always_schedule
+from ._texts import rate_text as rate_text
+from ._texts import rates_in_words as rates_in_words
 from ._texts import schedule_of as schedule_of
+from ._texts import with_rate_text as with_rate_text
 from ._train_config import ACCELERATOR as ACCELERATOR
 from ._train_config import CPU as CPU
 from ._train_config import DEBUG as DEBUG

@@ -9,7 +9,15 @@ from typing import Any
 
 from hackmatrix_rl.runs.config._options import field_types, settings_of
 from hackmatrix_rl.runs.config._registry import algorithms, algorithms_of
-from hackmatrix_rl.runs.config._renamed import RENAMED, advice_for, closest, rename, renamed_line
+from hackmatrix_rl.runs.config._renamed import (
+    RENAMED,
+    RETIRED,
+    advice_for,
+    closest,
+    rename,
+    renamed_line,
+    retired_line,
+)
 from hackmatrix_rl.system import check_path, typed_path
 from hackmatrix_rl.system.errors import ConfigError, shortened
 
@@ -116,6 +124,8 @@ def _settings_in(
     settings, old = rename(settings, source=said)
     for name in old:
         report(f"{said}: {renamed_line(name, is_flag=False)}")
+    for name in settings.keys() & RETIRED:
+        report(f"{said}: {retired_line(name, is_flag=False)}")
     if not isinstance(settings.get("preset", ""), str):
         preset = shortened(settings["preset"])
         raise ConfigError(f"{said}: preset {preset}: must be text, such as 'cpu'.")

@@ -146,6 +146,7 @@ class Members(Traits, RunFields):
 
     def member_tags(self) -> list[list[str]]:
         """What distinguishes the trainings, as tags of each: `seed=5`, `learning_rate=0.003`."""
-        names = ["seed", *self.varied]
-        each = self.member_configs()
-        return [[f"{name}={getattr(one, name)}" for name in names] for one in each]
+        each = [values for values in self._settings() for _ in range(self.seeds)]
+        seeds = [{"seed": self.seed + number % self.seeds} for number in range(self.members)]
+        rows = [{**seed, **values} for seed, values in zip(seeds, each, strict=True)]
+        return [[f"{name}={value}" for name, value in row.items()] for row in rows]

@@ -7,7 +7,8 @@ from dataclasses import field
 from types import UnionType
 from typing import Any, get_args
 
-from hackmatrix_rl.runs.config._texts import PiecewiseText, ScheduleText, parse_schedule
+from hackmatrix_rl.runs.config._renamed import RETIRED
+from hackmatrix_rl.runs.config._texts import Text, bounds_of, parse_schedule
 from hackmatrix_rl.system.errors import ConfigError, as_given, flag, refusing, shortened
 
 COUNTED = 2**31 - 1
@@ -92,10 +93,14 @@ def most(maximum: int | float, because: str) -> dict[str, Any]:
 
 
 def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
-    """The fields of a config in the order of a help: its own first, then every run's."""
+    """The fields of a config in the order of a help: its own first, then every run's.
+
+    Those of `RETIRED` are not among them.
+    """
     *own_classes, _every_run = [each for each in kind.__mro__ if dataclasses.is_dataclass(each)]
     own = {name for each in own_classes for name in vars(each).get("__annotations__", {})}
-    return sorted(settings_of(kind), key=lambda each: each.name not in own)
+    listed = [each for each in settings_of(kind) if each.name not in RETIRED]
+    return sorted(listed, key=lambda each: each.name not in own)
 
 
 HIDDEN: Mapping[str, Any] = {"group": "", "resume": "", "arrays": False, "env": ""}
@@ -105,12 +110,14 @@ HIDDEN: Mapping[str, Any] = {"group": "", "resume": "", "arrays": False, "env": 
 def settings_of(kind: Any) -> "list[dataclasses.Field[Any]]":
     """The fields of a config that are settings; the others a run sets itself (`HIDDEN`).
 
-    An instance lacks the settings of other environments.
+    An instance lacks the settings of other environments, and those of `RETIRED`, which its other
+    settings say.
     """
     fields = [each for each in dataclasses.fields(kind) if each.metadata["group"]]
     if isinstance(kind, type):
         return fields
-    return [each for each in fields if each.metadata["env"] in ("", getattr(kind, "env", ""))]
+    places = "", getattr(kind, "env", "")
+    return [e for e in fields if e.metadata["env"] in places and e.name not in RETIRED]
 
 
 def field_types(each: "dataclasses.Field[Any]") -> tuple[type, bool]:
@@ -128,7 +135,7 @@ def is_scheduled(each: "dataclasses.Field[Any]") -> bool:
     return {float, str} <= set(get_args(each.type))
 
 
-def parse_field(name: str, text: str) -> float | ScheduleText | PiecewiseText:
+def parse_field(name: str, text: str) -> float | Text:
     """The number or schedule of a field; raises a ConfigError if the text is neither."""
     with refusing(f"{flag(name)} "):
         return parse_schedule(text)
@@ -185,8 +192,7 @@ def other_env(each: "dataclasses.Field[Any]", value: Any, env: object) -> str:
 def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
     """Raises a ConfigError if a value is outside the field's range; a schedule, if an end is."""
     if is_scheduled(each) and isinstance(value, str):
-        parsed = parse_schedule(value)
-        for end in (parsed,) if isinstance(parsed, float) else parsed.numbers:
+        for end in bounds_of(value):
             check_range(each, end)
         return
     limits = each.metadata

@@ -113,7 +113,7 @@ def checked_value(config: RunConfig, name: str, value: Any) -> Any:
         ConfigError: there is no such setting here, or it cannot have this value.
     """
     check_settings(config, {name: value})
-    (each,) = (each for each in settings_of(config) if each.name == name)
+    (each,) = (each for each in settings_of(type(config)) if each.name == name)
     if value == "none" and field_types(each)[1]:
         return None
     value = typed(each, value)

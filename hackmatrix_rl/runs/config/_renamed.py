@@ -19,6 +19,11 @@ RENAMED: Mapping[str, str] = {
     "value_coefficient": "vf_coef",
 }
 """Fields of `TrainConfig` by the names that they had up to version 0.1."""
+RATE, RATE_SCHEDULE = "learning_rate", "learning_rate_schedule"
+RETIRED: Mapping[str, str] = {
+    RATE_SCHEDULE: "{learning_rate}: constant:0.001 does not change, linear:0.001:0 falls to 0"
+}
+"""Settings that are no longer written or listed, each with what to write instead."""
 ENDS = "0.3"
 """The first version whose command line and TOML files do not take those names any more."""
 
@@ -26,7 +31,7 @@ ENDS = "0.3"
 # Stable-Baselines3: those that hands type most, and that `closest` does not find.
 # `{gamma}` stands for a setting, and `{device:gpu}` for a setting with its value.
 FOREIGN: Mapping[str, str] = {
-    "anneal_lr": "Use {learning_rate_schedule:linear} (the default), or constant.",
+    "anneal_lr": "Use {learning_rate:linear:0.001:0}, say, or {learning_rate:constant:0.001}.",
     "artifact": "Use {wandb_artifacts}, or leave it out: checkpoints stay in the run's folder.",
     "auto_tune": "Leave it out: hackmatrix-rl compare A.toml B.toml compares settings.",
     "batch_size": "Use {minibatch_size} for the actions of a minibatch; an update learns from "
@@ -82,7 +87,10 @@ def settings_in(template: str) -> list[str]:
 
 def advice_for(name: str, *, is_flag: bool) -> str:
     """The replacement of another library's name, in words; empty if there is none."""
-    template = FOREIGN.get(name.lower(), "")
+    return _filled(FOREIGN.get(name.lower(), ""), is_flag)
+
+
+def _filled(template: str, is_flag: bool) -> str:
     return template.format(**{each: _Setting(each, is_flag) for each in settings_in(template)})
 
 
@@ -125,6 +133,14 @@ def renamed_line(name: str, *, is_flag: bool) -> str:
     """One line for someone who used an old name."""
     before, now = _both(name, is_flag)
     return f"{before} is now {now}; the old name works until version {ENDS}."
+
+
+def retired_line(name: str, *, is_flag: bool) -> str:
+    """One line for someone who used a setting of `RETIRED`."""
+    said = flag(name) if is_flag else name
+    return (
+        f"{said} is now part of {_filled(RETIRED[name], is_flag)}; it works until version {ENDS}."
+    )
 
 
 def _both(old: str, is_flag: bool) -> tuple[str, str]:

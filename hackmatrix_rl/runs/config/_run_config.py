@@ -13,6 +13,7 @@ from hackmatrix_rl.runs.config._members import Members
 from hackmatrix_rl.runs.config._options import HIDDEN, check_each, settings_of
 from hackmatrix_rl.runs.config._precision import check_platform, precision_of
 from hackmatrix_rl.runs.config._resuming import check_kept
+from hackmatrix_rl.runs.config._texts import bounds_of
 from hackmatrix_rl.runs.config._words import Words
 from hackmatrix_rl.system import check_path
 from hackmatrix_rl.system.errors import ConfigError, flag, in_flags
@@ -63,8 +64,10 @@ class RunConfig(Members, ABC):
         with in_flags():
             sharding.parse_mesh(self.mesh)
         check_platform(precision_of(self), self.device)
-        if self.learning_rate == 0:
-            raise ConfigError("--learning-rate 0.0 is too small. Use more than 0.")
+        if not any(bounds_of(self.learning_rate)):
+            raise ConfigError(
+                f"--learning-rate {self.learning_rate} is too small. Use more than 0."
+            )
         self.check_members()
 
     @classmethod

@@ -1,16 +1,19 @@
-"""Schedules (`linear:0.997:0.9995`, `cosine:0.5:0@0.3`) and weights of the reward as text."""
+"""Schedules (`linear:0.997:0.9995`, `constant:0.001`) and weights of the reward as text."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from hackmatrix_rl import agent
 from hackmatrix_rl.games import hackmatrix as game
-from hackmatrix_rl.runs.config._renamed import closest
-from hackmatrix_rl.system.errors import ConfigError, refusing, shortened
+from hackmatrix_rl.runs.config._renamed import RATE, RATE_SCHEDULE, closest
+from hackmatrix_rl.system.errors import ConfigError, flag, refusing, shortened
 
 SHAPES = ("linear", "cosine")
 PIECEWISE = "piecewise"
+CONSTANT = "constant"
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,26 @@ class ScheduleText:
 
 
 @dataclass(frozen=True)
+class ConstantText:
+    """A number that does not change, as a flag or a file says it."""
+
+    number: float
+
+    def __str__(self) -> str:
+        return f"{CONSTANT}:{self.number!r}"
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The numbers that bound it."""
+        return (self.number,)
+
+    def over(self, steps: int) -> "agent.Schedule":
+        """The schedule over the steps of a training."""
+        del steps
+        return agent.Constant(self.number)
+
+
+@dataclass(frozen=True)
 class PiecewiseText:
     """Numbers, each but the first from a share of the training on, as a flag or a file says it."""
 
@@ -54,10 +77,14 @@ class PiecewiseText:
         return agent.Piecewise(self.numbers, tuple(round(share * steps) for share in self.shares))
 
 
-def parse_schedule(text: str) -> float | ScheduleText | PiecewiseText:
+Text = ConstantText | ScheduleText | PiecewiseText
+
+
+def parse_schedule(text: str) -> float | Text:
     """The number or schedule of a text; raises a ValueError for others.
 
-    A schedule is `SHAPE:FROM:TO@SHARE`, or `piecewise:FIRST:NEXT@SHARE:NEXT@SHARE`.
+    A schedule is `SHAPE:FROM:TO@SHARE`, `constant:NUMBER`, or
+    `piecewise:FIRST:NEXT@SHARE:NEXT@SHARE`.
     """
     try:
         return float(text)
@@ -68,14 +95,16 @@ def parse_schedule(text: str) -> float | ScheduleText | PiecewiseText:
         return _parse_piecewise(text, rest)
     numbers, at, share = rest.partition("@")
     try:
+        if shape == CONSTANT:
+            return ConstantText(float(rest))
         initial, final = map(float, numbers.split(":"))
         part = float(share) if at else 1.0
         if shape not in SHAPES or not 0 < part <= 1:
             raise ValueError
     except ValueError as error:
         raise ValueError(
-            f"{shortened(text)}: must be a number, or a schedule such as linear:0.5:0 or "
-            "cosine:0.5:0@0.3 (over the first 0.3 of the training)"
+            f"{shortened(text)}: must be a number, or a schedule such as constant:0.5, "
+            "linear:0.5:0 or cosine:0.5:0@0.3 (over the first 0.3 of the training)"
         ) from error
     return ScheduleText(shape, initial, final, part)
 
@@ -95,6 +124,12 @@ def _parse_piecewise(text: str, rest: str) -> PiecewiseText:
             " from which it holds: piecewise:0.001:0.0005@0.25:0.0002@0.5"
         ) from error
     return PiecewiseText((first, *numbers), shares)
+
+
+def bounds_of(value: float | str) -> tuple[float, ...]:
+    """The numbers that bound a number or the text of a schedule."""
+    said = parse_schedule(value) if isinstance(value, str) else value
+    return (said,) if isinstance(said, int | float) else said.numbers
 
 
 def parse_vary(text: str | None) -> dict[str, tuple[float | str, ...]]:
@@ -137,6 +172,76 @@ def always_schedule(value: float | str, *, steps: int, after: int = 0) -> "agent
     """The schedule of a config field, as `schedule_of`; a number becomes a constant one."""
     found = schedule_of(value, steps=steps, after=after)
     return found if isinstance(found, agent.Schedule) else agent.Constant(float(found))
+
+
+def rate_text(rate: float | str, schedule: str | None = None) -> str:
+    """The learning rate of a training in an environment as the text of a schedule.
+
+    A number falls to 0 over the training, as `linear:NUMBER:0`. `schedule` is the value of the
+    retired setting `learning_rate_schedule`: with `constant`, the number does not fall.
+
+    Raises:
+        ValueError: there is no such `schedule`, or the rate is another schedule already.
+    """
+    if schedule not in (None, CONSTANT, "linear"):
+        raise ValueError(
+            f"{flag(RATE_SCHEDULE)} {shortened(schedule)}: unknown. Leave it out, and write "
+            f"{flag(RATE)} constant:0.001, say."
+        )
+    said = parse_schedule(rate) if isinstance(rate, str) else rate
+    if isinstance(said, int | float):
+        said = _falling(said)
+    if schedule == CONSTANT and not isinstance(said, ConstantText):
+        if not _falls(said):
+            raise ValueError(
+                f"{flag(RATE)} {rate} is a schedule already. Leave {flag(RATE_SCHEDULE)} out."
+            )
+        said = ConstantText(said.numbers[0])
+    return str(said)
+
+
+def rates_in_words(rates: Sequence[float | str], length: str) -> str:
+    """Numbers or schedules over a length: `0.001 falling to 0 over 62 updates`."""
+    said = [parse_schedule(rate) if isinstance(rate, str) else rate for rate in rates]
+    firsts = ", ".join(f"{bounds_of(rate)[0]:g}" for rate in rates)
+    if all(isinstance(each, int | float | ConstantText) for each in said):
+        return f"{firsts} throughout"
+    if all(_falls(each) for each in said):
+        return f"{firsts} falling to 0 over {length}"
+    return f"{', '.join(str(rate) for rate in rates)} over {length}"
+
+
+def _falls(said: object) -> bool:
+    """Whether it is a line to 0 over a whole training."""
+    return isinstance(said, ScheduleText) and said == _falling(said.initial)
+
+
+def _falling(number: float) -> ScheduleText:
+    return ScheduleText("linear", float(number), 0.0)
+
+
+def constant_vary(vary: str) -> str:
+    """A text of `vary` whose learning rates do not fall."""
+    varied = parse_vary(vary)
+    if RATE in varied:
+        varied[RATE] = tuple(rate_text(each, CONSTANT) for each in varied[RATE])
+    return ",".join(f"{name}={','.join(map(str, values))}" for name, values in varied.items())
+
+
+def with_rate_text(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored settings, unchecked, with `learning_rate_schedule` as part of `learning_rate`.
+
+    Settings that cannot be read so stay as they are.
+    """
+    found = dict(settings)
+    rate, schedule = settings.get(RATE), settings.get(RATE_SCHEDULE)
+    if isinstance(rate, int | float | str) and isinstance(schedule, str):
+        try:
+            found[RATE] = rate_text(rate, schedule)
+        except (ValueError, OverflowError):
+            return found
+        del found[RATE_SCHEDULE]
+    return found
 
 
 def parse_reward(text: str | None) -> "game.RewardConfig":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast, no_type_check
 
-from hackmatrix_rl import agent, training
+from hackmatrix_rl import agent
 from hackmatrix_rl import env as envs
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.env import KINDS
@@ -17,10 +17,18 @@ from hackmatrix_rl.runs.config._heads import Heads
 from hackmatrix_rl.runs.config._options import COUNTED, other_env, settings_of
 from hackmatrix_rl.runs.config._population_based import check_exploits
 from hackmatrix_rl.runs.config._run_config import Given, RunConfig
-from hackmatrix_rl.runs.config._texts import always_schedule, parse_reward, reward_text, schedule_of
+from hackmatrix_rl.runs.config._texts import (
+    CONSTANT,
+    always_schedule,
+    constant_vary,
+    parse_reward,
+    rate_text,
+    reward_text,
+    schedule_of,
+)
 from hackmatrix_rl.runs.config._train_fields import MAX_STEPS, TrainFields
 from hackmatrix_rl.system import check_path
-from hackmatrix_rl.system.errors import ConfigError, flag, shortened
+from hackmatrix_rl.system.errors import ConfigError, flag, refusing, shortened
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Key
@@ -106,11 +114,16 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         check_path(self.init, "--init")
         self._check_sizes()
         check_exploits(self)
-        if isinstance(self.learning_rate, str) and self.learning_rate_schedule == "constant":
-            raise ConfigError(
-                f"--learning-rate {self.learning_rate} is a schedule already. Leave "
-                "--learning-rate-schedule out."
-            )
+        self._read_rate()
+
+    def _read_rate(self) -> None:
+        """Writes the learning rate as a schedule, with what the retired setting says of it."""
+        schedule = self.learning_rate_schedule
+        with refusing("", ""):
+            object.__setattr__(self, "learning_rate", rate_text(self.learning_rate, schedule))
+            if schedule == CONSTANT and self.vary is not None:
+                object.__setattr__(self, "vary", constant_vary(self.vary))
+        object.__setattr__(self, "learning_rate_schedule", None)
 
     def _check_sizes(self) -> None:
         """Checks that every number counted in 32 bits fits. This allocates nothing."""
@@ -218,10 +231,7 @@ class TrainConfig(TrainFields, RunConfig, ABC):
 
     def rate(self) -> "agent.Schedule":
         """The learning rate over environment steps."""
-        rate = self.over_time(self.learning_rate)
-        if isinstance(rate, training.Constant) and self.learning_rate_schedule == "linear":
-            return self.over_time(f"linear:{rate.value!r}:0")
-        return rate
+        return self.over_time(self.learning_rate)
 
     def shared_arguments(self, given: Given) -> dict[str, Any]:
         """The arguments that algorithms have in common, by name."""

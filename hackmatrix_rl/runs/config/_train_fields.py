@@ -7,7 +7,15 @@ from typing import no_type_check
 from hackmatrix_rl.env import KINDS
 from hackmatrix_rl.games.hackmatrix import LEAGUES, GameConfig
 from hackmatrix_rl.runs.config._environments import HACKMATRIX
-from hackmatrix_rl.runs.config._options import in_collecting, in_game, in_learning, in_run, most
+from hackmatrix_rl.runs.config._options import (
+    changed,
+    in_collecting,
+    in_game,
+    in_learning,
+    in_run,
+    most,
+)
+from hackmatrix_rl.runs.config._run_fields import RunFields
 
 MAX_STEPS = 1000
 MOST_EPISODES = 10_000_000
@@ -139,10 +147,14 @@ class TrainFields:
     pbt_bounds: str | None = in_learning(
         None, "Bounds of settings: learning_rate=1e-5:1e-2,gamma=0.9:0.999; none: by their kind."
     )
-    learning_rate_schedule: str = in_learning(
-        "linear",
-        "Keep a constant learning rate, or decay it linearly to 0 over the run.",
-        choices=("constant", "linear"),
+    learning_rate: float | str = changed(
+        RunFields,
+        "learning_rate",
+        "linear:0.001:0",
+        "Step size of Adam; 0.001 falls to 0 over the run, constant:0.001 does not; or a schedule.",
+    )
+    learning_rate_schedule: str | None = in_learning(
+        None, "Retired: `learning_rate` says it.", choices=("constant", "linear")
     )
     gamma: float | str = in_learning(
         0.99,

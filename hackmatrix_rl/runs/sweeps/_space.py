@@ -1,6 +1,7 @@
 """What a sweep searches: the settings of all trials, and what each other setting may be."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,29 +27,41 @@ _OF_A_RUN = (
 )
 """Groups and settings that two workers of one sweep may have otherwise."""
 _EVALUATION = "eval/"
+_NUMBER = "{}"
+_LONG = re.compile(r"\d+\.\d{5,17}(e-\d\d?)?")
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from `low` to `high`; with a `step`, those on its grid from `low` on."""
+    """The numbers from `low` to `high`; with a `step`, those on its grid from `low` on.
+
+    With a `schedule`, the setting is that text with the number in the place of `{}`.
+    """
 
     low: int | float
     high: int | float
     step: int | float | None
     log: bool
+    schedule: str = ""
 
-    def suggest(self, trial: Any, name: str) -> int | float:
+    def suggest(self, trial: Any, name: str) -> int | float | str:
         """The value of a trial, which Optuna draws if the trial has none."""
         found: int | float
         if isinstance(self.low, int):
             found = trial.suggest_int(name, self.low, self.high, step=self.step or 1, log=self.log)
         else:
             found = trial.suggest_float(name, self.low, self.high, step=self.step, log=self.log)
-        return found
+        return scheduled(self.schedule, found) if self.schedule else found
 
     def __str__(self) -> str:
         step = "" if self.step is None else f", in steps of {self.step}"
-        return f"{self.low} to {self.high}{step}{', log' if self.log else ''}"
+        schedule = f", as {self.schedule}" if self.schedule else ""
+        return f"{self.low} to {self.high}{step}{', log' if self.log else ''}{schedule}"
+
+
+def scheduled(schedule: str, number: float) -> str:
+    """The text of a schedule with a number in the place of `{}`."""
+    return schedule.replace(_NUMBER, repr(number))
 
 
 @dataclass(frozen=True)
@@ -175,7 +188,7 @@ def _searched(config: RunConfig, name: str, table: Any, file: Path) -> Range | C
     if name in _NOT_SEARCHED:
         raise ConfigError(f"{said}: is the same for all trials. Put it above [space].")
     if isinstance(table, Mapping):
-        unknown = table.keys() - {"low", "high", "step", "log", "choices"}
+        unknown = table.keys() - {"low", "high", "step", "log", "schedule", "choices"}
         if not unknown and table.keys() == {"choices"} and isinstance(table["choices"], list):
             return _choice(config, name, table["choices"], said)
         if not unknown and {"low", "high"} <= table.keys() and "choices" not in table:
@@ -198,7 +211,14 @@ def _range(config: RunConfig, name: str, table: Mapping[str, Any], said: str) ->
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
     if not numbers:
         raise ConfigError(f"{said}: is no number. Use {{choices = [...]}}.")
-    step, log = table.get("step"), table.get("log", False)
+    step, log, schedule = table.get("step"), table.get("log", False), table.get("schedule", "")
+    if schedule and not (isinstance(schedule, str) and _NUMBER in schedule):
+        raise ConfigError(
+            f"{said}: schedule {shortened(schedule)} must be a text with {{}} in the place of the "
+            'number: schedule = "constant:{}".'
+        )
+    for end in (low, high) if schedule else ():
+        checked_value(config, name, scheduled(schedule, end))
     if low >= high:
         raise ConfigError(f"{said}: low {low} must be less than high {high}.")
     if not isinstance(log, bool) or (log and step is not None):
@@ -216,7 +236,7 @@ def _range(config: RunConfig, name: str, table: Mapping[str, Any], said: str) ->
                 f"{said}: steps of {step} from {low} end at {last:g}, not at {high}. Use high = "
                 f"{last:g}."
             )
-    return Range(low, high, step, log)
+    return Range(low, high, step, log, schedule)
 
 
 def in_words(values: Mapping[str, Any]) -> str:
@@ -228,4 +248,6 @@ def shown(value: Any) -> str:
     """A value of a setting for people."""
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, str):
+        return _LONG.sub(lambda found: f"{float(found[0]):.4g}", value)
     return "none" if value is None else str(value)

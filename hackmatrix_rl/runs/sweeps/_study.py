@@ -18,6 +18,7 @@ from hackmatrix_rl.runs.config import (
     code_of,
     config_from_dict,
     settings_of,
+    with_rate_text,
 )
 from hackmatrix_rl.runs.sweeps._journal import IDENTITY, Journal, check_study, usable
 from hackmatrix_rl.runs.sweeps._space import Space, shown
@@ -340,6 +341,7 @@ def check_folder(folder: Path) -> None:
 
 def _check_same(stored: Mapping[str, str], identity: Mapping[str, str], place: str) -> None:
     """Refuses the study of another space."""
+    stored = with_rate_text(stored)
     for name, value in identity.items():
         # Another version may know more settings.
         if stored.get(name, value) != value:

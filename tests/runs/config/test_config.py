@@ -335,6 +335,8 @@ REFUSED = [
         {"learning_rate": "linear:1e-3:1e-4", "learning_rate_schedule": "constant"},
         "is a schedule already. Leave --learning-rate-schedule out.",
     ),
+    ({"learning_rate": "linear:0:0"}, "--learning-rate linear:0.0:0.0 is too small."),
+    ({"learning_rate_schedule": "cosine"}, "--learning-rate-schedule cosine: unknown."),
     (
         {"precision": "f8"},
         "--precision f8: unknown; use f32, bf16, f16, or a policy of jmp as "

@@ -3,11 +3,11 @@
 import jax.numpy as jnp
 import pytest
 
-from hackmatrix_rl.agent import Cosine, Linear, Piecewise
+from hackmatrix_rl.agent import Constant, Cosine, Linear, Piecewise
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.cli._settings import Value
 from hackmatrix_rl.games.hackmatrix import RewardConfig
-from hackmatrix_rl.runs.config import config_from_dict, schedule_of
+from hackmatrix_rl.runs.config import config_from_dict, schedule_of, with_rate_text
 from hackmatrix_rl.system.errors import ConfigError
 
 
@@ -66,6 +66,7 @@ def test_a_reward_that_cannot_work_is_refused_in_one_short_line(text, said):
         ("linear:0.997:0.9995", "linear:0.997:0.9995", Linear(0.997, 0.9995, 1000)),
         ("linear:.5:0@0.3", "linear:0.5:0.0@0.3", Linear(0.5, 0.0, 300)),
         ("cosine:0.5:0@1", "cosine:0.5:0.0", Cosine(0.5, 0.0, 1000)),
+        ("constant:.5", "constant:0.5", Constant(0.5)),
         (
             "piecewise:.5:.25@0.1:1@.5",
             "piecewise:0.5:0.25@0.1:1.0@0.5",
@@ -85,8 +86,75 @@ def test_a_text_is_a_number_or_a_schedule(text, stored, built):
 
 
 @pytest.mark.parametrize(
+    ("given", "stored", "halfway"),
+    [
+        ({}, "linear:0.001:0.0", 0.0005),
+        ({"learning_rate": 0.01}, "linear:0.01:0.0", 0.005),
+        ({"learning_rate": "constant:0.01"}, "constant:0.01", 0.01),
+        ({"learning_rate": "cosine:0.01:0.002"}, "cosine:0.01:0.002", 0.006),
+        ({"learning_rate_schedule": "linear"}, "linear:0.001:0.0", 0.0005),
+        ({"learning_rate_schedule": "constant"}, "constant:0.001", 0.001),
+        ({"learning_rate_schedule": "constant", "learning_rate": 0.01}, "constant:0.01", 0.01),
+        (
+            {"learning_rate_schedule": "linear", "learning_rate": "linear:1:.5"},
+            "linear:1.0:0.5",
+            0.75,
+        ),
+    ],
+)
+def test_a_learning_rate_is_one_text_whatever_says_it(given, stored, halfway):
+    """Also in the stored settings of a run, now and of the versions with two settings."""
+    config = PPOConfig(**given)
+    assert "learning_rate_schedule" not in config.as_dict()
+    assert config.learning_rate == config.as_dict()["learning_rate"] == stored
+    for settings in (config.as_dict(), {**PPOConfig().as_dict(), "learning_rate": 0.001, **given}):
+        assert config_from_dict(settings) == config
+    assert config.rate()(jnp.float32(config.steps_taken / 2)) == pytest.approx(halfway)
+
+
+@pytest.mark.parametrize(
+    ("rate", "schedule", "said"),
+    [
+        (0.001, "linear", "linear:0.001:0.0"),
+        ("0.001", "constant", "constant:0.001"),  # a study keeps texts
+        ("linear:0.1:0.01", "linear", "linear:0.1:0.01"),
+    ],
+)
+def test_what_is_shown_of_stored_settings_has_one_text_too(rate, schedule, said):
+    before = {"learning_rate": rate, "learning_rate_schedule": schedule, "seed": 1}
+    assert with_rate_text(before) == {"learning_rate": said, "seed": 1}
+
+
+@pytest.mark.parametrize("rate", ["x", None, [1], "cosine:1:0", 10**400])
+def test_stored_settings_that_cannot_be_read_stay_as_they_are(rate):
+    before = {"learning_rate": rate, "learning_rate_schedule": "constant"}
+    assert with_rate_text(before) == before
+
+
+def test_the_rates_of_several_trainings_are_read_so_too():
+    varied = PPOConfig(vary="learning_rate=1e-3,3e-3", learning_rate_schedule="constant")
+    assert varied.vary == "learning_rate=constant:0.001,constant:0.003"
+    assert [each.learning_rate for each in varied.member_configs()] == varied.vary[14:].split(",")
+    falling = PPOConfig(vary="learning_rate=1e-3,constant:3e-3", learning_rate_schedule="linear")
+    rates = [each.learning_rate for each in falling.member_configs()]
+    assert rates == ["linear:0.001:0.0", "constant:0.003"]
+    assert falling.member_tags()[0] == ["seed=0", "learning_rate=0.001"]
+
+
+@pytest.mark.parametrize(
     "text",
-    ["", "much", "linear", "linear:1", "linear:1:2:3", "step:1:0", "linear:1:0@2", "linear:1:0@"],
+    [
+        "",
+        "much",
+        "constant",
+        "constant:x",
+        "linear",
+        "linear:1",
+        "linear:1:2:3",
+        "step:1:0",
+        "linear:1:0@2",
+        "linear:1:0@",
+    ],
 )
 def test_another_schedule_is_refused_with_one_that_works(text):
     with pytest.raises(ConfigError, match=r"^--gamma .*must be a number, or a schedule such as"):

@@ -34,12 +34,11 @@ num_minibatches = 2
 update_epochs = 1
 total_timesteps = 512
 updates_per_dispatch = 1
-learning_rate_schedule = "constant"
 width = 8
 depth = 1
 mesh = "data=1"
 """
-SPACE = "learning_rate = {low = 1e-4, high = 1e-1, log = true}\n"
+SPACE = 'learning_rate = {low = 1e-4, high = 1e-1, log = true, schedule = "constant:{}"}\n'
 OWN = """
 import hackmatrix_rl as hm
 
@@ -98,7 +97,10 @@ def test_each_trial_is_a_run_and_a_bad_one_ends_early(swept, monkeypatch):
     for each in found:
         rate = each.params["learning_rate"]
         folder = Path("sweeps/space", f"trial-{each.number:04}")
-        assert json.loads((folder / "config.json").read_text())["learning_rate"] == rate
+        assert (
+            json.loads((folder / "config.json").read_text())["learning_rate"]
+            == f"constant:{rate!r}"
+        )
         log = (folder / "log.txt").read_text()
         # A trial that is worse than the best one so far is none of the best third.
         if rate > best:
@@ -113,6 +115,7 @@ def test_each_trial_is_a_run_and_a_bad_one_ends_early(swept, monkeypatch):
             assert (folder / "checkpoints" / "1" / "manifest.json").exists()
     assert {each.state.name for each in found} == {"COMPLETE", "PRUNED"}
     assert f"Best: learning_rate {best:.4g}" in told
+    assert f"trial 0: learning_rate constant:{found[0].params['learning_rate']:.4g}" in told
 
 
 def test_the_best_settings_are_a_file_for_train(swept):
@@ -125,7 +128,7 @@ def test_the_best_settings_are_a_file_for_train(swept):
     stored = json.loads((file.parent / f"trial-{best.number:04}" / "config.json").read_text())
     trained = config_from_dict({**stored, "run_dir": None})
     assert config == trained
-    assert config.learning_rate == best.params["learning_rate"]
+    assert config.learning_rate == f"constant:{best.params['learning_rate']!r}"
 
 
 def test_a_sweep_that_is_done_does_nothing_more(swept, monkeypatch):
@@ -163,7 +166,7 @@ def test_a_journal_of_another_space_is_refused(swept, monkeypatch):
     place, _ = swept
     monkeypatch.chdir(place)
     folder = ("--folder", "sweeps/space", "--trials", 4)
-    other = write("learning_rate = {low = 1e-3, high = 1e-1, log = true}\n", name="other.toml")
+    other = write(SPACE.replace("1e-4", "1e-3"), name="other.toml")
     told = ("sweeps/space: holds a sweep of another space", "0.0001 to 0.1", "0.001 to 0.1")
     assert_refused(invoke("sweep", other, *RATE, *folder), *told)
     more = write(f"{SPACE}\nwidth = {{choices = [8, 16]}}\n", name="other.toml")
@@ -412,6 +415,12 @@ def test_a_training_that_goes_wrong_counts_as_pruned(here):
         ("learning_rate = {low = -1, high = 1}", ("--learning-rate -1.0 is too small",)),
         ("learning_rate = {low = 'a', high = 1}", ("--learning-rate a",)),
         ("learning_rate = {low = nan, high = 1}", ("--learning-rate nan",)),
+        (
+            "learning_rate = {low = 0, high = 1, schedule = 'constant'}",
+            ("with {} in the place of",),
+        ),
+        ("learning_rate = {low = 0, high = 1, schedule = 'half:{}'}", ("a schedule such as",)),
+        ("width = {low = 8, high = 16, schedule = 'linear:{}:0'}", ("must be a whole number",)),
         ("learning_rate = {low = 1e-3}", ("not understood", "{low = 1, high = 8}")),
         ("learning_rate = {low = 0, hihg = 1}", ("not understood",)),
         ("learning_rate = 3e-4", ("learning_rate 0.0003: not understood",)),
