@@ -189,7 +189,7 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
         )
     with in_flags():
         check_members(members, made.shape)
-    config.check_mesh(made.shape)
+    config.check_mesh(made)
     return made
 
 

@@ -232,7 +232,7 @@ def test_an_argument_that_cannot_work_is_an_error_at_construction(wrong, says):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Minibatches(8, 1)(100, key=jax.random.key(0)), "use 96"),
+        (lambda: Minibatches(8, 1)(100, key=jax.random.key(0)), "num_envs=96"),
         (lambda: Linear(1.0, 0.0, 0), "at least 1 step"),
         (lambda: adam(0.0), "max_grad_norm"),
     ],

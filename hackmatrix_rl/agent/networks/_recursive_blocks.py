@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Key
 
 from hackmatrix_rl.agent.networks._names import MIXERS
+from hackmatrix_rl.system.errors import counts
 
 ROTARY_BASE = 10_000.0
 WIDER = 3
@@ -143,10 +144,11 @@ class RecursiveBlock(eqx.Module):
 
 def check_recursion(width: int, depth: int, heads: int, mixer: str) -> None:
     """Raises a ValueError if there are no blocks of these sizes, or no such mixer."""
-    if min(width, depth, heads) < 1 or width % (2 * heads):
+    counts(width=width, depth=depth, heads=heads)
+    if width % (2 * heads):
         raise ValueError(
-            "width, depth and heads must be at least 1, and width a multiple of 2 * heads "
-            f"(rotary positions turn pairs), not {width}, {depth} and {heads}"
+            f"width {width} is not a multiple of 2 * heads, {2 * heads} (rotary positions turn "
+            "pairs)"
         )
     if mixer not in MIXERS:
         raise ValueError(f"unknown mixer {mixer!r}; choose one of {', '.join(MIXERS)}")

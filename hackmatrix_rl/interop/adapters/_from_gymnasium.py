@@ -18,7 +18,7 @@ from jax.experimental import io_callback
 from jaxtyping import Array, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl import env
-from hackmatrix_rl.interop.adapters._extras import making, no_such, require
+from hackmatrix_rl.interop.adapters._extras import making, no_such
 from hackmatrix_rl.interop.adapters._workers import (
     FORKS,
     check_not_forks,
@@ -26,6 +26,7 @@ from hackmatrix_rl.interop.adapters._workers import (
     uninterrupted,
     without_main,
 )
+from hackmatrix_rl.system import require
 from hackmatrix_rl.system.errors import check_actions, first_line, printable
 
 

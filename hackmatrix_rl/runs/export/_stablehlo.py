@@ -6,7 +6,7 @@ from jax import export
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs.export._program import program_of
-from hackmatrix_rl.system.errors import ConfigError
+from hackmatrix_rl.system import require
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 """Where it runs."""
@@ -22,12 +22,7 @@ def as_stablehlo(agent: PolicyAgent, environment: Environment) -> bytes:
     Raises:
         ConfigError: the package flatbuffers is missing.
     """
+    require("flatbuffers", extra="export", caller="this format")
     function, shapes = program_of(agent, environment).batched()
     program = export.export(jax.jit(function), platforms=PLATFORMS)(*shapes)
-    try:
-        return bytes(program.serialize())
-    except ImportError as error:
-        raise ConfigError(
-            "this format needs the package flatbuffers, which is not installed. Install the "
-            "export extra: pip install '.[export]'"
-        ) from error
+    return bytes(program.serialize())

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix_rl.interop.adapters import require
 from hackmatrix_rl.runs import RunLock, check_links, toml_of
 from hackmatrix_rl.runs.checkpoints import check_place
 from hackmatrix_rl.runs.config import (
@@ -21,7 +20,7 @@ from hackmatrix_rl.runs.config import (
 )
 from hackmatrix_rl.runs.sweeps._journal import IDENTITY, Journal, check_study, usable
 from hackmatrix_rl.runs.sweeps._space import Space, shown
-from hackmatrix_rl.system import check_path, is_remote, read_json, typed_path, write_whole
+from hackmatrix_rl.system import check_path, is_remote, read_json, require, typed_path, write_whole
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing
 
 JOURNAL = "journal.log"

@@ -194,6 +194,12 @@ def whole(name: str, value: Any, minimum: int = 1) -> int:
     return int(value)
 
 
+def counts(**sizes: Any) -> None:
+    """Checks arguments that count something, by name: whole numbers, 1 or more."""
+    for name, value in sizes.items():
+        whole(name, value)
+
+
 def number(name: str, value: Any) -> float:
     """Checks an argument that is a number, or an array of one, and returns it.
 
@@ -221,6 +227,19 @@ def finite(name: str, value: Any) -> float:
     found = number(name, value)
     if not math.isfinite(found):
         raise ValueError(f"{name} must be a finite number, not {found}")
+    return found
+
+
+def share(name: str, value: Any) -> float:
+    """Checks an argument that is a probability or a part of a whole, and returns it.
+
+    Raises:
+        TypeError: the value is no number.
+        ValueError: it is not in [0, 1].
+    """
+    found = number(name, value)
+    if not 0 <= found <= 1:
+        raise ValueError(f"{name} must be in [0, 1], not {value}")
     return found
 
 

@@ -236,6 +236,13 @@ def check_split(
     raise ArgumentError(f"{{num_envs}} {trouble}", **given)
 
 
+def neighbours(given: int, possible: Sequence[int]) -> list[int]:
+    """The nearest of the possible numbers below and above a given one, as far as there are any."""
+    below = [each for each in possible if each < given]
+    above = [each for each in possible if each > given]
+    return [*([max(below)] if below else []), *([min(above)] if above else [])]
+
+
 def most_devices(environments: int, devices: int) -> int:
     """The largest number of devices, up to `devices`, that divides the environments."""
     if environments % devices == 0:

@@ -288,8 +288,8 @@ def test_with_all_options_training_does_not_depend_on_the_mesh():
         (lambda: Gate(games=5), "games 5 is odd.*use games=6"),
         (lambda: Gate(games=0), "games must be at least 2, not 0"),
         (lambda: Gate(interval=0), "interval must be at least 1, not 0"),
-        (lambda: SearchLoss(value_mix=1.5), "value_mix must be 0 to 1, but is 1.5"),
-        (lambda: SearchLoss(surprise_weight=-1), "surprise_weight must be 0 to 1, but is -1"),
+        (lambda: SearchLoss(value_mix=1.5), r"value_mix must be in \[0, 1\], not 1.5"),
+        (lambda: SearchLoss(surprise_weight=-1), r"surprise_weight must be in \[0, 1\], not -1"),
         (
             lambda: SelfPlay(
                 FIVE, network(FIVE), search=Search(8), playout_cap=PlayoutCap(0.5, 9), **SIZES

@@ -385,7 +385,6 @@ REFUSED = [
         "updates of 32768 actions, and updates are counted in 32 bits. ... "
         "Use --total-timesteps 70368744144896, or",
     ),
-    ({"mesh": "data=2000000000"}, "is less than one environment for each of 2000000000"),
     ({"mesh": f"data={'9' * 450}"}, "not understood"),
 ]
 
