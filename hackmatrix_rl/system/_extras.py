@@ -7,11 +7,7 @@ from hackmatrix_rl.system.errors import ConfigError
 
 
 def require(package: str, *, extra: str, caller: str) -> ModuleType:
-    """Imports a package that comes with an extra; `caller` is what the message says needs it.
-
-    Raises:
-        ConfigError: it is not installed, or something that it needs is not.
-    """
+    """Imports a package that comes with an extra; `caller` is what the message says needs it."""
     try:
         return import_module(package)
     except ModuleNotFoundError as error:

@@ -133,7 +133,11 @@ OF_VALUES = {
     ),
     f"{PUZZLES} --halt-exploration linear:0.3:2": "--halt-exploration 2.0 is too large",
     f"{PUZZLES} --eval-interval 5 --eval-puzzles 0": "--eval-interval 5: --eval-puzzles 0",
-    f"{PUZZLES} --mesh data=3": "--global-batch-size 16 ... over 3 devices",
+    f"{PUZZLES} --mesh data=3": (
+        "--global-batch-size 16 does not divide over the 3 devices ... use --global-batch-size 15 "
+        "or --global-batch-size 18"
+    ),
+    f"{PUZZLES} --grad-accum 3": "--grad-accum 3 does not divide the 16 rows ... 1, 2, 4, 8 or 16",
     f"{PUZZLES} --heads 3": "--width 16 --heads 3: ... multiple of 2 * heads",
     f"{PUZZLES} --num-envs 8": "--num-envs 8: a setting of --algorithm ... by --algorithm",
     "bench --algorithm supervised --preset debug": "bench measures trainings that play games",

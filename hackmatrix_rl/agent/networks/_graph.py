@@ -92,7 +92,6 @@ class AttentionPool(eqx.Module):
         self.value = Dense(width, width, gain=HIDDEN_GAIN, key=value_key)
 
     def __call__(self, states: Float[Array, "states width"]) -> Float32[Array, " width"]:
-        """The pooled vector."""
         weights = jax.nn.softmax(self.score.full(states), axis=0)
         values = jax.nn.relu(self.value.full(states)).reshape(*weights.shape, -1)
         return jnp.sum(weights[..., None] * values, axis=0).ravel()

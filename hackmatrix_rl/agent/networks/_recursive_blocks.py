@@ -85,7 +85,6 @@ class RotaryAttention(eqx.Module):
     heads: int = eqx.field(static=True)
 
     def __init__(self, width: int, heads: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights."""
         ask_key, answer_key = jax.random.split(key)
         self.ask = Linear(width, 3 * width, key=ask_key)
         self.answer = Linear(width, width, key=answer_key)
@@ -126,7 +125,6 @@ class PositionMixer(eqx.Module):
         self.layers = SwiGLU(positions, key=key)
 
     def __call__(self, x: Float[Array, "positions width"]) -> Float32[Array, "positions width"]:
-        """The mixed positions."""
         return self.layers(x.T).T
 
 

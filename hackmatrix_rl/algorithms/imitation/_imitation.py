@@ -52,10 +52,9 @@ class ImitationState(TrainState):
 class Imitation(LearnerAlgorithm[ImitationState]):
     """DAgger: one update plays, queries the teacher, and learns from the newest labels.
 
-    In every step the teacher says what it would do, and that is the label of the position. At
-    first the teacher plays the games itself, later the student does (see `Labelling`). The labels
-    go into a buffer; minibatches are drawn from all of it. Rollouts, value targets, precision and
-    gradient steps are as in PPO, with a `CloneLoss`.
+    In every step the teacher labels the position with what it would do. At first it plays the games
+    itself, later the student does (see `Labelling`). Minibatches are drawn from a buffer of labels.
+    Rollouts, value targets, precision and gradient steps are as in PPO, with a `CloneLoss`.
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).

@@ -27,12 +27,7 @@ from hackmatrix_rl.training.sharding import Blocks, on_each_device
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of an update, as `SelfPlay` describes them: whole numbers, 1 or more.
-
-    Raises:
-        TypeError: a size is no whole number.
-        ValueError: the sizes do not fit together.
-    """
+    """The sizes of an update, as `SelfPlay` describes them: whole numbers, 1 or more."""
 
     game_batch_size: int
     moves_per_update: int

@@ -267,12 +267,7 @@ class Finished(eqx.Module):
 
 
 def rows_of(global_batch_size: int, examples: int) -> Blocks:
-    """The rows of a batch, each of which works on an example of its own.
-
-    Raises:
-        TypeError: the size is no whole number.
-        ValueError: it is less than 1, or there are fewer examples.
-    """
+    """The rows of a batch, each of which works on an example of its own."""
     rows = whole("global_batch_size", global_batch_size)
     if examples < rows:
         raise ArgumentError(

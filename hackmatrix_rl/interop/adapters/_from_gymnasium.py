@@ -214,7 +214,6 @@ class HostState(env.HeldGames):
             weakref.finalize(self.batch, self.host.release, number)
 
     def close(self) -> None:
-        """Closes the batch."""
         for number in self._numbers():
             self.host.close(number)
 
@@ -502,7 +501,6 @@ class Trials:
         return seen, reward, terminated, np.zeros_like(terminated), {"final_obs": seen}
 
     def close(self) -> None:
-        """Closes the tasks."""
         for task in self._tasks:
             task.close()
 

@@ -17,11 +17,7 @@ Name = str
 
 
 class Graph:
-    """Nodes, constants, inputs and outputs.
-
-    Raises:
-        ConfigError: the package onnx is missing.
-    """
+    """Nodes, constants, inputs and outputs."""
 
     def __init__(self) -> None:
         self._onnx: Any = require("onnx", extra="export", caller="this format")

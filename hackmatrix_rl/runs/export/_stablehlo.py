@@ -18,9 +18,6 @@ def as_stablehlo(agent: PolicyAgent, environment: Environment) -> bytes:
     Its arguments are the arrays of the observation in the order of the contract, the mask, and for
     a network with a memory its carry. It returns the logits with the mask applied, the value, and
     the next carry.
-
-    Raises:
-        ConfigError: the package flatbuffers is missing.
     """
     require("flatbuffers", extra="export", caller="this format")
     function, shapes = program_of(agent, environment).batched()
