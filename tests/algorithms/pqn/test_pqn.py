@@ -191,7 +191,6 @@ def test_metrics_are_means_over_the_updates():
         ({"epsilon": Linear(2.0, 0.1, over=5)}, ValueError, r"epsilon must be in \[0, 1\]"),
         ({"epsilon": float("nan")}, ValueError, "epsilon must be a finite number"),
         ({"num_envs": 7}, ValueError, "num_minibatches 2 does not divide num_envs 7"),
-        ({"num_steps": 0}, ValueError, "num_steps must be at least 1"),
         ({"mesh": "data=8"}, ValueError, "num_envs 8 in 2 minibatches"),
         ({"learning_rate": -1.0}, ValueError, "learning_rate is -1; expected 0 or more"),
     ],
