@@ -21,7 +21,7 @@ CALLS = {"__import__", "compile", "eval", "exec"}
 # after `check_trusted`.
 IMPORTERS = {
     *("__init__.py", "_moved.py"),
-    "interop/adapters/_extras.py",
+    "system/_extras.py",
     "agent/networks/_registry.py",
     "cli/_main.py",
     "runs/config/_registry.py",

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float16, Float32, Int32, UInt32
 
 from hackmatrix_rl.agent.networks import AuxiliaryHead
+from hackmatrix_rl.system.errors import counts
 
 Hidden = Float[Array, "num_steps batch width"]
 PerStep = Float32[Array, "num_steps batch"]
@@ -59,8 +60,7 @@ class AuxiliaryLoss(eqx.Module):
     def __check_init__(self) -> None:
         if self.coefficient <= 0:
             raise ValueError(f"coefficient must be positive, not {self.coefficient}")
-        if self.every < 1:
-            raise ValueError(f"every must be at least 1, not {self.every}")
+        counts(every=self.every)
 
     def __call__(
         self,

@@ -233,9 +233,6 @@ def check_policy_numbers(policy: ActorCritic, spec: EnvSpec) -> None:
 
     The network has parameters, and they are finite. A network that is not part of this package also
     returns finite numbers for one made-up observation.
-
-    Raises:
-        ValueError: it is not so.
     """
     _check_parameters(policy)
     if not is_ours(policy):

@@ -17,7 +17,6 @@ from hackmatrix_rl.cli._grouped import GroupedOptions
 from hackmatrix_rl.cli._options import file_option, trust_option, whole_number
 from hackmatrix_rl.cli._settings import chosen_config, config_options, settings_epilog
 from hackmatrix_rl.cli._working import Working
-from hackmatrix_rl.interop import adapters
 from hackmatrix_rl.runs import config as configs
 from hackmatrix_rl.runs.config import algorithms_of
 from hackmatrix_rl.system.errors import ConfigError
@@ -103,7 +102,7 @@ def bench(
             f"this one plays none. Use --algorithm {configs.baseline_algorithm()}."
         )
     if compare is not None:  # not before: importing it starts the devices
-        adapters.require("pgx", extra="pgx", caller="--compare pgx")
+        system.require("pgx", extra="pgx", caller="--compare pgx")
     if json_file is not None:
         system.check_output_file(json_file, "--json")
     import jax  # only those who play wait for it

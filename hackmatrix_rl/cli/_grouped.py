@@ -38,7 +38,6 @@ class GroupedOption(click.Option):
         self._group = group
 
     def heading(self, ctx: click.Context) -> str:
-        """The heading."""
         return self._group
 
 

@@ -36,7 +36,6 @@ class TypedPath(click.Path):
         super().__init__(path_type=Path, dir_okay=dir_okay)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path."""
         return Path(os.fsdecode(super().convert(system.typed_path(value), param, ctx)))
 
 

@@ -234,9 +234,6 @@ def given_settings(
     """The settings on the command line, and before them in a file, of a command (empty: of any).
 
     Names of an earlier version get a line on standard error.
-
-    Raises:
-        ConfigError: if the file cannot be read, or a setting is given under two names.
     """
     given = typed_options(context)
     old = [name for name in given if name in config.RENAMED]
@@ -300,9 +297,6 @@ def chosen_config(
 
     With a `target` it does not. The command's own defaults go before the preset, and file and
     options before them. For `algorithm` and `note` see `config_here`.
-
-    Raises:
-        ConfigError: if a setting cannot work here.
     """
     settings = {**defaults, **given_settings(context, file)}
     given = typed_settings(context)

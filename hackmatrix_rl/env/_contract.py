@@ -74,12 +74,7 @@ def check_own_shapes(environment: Environment) -> None:
 
 
 def check_spec(spec: Any, owner: str = "spec") -> None:
-    """Raises unless a spec is complete and consistent; `owner` is its name in messages.
-
-    Raises:
-        TypeError: a field has the wrong type.
-        ValueError: a field is out of range, or `encode` fails on the observation.
-    """
+    """Raises unless a spec is complete and consistent; `owner` is its name in messages."""
     if not isinstance(spec, EnvSpec):
         hint = "use env.spec" if isinstance(spec, Environment) else "make it by EnvSpec(...)"
         raise TypeError(f"{owner} is {described(spec)}; expected an EnvSpec: {hint}")
@@ -155,10 +150,6 @@ def check_shapes(environment: Any) -> None:
     """Raises unless the shapes and dtypes of an environment's spec, `reset` and `step` agree.
 
     It traces `reset` and `step` once. It compiles nothing and draws no random numbers.
-
-    Raises:
-        TypeError: a value has the wrong type.
-        ValueError: an array has the wrong shape or dtype.
     """
     check_is_environment(environment)
     if isinstance(environment, Batched):

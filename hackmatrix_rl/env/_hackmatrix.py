@@ -45,7 +45,7 @@ from hackmatrix_rl.system.batching import (
     one_round_loop,
     select,
 )
-from hackmatrix_rl.system.errors import check_actions, described
+from hackmatrix_rl.system.errors import check_actions, described, share
 
 UNDO = FIRST_PROGRAM + Program.UNDO
 """The action."""
@@ -128,10 +128,7 @@ class HackMatrix(Environment):
             raise ValueError(
                 f"observation must be one of {', '.join(KINDS)}, not {self.observation!r}"
             )
-        if not 0 <= self.without_undo_share <= 1:
-            raise ValueError(
-                f"without_undo_share must be between 0 and 1, not {self.without_undo_share}"
-            )
+        share("without_undo_share", self.without_undo_share)
 
     @property
     def spec(self) -> EnvSpec:

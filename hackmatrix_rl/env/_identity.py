@@ -51,11 +51,7 @@ class GameIdentity:
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, Any]) -> "GameIdentity":
-        """The identity from a mapping that `as_dict` made.
-
-        Raises:
-            ValueError: the mapping has other names, or a value is not a string.
-        """
+        """The identity from a mapping that `as_dict` made."""
         names = [each.name for each in fields(cls)]
         if sorted(texts) != sorted(names) or not all(type(each) is str for each in texts.values()):
             raise ValueError(f"must be {', '.join(names)}, a text each")

@@ -20,9 +20,6 @@ def picture_of(
     """One game as its environment draws it: its picture, else its text, else `None`.
 
     A picture is uint8 `[height, width, 3]`. `state` is one that `reset` or `step` returned.
-
-    Raises:
-        ConfigError: `draw` or `render` returns something else; the message names the method.
     """
     drawn = environment.draw(state, game)
     if drawn is not None:
@@ -41,11 +38,7 @@ def picture_of(
 
 
 def check_pictures(environment: Environment) -> None:
-    """Draws the start of one game, if a class outside of this package says how.
-
-    Raises:
-        ConfigError: see `picture_of`.
-    """
+    """Draws the start of one game, if a class outside of this package says how."""
     owner = _owner(environment)
     base = SingleGame if isinstance(owner, SingleGame) else Environment
     own = any(getattr(type(owner), name) is not getattr(base, name) for name in ("draw", "render"))

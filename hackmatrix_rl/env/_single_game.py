@@ -20,7 +20,7 @@ from hackmatrix_rl.env._environment import (
     flat_features,
 )
 from hackmatrix_rl.system.batching import select
-from hackmatrix_rl.system.errors import check_actions, whole
+from hackmatrix_rl.system.errors import check_actions, instance, whole
 
 GameState = TypeVar("GameState")
 
@@ -188,10 +188,7 @@ class Batched(Environment, Generic[GameState]):
     max_steps: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
-        if not isinstance(self.game, SingleGame):
-            raise TypeError(
-                f"game is {type(self.game).__name__}; expected an instance of hm.SingleGame"
-            )
+        instance("game", self.game, SingleGame, "hm.CliqueGame()")
         if self.max_steps is not None:
             check_max_steps(self.max_steps)
 

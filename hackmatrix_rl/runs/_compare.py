@@ -48,13 +48,11 @@ class Contender:
         return self.trainer.environment
 
     def start(self, seed: int) -> None:
-        """Starts a new training."""
         network_key, training_key = run_keys(seed)
         self.trainer.start(training_key, self.network(network_key))
 
     @property
     def steps(self) -> int:
-        """Environment steps so far."""
         return int(self.trainer.state.env_steps)
 
     def missing(self) -> int:
@@ -140,11 +138,7 @@ class Comparison:
 
 
 def contender(config: RunConfig, name: str) -> Contender:
-    """The contender of a config. Nothing is compiled yet.
-
-    Raises:
-        ConfigError: the contender cannot be built.
-    """
+    """The contender of a config. Nothing is compiled yet."""
     if config.greedy:
         raise ConfigError(
             f"--algorithm {config.algorithm}: compare draws the actions of both from their "

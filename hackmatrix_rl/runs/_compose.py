@@ -155,11 +155,7 @@ def precision_here(
 
 
 def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
-    """The mesh of a config, on the devices of this machine or of a target.
-
-    Raises:
-        ConfigError: the devices do not exist, or the games do not divide over them.
-    """
+    """The mesh of a config, on the devices of this machine or of a target."""
     text = config.mesh
     members = config.members
     config.check_played_in_python()
@@ -189,7 +185,7 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
         )
     with in_flags():
         check_members(members, made.shape)
-    config.check_mesh(made.shape)
+    config.check_mesh(made)
     return made
 
 

@@ -99,10 +99,6 @@ def fetch_run(
         note: takes lines for people.
         lock: takes the lock of the folder.
         prepare: takes the settings of a checkpoint, unchecked, before a device starts.
-
-    Raises:
-        ConfigError: there is no such run, its checkpoints cannot be used, the service refuses, or
-            the folder cannot be written.
     """
     named = _Named.of(run)
     if os.path.lexists(RUNS) and not RUNS.is_dir():

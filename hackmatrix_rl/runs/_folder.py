@@ -132,10 +132,6 @@ def make_run_folder(
 
     `lock` takes the locks of the folders before anything is written, and holds them until it is
     closed. By default they are free again on return.
-
-    Raises:
-        ConfigError: a folder cannot be written, or already holds a run. After
-            `RunLock.withdraw` nothing is left.
     """
     if lock is None:
         with RunLock() as own:
@@ -162,9 +158,6 @@ def reopen_run_folder(
 
     If the folder was lost with its machine and the checkpoints lie elsewhere, this makes it
     again, with the id and aliases from a checkpoint. `lock` may hold the folders already.
-
-    Raises:
-        ConfigError: a folder, or one of the run's files, cannot be written.
     """
     if lock is None:
         with RunLock() as own:
@@ -221,11 +214,7 @@ def stored_identity(path: Path) -> dict[str, str]:
 
 
 def new_wandb_id(path: Path) -> str:
-    """A new id, unique over all machines; in a process of a sweep's agent, the agent's id.
-
-    Raises:
-        ConfigError: no folder can have the name that the agent gave.
-    """
+    """A new id, unique over all machines; in a process of a sweep's agent, the agent's id."""
     given = os.environ.get("WANDB_RUN_ID") or None if os.environ.get("WANDB_SWEEP_ID") else None
     if given is None:
         plain = re.sub(r"[^\w.-]", "_", _name(path))  # the service refuses some characters
@@ -239,9 +228,6 @@ def check_names(config: RunConfig, path: Path | None = None, *, option: str = "-
     """Refuses names under which a checkpoint could be written, but not be read.
 
     `path` is the run's folder, by default the one in the settings; `option` has named it.
-
-    Raises:
-        ConfigError: the folder of the run, or of its checkpoints, has such a name.
     """
     path = path or Path(config.run_dir or RUNS)
     if (wrong := name_trouble(_name(path))) is not None:
@@ -253,11 +239,7 @@ def check_names(config: RunConfig, path: Path | None = None, *, option: str = "-
 
 
 def check_run_folder(config: RunConfig) -> None:
-    """Raises the errors of `make_run_folder` and leaves nothing behind.
-
-    Raises:
-        ConfigError: a folder cannot be written, or already holds a run.
-    """
+    """Raises the errors of `make_run_folder` and leaves nothing behind."""
     path = Path(config.run_dir) if config.run_dir else RUNS
     check_names(config)
     checkpoints = _checkpoints(config, path)

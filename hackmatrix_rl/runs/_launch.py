@@ -48,22 +48,14 @@ class Launch:
     _trust_code: bool
 
     def plan(self) -> Plan:
-        """Compiles the run's program and says what the run would do; nothing is left behind.
-
-        Raises:
-            ConfigError: if the run could not have its folders.
-        """
+        """Compiles the run's program and says what the run would do; nothing is left behind."""
         self._lock.withdraw()
         if self._resumed is None:
             system.on_process_zero(partial(check_run_folder, self.config))
         return make_plan(self.config, self._trainer)
 
     def open_folder(self) -> RunFolder:
-        """The run's folder, locked and ready to be written.
-
-        Raises:
-            ConfigError: if it cannot be written, or a process does not see the checkpoints.
-        """
+        """The run's folder, locked and ready to be written."""
         folder = RunFolder.seen_by(system.process_index(), system.on_process_zero(self._open))
         system.check_shared(folder.checkpoints)
         # Of a new run, the user has named the code; a resumed run may be anybody's.
@@ -82,11 +74,7 @@ class Launch:
     def run(
         self, folder: RunFolder, displays: Sequence[Sink] = (), hooks: Sequence[Hook] = ()
     ) -> RunResult:
-        """Trains, from the newest whole checkpoint if there is one; see `hackmatrix_rl.runs.run`.
-
-        Raises:
-            ConfigError: if Weights & Biases refuses, or the checkpoint does not fit.
-        """
+        """Trains, from the newest whole checkpoint if there is one; see `runs.run`."""
         resume = None if self._resumed is None else self._resumed.checkpoint
         return run(
             self.config,
@@ -116,9 +104,6 @@ def launch(
     imported. Only process 0 reads folders, and fetches a run from Weights & Biases
     (`wandb:ENTITY/PROJECT/RUN_ID`); it broadcasts what it found. The folders
     stay locked until the context ends. The caller may give a `lock`, and then frees them.
-
-    Raises:
-        ConfigError: if the run cannot work here. Folders that were made for it are removed.
     """
     with RunLock() if lock is None else nullcontext(lock) as lock:
         resumed = None

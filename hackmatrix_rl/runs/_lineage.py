@@ -137,9 +137,6 @@ def keep_lineage(config: TrainConfig, folder: RunFolder) -> None:
     """Writes the picture of a run's lineage, and the settings that it found, into its folder.
 
     Nothing is written for a run without a lineage.
-
-    Raises:
-        OSError: the disk is full, perhaps.
     """
     from matplotlib.figure import Figure
 

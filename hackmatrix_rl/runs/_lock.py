@@ -51,10 +51,6 @@ class RunLock:
         """Locks a folder, which `option` named, and makes it if it is missing. Does not wait.
 
         A second call for the same folder does nothing, unless it must be `new`.
-
-        Raises:
-            ConfigError: a live process holds the folder, or it cannot be written.
-            FileExistsError: the folder exists, but must be new.
         """
         path = Path(folder)
         if not new and any(_is_open(path / LOCK, file) for file in self._held.values()):
@@ -164,10 +160,6 @@ def check_links(folder: Path, said: str, *, checkpoints: bool = True, deep: bool
     The entries of `checkpoints` may be links, because a writer of checkpoints goes into none that
     is there already. Without `checkpoints`, it may be a link, too. Unless `deep`, only the entries
     of the folder itself are checked.
-
-    Raises:
-        ConfigError: there is such a link, or anything else than files and folders. The message
-            begins with what was `said`.
     """
     inside = Path(os.path.realpath(folder))
     with refusing(f"{said}: cannot be read: ", of=OSError):

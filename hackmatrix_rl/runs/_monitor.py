@@ -28,9 +28,6 @@ def open_sinks(
     """Opens the run's files, and the services that its settings ask for, as one sink.
 
     With several processes, all except process 0 have only a log. The `displays` come first.
-
-    Raises:
-        ConfigError: a service refuses.
     """
     log = sinks.LogFile(folder.log, length=sinks.Length.from_config(config))
     if folder.process > 0:

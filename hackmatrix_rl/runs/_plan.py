@@ -154,12 +154,7 @@ def make_plan(
     *,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
-    """The plan of a run's trainer; a `target` is where its mesh is, if it is not here.
-
-    Raises:
-        ConfigError: the program does not fit into the memory of the devices, or their compiler
-            fails.
-    """
+    """The plan of a run's trainer; a `target` is where its mesh is, if it is not here."""
     training = plan_in_words(config, devices_of_one(trainer.mesh))
     if target is not None and (found := doubts(config, trainer)):  # no `preflight` reports them
         training = {**training, "doubtful": " ".join(found)}
@@ -178,11 +173,7 @@ def make_plan(
 
 
 def plan_for(config: RunConfig, target: Target, *, trust_code: bool = False) -> Plan:
-    """The plan of one stage of a training on a slice that is not here.
-
-    Raises:
-        ConfigError: it cannot work, or does not fit there.
-    """
+    """The plan of one stage of a training on a slice that is not here."""
     return make_plan(config, compose(config, trust_code=trust_code, target=target), target)
 
 
@@ -194,12 +185,7 @@ def _read(
     limit: int | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
-    """Compiles the program of a trainer and reads its plan; `limit` is known of some devices.
-
-    Raises:
-        ConfigError: the compiler fails.
-        _TooLargeError: it does not fit.
-    """
+    """Compiles the program of a trainer and reads its plan; `limit` is known of some devices."""
     mesh = trainer.mesh
     device = mesh.devices.flat[0]
     limit = memory_limit(device) if limit is None else limit

@@ -74,11 +74,7 @@ _SHOWN = 5
 
 
 def find_hackmatrix_player(name: str, **how: Any) -> tuple[Agent, HackMatrix]:
-    """A player of HackMatrix, and its environment; the arguments are as in `find_player`.
-
-    Raises:
-        ConfigError: there is no such player, or it was trained in another environment.
-    """
+    """A player of HackMatrix, and its environment; the arguments are as in `find_player`."""
     player, environment = find_player(name, **how)
     if not isinstance(environment, HackMatrix):
         trusted = ["--trust-code"] if how.get("trust_code") else []
@@ -122,10 +118,6 @@ def find_player(
     (`Searcher`); a message calls it `simulations_flag`. `cycles` are the updates of `z_H`, and of
     `z_L` before each of them, of a recursive network; `None`: as in its training. `report` takes
     messages about what is skipped or damaged.
-
-    Raises:
-        ConfigError: there is no such player, its code is not trusted, it was trained in the
-            other league or environment, it cannot search, or its network has no cycles.
     """
     if (inner := _harvested(name)) is not None:
         player, there = find_hackmatrix_player(
@@ -203,11 +195,7 @@ def find_player(
 def find_opponent(
     name: str, *, trust_code: bool = False, report: Report = warnings.warn
 ) -> Opponent | None:
-    """Who plays a game of two players, of a run or a checkpoint; `None` if its game is for one.
-
-    Raises:
-        ConfigError: there is no such run, it cannot be used, or its code is not trusted.
-    """
+    """Who plays a game of two players, of a run or a checkpoint; `None` if its game is for one."""
     if saved_run(name) is not None:
         return None
     skipped: list[str] = []
@@ -230,11 +218,7 @@ UNTRAINED_SIMULATIONS = 64
 
 
 def untrained_opponent(settings: Mapping[str, Any]) -> Opponent:
-    """Who plays a game of two players by a small untrained network; `settings` are of the board.
-
-    Raises:
-        ConfigError: there is no such board.
-    """
+    """Who plays a game of two players by a small untrained network; `settings` are of the board."""
     kind = _of_two_players()
     # The preset is of a small network; its board is smaller than the one of the command.
     board = {each.name: each.default for each in options_of(kind) if each.metadata["resume"]}

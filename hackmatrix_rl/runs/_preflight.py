@@ -61,9 +61,6 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
     Other code checks the settings, and that the folders can be written. `folder` is the folder of
     the checkpoints, which may not exist yet; `None` is the current one. Returns lines to show: what
     the run will need, and what looks tight.
-
-    Raises:
-        ConfigError: the run cannot work.
     """
     if config.tensorboard:
         require_tensorboard()
@@ -99,11 +96,7 @@ def doubts(config: RunConfig, trainer: Trainer[Any]) -> list[str]:
 
 
 def check_played(environment: Environment, games: int) -> None:
-    """Refuses far too many games at the same time, without training.
-
-    Raises:
-        ConfigError: the games cannot fit.
-    """
+    """Refuses far too many games at the same time, without training."""
     game = environment.config if isinstance(environment, HackMatrix) else None
     # Count only the snapshots, and in them one word for each enemy and transmission.
     one = 0 if game is None else game.history * 4 * (game.max_enemies + game.max_transmissions)
@@ -116,11 +109,7 @@ def check_played(environment: Environment, games: int) -> None:
 
 
 def checked_memory(config: RunConfig, trainer: Trainer[Any]) -> tuple[MemoryEstimate, list[str]]:
-    """The memory that a trainer of these settings needs, and lines about it. It traces a reset.
-
-    Raises:
-        ConfigError: it does not fit.
-    """
+    """The memory that a trainer of these settings needs, and lines about it. It traces a reset."""
     needed = estimate_memory(trainer)
     return needed, check_memory(config, needed, available_memory())
 
@@ -128,11 +117,7 @@ def checked_memory(config: RunConfig, trainer: Trainer[Any]) -> tuple[MemoryEsti
 def check_memory(
     config: RunConfig, needed: MemoryEstimate, available: tuple[int, str] | None
 ) -> list[str]:
-    """Compares the memory that is surely needed with the available memory; one line to show.
-
-    Raises:
-        ConfigError: it does not fit.
-    """
+    """Compares the memory that is surely needed with the available memory; one line to show."""
     names = list(config.memory)
     if config.members > 1:
         names.append("seeds" if config.vary is None else "vary")

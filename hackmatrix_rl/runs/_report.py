@@ -54,9 +54,6 @@ def report_of(run: str) -> tuple[str, Path]:
     The page has the learning curves, the evaluation, replays, warnings, settings and versions, as
     far as the run's folder has them, and says what is missing. The newest replay is shown:
     no page of the folder is shown, since its script may be anybody's.
-
-    Raises:
-        ConfigError: there is no such run.
     """
     record = read_run(run)
     sections = {

@@ -136,10 +136,6 @@ def find_resumable_run(
     A run that ended before its first checkpoint restarts from its stored settings. `lock` takes
     the locks of the run's folders, before a checkpoint is chosen. `prepare` takes the stored
     settings, unchecked, before a device starts.
-
-    Raises:
-        ConfigError: there is no such run or no usable checkpoint, or another process writes the
-            run.
     """
     check_path(run, "--resume-run")
     path = find_run_folder(run)

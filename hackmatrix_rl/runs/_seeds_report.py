@@ -62,9 +62,6 @@ def report_of_seeds(runs: Sequence[str]) -> tuple[str, dict[str, Any]]:
     train. The page has the evaluation of each run, interquartile means with stratified bootstrap
     intervals, performance profiles, and the learning curves. The data has a list of runs by way to
     train, each a list of one return: what rliable reads after `np.array`.
-
-    Raises:
-        ConfigError: one of them is no run, is named twice, or has no evaluation.
     """
     records = [read_run(run) for run in runs]
     paths = [record.folder.path.resolve() for record in records]

@@ -46,10 +46,6 @@ def config_here(
     Without a `preset`, the settings name it, or else the device does. `given` are the settings of
     the command line, which stages of a training must not override. `algorithm` is the algorithm if
     the settings name none; empty: `default_algorithm`, whose reason `note` takes.
-
-    Raises:
-        ConfigError: if a setting cannot work here, or code that the run of `init` names is
-            not trusted.
     """
     changes = dict(settings)
     named = changes.pop("preset", AUTO)
@@ -89,9 +85,6 @@ def before_devices(settings: Mapping[str, Any], *, preset: str | None = "") -> N
 
     The settings need not be checked. The settings of a stored run have no `preset`; `None` leaves
     the CPU as it is.
-
-    Raises:
-        ConfigError: a device has started, and it is too late.
     """
     if settings.get("deterministic"):
         make_deterministic()
@@ -100,11 +93,7 @@ def before_devices(settings: Mapping[str, Any], *, preset: str | None = "") -> N
 
 
 def use_devices(config: RunConfig) -> None:
-    """Makes this process compute on the devices that a config names.
-
-    Raises:
-        ConfigError: if JAX does not see them here.
-    """
+    """Makes this process compute on the devices that a config names."""
     before_devices({"deterministic": config.deterministic, "cpu_devices": config.cpu_devices})
     select_device(config.device)
 
@@ -113,9 +102,6 @@ def check_unchanged(run: object, stored: RunConfig, changes: Mapping[str, Any]) 
     """Refuses changes of a run after which what it learned would mean something else.
 
     The arrays of a checkpoint fit many settings, so nothing else notices most of these changes.
-
-    Raises:
-        ConfigError: a setting may not change. The message names its flag.
     """
     if changes.get("algorithm", stored.algorithm) != stored.algorithm:
         raise ConfigError(

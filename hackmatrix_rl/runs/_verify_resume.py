@@ -74,10 +74,6 @@ def verify_resume(
     The kill comes after `updates` updates, and as many follow it. `folder` is an empty one for all
     files; this function sets length, folders and save intervals. `train` is the command that
     trains, by default the config's, and `timeout` the limit of each process in seconds.
-
-    Raises:
-        ConfigError: the settings give up the same bits.
-        ProofError: a process failed, or ended before the kill.
     """
     config.check_provable()
     config = dataclasses.replace(

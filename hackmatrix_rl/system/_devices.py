@@ -34,11 +34,7 @@ _MIN_SECONDS = 0.1
 
 
 def select_device(device: str) -> str:
-    """Makes JAX compute on `cpu`, `gpu`, `tpu`, or `auto` for its own choice; returns the kind.
-
-    Raises:
-        ConfigError: JAX sees no such device here.
-    """
+    """Makes JAX compute on `cpu`, `gpu`, `tpu`, or `auto` for its own choice; returns the kind."""
     if device == "auto":
         return jax.default_backend()
     try:
@@ -58,9 +54,6 @@ def cut_cpu(devices: int) -> None:
     """Makes the CPU count as several devices, unless JAX's own settings say how many it is.
 
     The devices share its cores. Call this before any device starts.
-
-    Raises:
-        ConfigError: JAX has started with another number.
     """
     in_flags = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
     if _CONFIG.jax_num_cpu_devices != -1 or in_flags:
@@ -117,10 +110,6 @@ def make_deterministic() -> None:
     """Makes runs repeatable. Call it before JAX computes anything.
 
     A second call checks the settings again.
-
-    Raises:
-        ConfigError: JAX has started on a GPU without the flag, or the environment asks for the
-            opposite.
     """
     if _CONFIG.jax_default_prng_impl != "threefry2x32":
         raise ConfigError(

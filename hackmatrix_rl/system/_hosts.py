@@ -254,11 +254,7 @@ def any_process(mine: bool) -> bool:
 
 
 def on_process_zero(act: Callable[[], Any]) -> Any:
-    """Calls a function only in process 0, and returns its result, as JSON, in all processes.
-
-    Raises:
-        AgreedError: in all processes, if `act` raised a ConfigError.
-    """
+    """Calls a function only in process 0, and returns its result, as JSON, in all processes."""
     if is_single_process():
         return act()
     answer: dict[str, Any] = {}
@@ -274,11 +270,7 @@ def on_process_zero(act: Callable[[], Any]) -> Any:
 
 
 def check_same(settings: Mapping[str, Any], policy: PyTree) -> None:
-    """Checks that all processes have the same settings and the same initial network.
-
-    Raises:
-        AgreedError: in all processes, if one differs; it names the process and the field.
-    """
+    """Checks that all processes have the same settings and the same initial network."""
     if is_single_process():
         return
     found = _gather_json({**settings, "initial parameters": fingerprint(policy)})
@@ -293,11 +285,7 @@ def check_same(settings: Mapping[str, Any], policy: PyTree) -> None:
 
 
 def check_shared(path: Any) -> None:
-    """Checks that all processes see a folder that process 0 has made.
-
-    Raises:
-        AgreedError: in all processes, if one does not see a file that process 0 writes there.
-    """
+    """Checks that all processes see a folder that process 0 has made."""
     if is_single_process():
         return
     probe = path / ".seen_by_all"

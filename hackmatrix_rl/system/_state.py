@@ -42,11 +42,7 @@ def read_state(name: str) -> dict[str, Any] | None:
 
 
 def write_state(name: str, content: Mapping[str, Any]) -> bool:
-    """Writes a file of the state folder, which only this user can read; whether it was written.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Writes a file of the state folder, which only this user can read; whether it was written."""
     folder = state_folder()
     if folder is None:
         return False

@@ -14,9 +14,6 @@ def within(seconds: float, act: Callable[[], T]) -> T:
 
     The timeout of a socket limits a single read: a server that sends a byte now and then can
     delay such a call indefinitely. A late call continues in a thread that does not delay the exit.
-
-    Raises:
-        TimeoutError: the call is late.
     """
     results: list[T] = []
     errors: list[BaseException] = []

@@ -58,6 +58,7 @@ from ._report import Metrics as Metrics
 from ._report import StepReport as StepReport
 from ._report import UpdateReport as UpdateReport
 from ._ring import advance_ring as advance_ring
+from ._ring import check_capacity as check_capacity
 from ._ring import empty_ring as empty_ring
 from ._ring import oldest_slot as oldest_slot
 from ._ring import write_ring as write_ring

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Int32, Key, UInt32
 
-from hackmatrix_rl.system.errors import whole
-from hackmatrix_rl.training.sharding import check_split
+from hackmatrix_rl.system.errors import ArgumentError, counts, whole
+from hackmatrix_rl.training.sharding import check_split, divisors, neighbours
 
 
 class Minibatches(eqx.Module):
@@ -31,9 +31,7 @@ class Minibatches(eqx.Module):
     update_epochs: int = eqx.field(static=True, default=4)
 
     def __check_init__(self) -> None:
-        for name in ("num_minibatches", "update_epochs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        counts(num_minibatches=self.num_minibatches, update_epochs=self.update_epochs)
 
     @property
     def count(self) -> int:
@@ -41,17 +39,23 @@ class Minibatches(eqx.Module):
         return self.num_minibatches * self.update_epochs
 
     def check(self, num_envs: int, *, parts: int = 1) -> None:
-        """Raises a ValueError unless the environments divide into minibatches and their parts."""
-        if num_envs % self.num_minibatches:
-            raise ValueError(
-                f"num_envs {num_envs} does not divide into {self.num_minibatches} minibatches; "
-                f"use {num_envs // self.num_minibatches * self.num_minibatches} "
-                "environments or another num_minibatches"
+        """Raises an ArgumentError unless the games divide into minibatches and their parts."""
+        count = self.num_minibatches
+        if num_envs % count:
+            nearest = max(1, round(num_envs / count)) * count
+            raise ArgumentError(
+                "{num_minibatches} does not divide {num_envs}. Use "
+                f"{_near('num_minibatches', count, num_envs)}, or {{num_envs:={nearest}}}",
+                num_minibatches=count,
+                num_envs=num_envs,
             )
-        if parts < 1 or (num_envs // self.num_minibatches) % parts:
-            raise ValueError(
-                f"a minibatch of {num_envs // self.num_minibatches} environments does not divide "
-                f"into grad_accum {parts} parts"
+        games = num_envs // count
+        if games % parts:
+            raise ArgumentError(
+                f"{{grad_accum}} does not divide the {games} games of a minibatch ({{num_envs}} in "
+                f"{count} minibatches). Use {_near('grad_accum', parts, games)}",
+                grad_accum=parts,
+                num_envs=num_envs,
             )
 
     def __call__(
@@ -62,7 +66,7 @@ class Minibatches(eqx.Module):
         The i-th environment of a minibatch is from the i-th block.
 
         Raises:
-            ValueError: the environments do not divide into minibatches.
+            ArgumentError: the environments do not divide into minibatches.
         """
         self.check(num_envs)
         blocks = num_envs // self.num_minibatches
@@ -77,6 +81,11 @@ class Minibatches(eqx.Module):
         numbers = jnp.arange(blocks, dtype=jnp.uint32)
         places = jax.vmap(each_block, in_axes=(0, None))(epochs, numbers)
         return places.reshape(self.count, blocks) + first[None]
+
+
+def _near(name: str, given: int, dividend: int) -> str:
+    """The divisors next to a number, in the template of an `ArgumentError`."""
+    return " or ".join(f"{{{name}:={each}}}" for each in neighbours(given, divisors(dividend)))
 
 
 @dataclass(frozen=True)

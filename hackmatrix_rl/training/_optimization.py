@@ -116,12 +116,7 @@ class Optimization(GradientStep):
 def optimization_of(
     algorithm: object, given: Optimization | None, arguments: OptimizationArguments
 ) -> Optimization:
-    """The optimization that an algorithm was given, or that its arguments describe.
-
-    Raises:
-        TypeError: the algorithm has no such argument, or an argument has the wrong type.
-        ValueError: it was given both, or an argument is out of range.
-    """
+    """The optimization that an algorithm was given, or that its arguments describe."""
     names, name = OptimizationArguments.__annotations__, type(algorithm).__name__
     for each in arguments:
         if each not in names:

@@ -4,13 +4,28 @@ All environments are written at once. So one `slot`, where the next entry goes, 
 and so does `filled`, their number of entries.
 """
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32
 
+from hackmatrix_rl.system.errors import ArgumentError
+
 Scalar = Int32[Array, ""]
+
+
+def check_capacity(buffer_size: int, **update: int) -> None:
+    """Raises an ArgumentError unless a buffer holds an update, whose sizes multiply."""
+    positions, named = math.prod(update.values()), " x ".join(f"{{{name}}}" for name in update)
+    if buffer_size < positions:
+        raise ArgumentError(
+            f"{{buffer_size}} is less than the {positions} positions of an update ({named}); use "
+            f"{{buffer_size:={positions}}} or more",
+            buffer_size=buffer_size,
+            **update,
+        )
 
 
 def empty_ring(entry: Any, num_envs: int, length: int) -> Any:

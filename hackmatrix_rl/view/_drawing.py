@@ -68,8 +68,6 @@ class _Outlined:
 
 @dataclass(frozen=True)
 class Rect(_Outlined):
-    """A rectangle."""
-
     x: float
     y: float
     width: float
@@ -88,8 +86,6 @@ class Circle(_Outlined):
 
 @dataclass(frozen=True)
 class Polygon(_Outlined):
-    """A closed polygon."""
-
     points: tuple[tuple[float, float], ...]
 
 

@@ -80,11 +80,7 @@ def style(axes: "Axes", x: str = "", y: str = "", *, whole: Collection[str] = ()
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Writes a figure into a file, whose ending decides the format.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Writes a figure into a file, whose ending decides the format."""
     write_whole(path, [_drawn(figure, format=path.suffix.removeprefix("."), dpi=120)])
 
 

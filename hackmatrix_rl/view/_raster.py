@@ -64,11 +64,7 @@ def image_of(drawing: Drawing, *, theme: str = "light", scale: float = 1.0) -> "
 def save_png(
     drawing: Drawing, path: str | Path, *, theme: str = "light", scale: float = 1.0
 ) -> None:
-    """Writes the image of `image_of` as a PNG file.
-
-    Raises:
-        ConfigError: the theme is neither `light` nor `dark`.
-    """
+    """Writes the image of `image_of` as a PNG file."""
     written = io.BytesIO()
     image_of(drawing, theme=theme, scale=scale).save(written, format="PNG", optimize=True)
     write_whole(typed_path(path), [written.getvalue()])
@@ -238,10 +234,6 @@ def save_gif(
 
     A drawing stays for `seconds_per_frame`, in steps of 0.01. `scale` is the number of image pixels
     for a pixel of a drawing; the theme is `light` or `dark`.
-
-    Raises:
-        ConfigError: there is no such theme, or no drawing.
-        ValueError: the drawings differ in size.
     """
     from PIL import Image
 
@@ -274,12 +266,7 @@ def save_mp4(
     seconds_per_frame: float = 0.5,
     scale: float = 1.0,
 ) -> None:
-    """Writes drawings as an MP4 film; arguments as in `save_gif`.
-
-    Raises:
-        ConfigError: there is no ffmpeg, or it fails; there is no such theme, or no drawing.
-        ValueError: the drawings differ in size.
-    """
+    """Writes drawings as an MP4 film; arguments as in `save_gif`."""
     path = typed_path(path)
     program = check_ffmpeg(path)
     _check(drawings, seconds_per_frame)
@@ -302,11 +289,7 @@ def save_mp4(
 
 
 def check_ffmpeg(name: str) -> str:
-    """The path of ffmpeg, which `name` (a flag or a file, for the message) needs.
-
-    Raises:
-        ConfigError: it is not on the PATH.
-    """
+    """The path of ffmpeg, which `name` (a flag or a file, for the message) needs."""
     program = shutil.which("ffmpeg")
     if program is None:
         raise ConfigError(f"{name} needs ffmpeg on the PATH: install ffmpeg, or use --gif")

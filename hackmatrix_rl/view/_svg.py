@@ -27,11 +27,7 @@ _Colour = Callable[[Ink], str]
 
 
 def svg_of(drawing: Drawing, theme: str = "light") -> str:
-    """The drawing as an SVG file. The theme `auto` is what the reader's browser prefers.
-
-    Raises:
-        ConfigError: the theme is not `light`, `dark` or `auto`.
-    """
+    """The drawing as an SVG file. The theme `auto` is what the reader's browser prefers."""
     opening = f"{_opening(drawing)}<title>{escape(drawing.title)}</title>"
     if theme == "auto":
         return f"{opening}{_AUTO}{''.join(svg_fragments(drawing))}</svg>"
@@ -51,11 +47,7 @@ def svg_fragments(drawing: Drawing) -> tuple[str, ...]:
 
 
 def css_variables(theme: str) -> str:
-    """The colours of a theme as CSS declarations: `--ink-text:#111827;` and so on.
-
-    Raises:
-        ConfigError: there is no such theme.
-    """
+    """The colours of a theme as CSS declarations: `--ink-text:#111827;` and so on."""
     return "".join(f"--ink-{ink}:{colour};" for ink, colour in find_theme(theme).items())
 
 

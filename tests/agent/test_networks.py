@@ -147,7 +147,7 @@ def test_a_convolution_has_the_gradient_of_xlas_convolution_without_one_on_a_cpu
 
 @pytest.mark.parametrize("network", FINAL)
 def test_a_width_of_nothing_is_an_error(network):
-    with pytest.raises(ValueError, match="width"):
+    with pytest.raises(ValueError, match="width must be at least 1, not 0"):
         network(BOARD, width=0, key=KEY)
 
 

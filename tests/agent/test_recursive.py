@@ -221,10 +221,10 @@ def test_the_inner_width_is_that_of_the_paper():
 @pytest.mark.parametrize(
     ("sizes", "says"),
     [
-        ({"width": 6}, "multiple of 2"),
-        ({"width": 12}, "not 12, 2 and 4"),
-        ({"depth": 0}, "at least 1"),
-        ({"heads": 0}, "at least 1"),
+        ({"width": 6}, "width 6 is not a multiple of 2"),
+        ({"width": 12}, r"width 12 is not a multiple of 2 \* heads, 8"),
+        ({"depth": 0}, "depth must be at least 1, not 0"),
+        ({"heads": 0}, "heads must be at least 1, not 0"),
         ({"mixer": "convolution"}, "choose one of attention, swiglu"),
         ({"high_cycles": 0}, "high_cycles must be at least 1, not 0"),
         ({"low_cycles": -1}, "low_cycles must be at least 1, not -1"),

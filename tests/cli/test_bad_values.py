@@ -14,26 +14,40 @@ pytestmark = pytest.mark.smoke
 
 LONG, DIGITS = "a" * 5000, "9" * 5000
 DEBUG = "train --preset debug"
+PPO = "train --algorithm ppo"
 PUZZLES = "train --algorithm supervised --preset debug"
+IMITATE = (
+    "imitate --preset debug --num-envs 4 --num-steps 8 --width 8 --max-enemies 4 "
+    "--max-transmissions 4 --history 1 --updates-per-dispatch 1 --buffer-size 64 --eval-episodes 0"
+)
+SELF_PLAY = (
+    "selfplay --vertices 4 --num-simulations 4 --width 8 --game-batch-size 8 --moves-per-update 4 "
+    "--training-batch-size 16 --train-steps 2 --buffer-size 96 --opening 1 --save-interval 1 "
+    "--league-games 2 --league-size 2 --keep 100"
+)
 
 # What is typed, and parts of what is said, in order.
 OF_VALUES = {
-    "train --preset gpx": "--preset gpx ... auto, cpu, gpu, tpu, debug",
+    "train --preset gpx": "--preset gpx: unknown. Use auto, cpu, gpu ... Did you mean gpu?",
     "train --preset gpu": "--preset gpu ... JAX sees no GPU here",
     "train --device tpu": "--device tpu ... JAX sees no TPU here",
     "train --num-envs 100 --num-minibatches 8": (
-        "--num-minibatches 8 does not divide --num-envs 100 ... --num-minibatches 10"
+        "--num-minibatches 8 does not divide --num-envs 100 ... "
+        "--num-minibatches 5 or --num-minibatches 10, or --num-envs 96"
     ),
     "train --num-envs many": "--num-envs many: must be a whole number.",
     "train --num-envs 1.5": "--num-envs 1.5: must be a whole number.",
     "train --num-envs 2147483647 --num-minibatches 2": (
-        "--num-envs 2147483647 x --num-steps 32 ... 32 bits"
+        "--num-envs 2147483647 x --num-steps 32 ... 32 bits. Use --num-envs 67108863, or fewer"
     ),
     f"train --seed {DIGITS}": "--seed ... must be a whole number",
-    "train --algorithm ppo --clip-coef -1": "--clip-coef -1.0 is too small. Use more than 0.",
+    f"{PPO} --clip-coef 0": "--clip-coef 0.0 is too small. Use more than 0.",
     "train --cpu-devices 0": "--cpu-devices 0 is too small. Use 1 or more.",
     "train --keep 0": "--keep 0 is too small. Use 1 or more.",
-    "train --precision f8": "--precision f8: unknown; use f32, bf16, f16",
+    "train --precision f8": (
+        "--precision f8: unknown; use f32, bf16, f16, or a policy of jmp as "
+        "'params=float32,compute=bfloat16,output=float32'."
+    ),
     "train --precision half": "--precision half: 'half' is float16 on a CPU or GPU",
     "train --precision p=bf16,c=bf16,o=f32": "parameters must be float32",
     "train --preset tpu --precision f16": "--precision ... f16 ... no TPU ... --precision bf16",
@@ -50,10 +64,54 @@ OF_VALUES = {
     "train --connect-timeout 0": "--connect-timeout",
     "train --heartbeat-timeout 10000000000": "--heartbeat-timeout",
     "train --num-processes 10000000000": "--num-processes",
-    "train --algorithm ppo --teacher-kl 0.5": "Add --init RUN",
-    "train --algorithm ppo --critic-warmup-timesteps 100 --total-timesteps 64": (
+    f"{PPO} --teacher-kl 0.5": "--teacher-kl 0.5: the teacher is the policy ... Add --init RUN",
+    f"{PPO} --critic-warmup-timesteps 100 --total-timesteps 64": (
         "leaves nothing of --total-timesteps 64"
     ),
+    f"{PPO} --debug nans --precision f16": (
+        "--debug nans would stop at the overflows that the loss scale of float16 provokes on "
+        "purpose. Use --precision f32 or --precision bf16 with it."
+    ),
+    f"{PPO} --aux-every 4": "--aux-every 4 ... --aux-coefficient 0.1",
+    f"{PPO} --without-undo-share 0.5 --frontier-share 0.5": (
+        "--without-undo-share 0.5:  ... --frontier-share 0.5 may have snapshots. Use one"
+    ),
+    f"{PPO} --ent-coef linear:0.9:-1": "--ent-coef -1.0 is too small. Use 0 or more.",
+    "train --gamma 1.5": "--gamma 1.5 is too large. Use 1 or less.",
+    "train --gamma linear:0.9:1.5": "--gamma 1.5 is too large. Use 1 or less.",
+    "train --gamma cosine:nan:0.5": "--gamma nan: must be a finite number.",
+    "train --learning-rate 0": "--learning-rate 0.0 is too small. Use more than 0.",
+    "train --remat some": "--remat some ... none, blocks or full",
+    f"{DEBUG} --sequence-length 10": (
+        "--sequence-length 10: a setting of --algorithm r2d2, and this training is by --algorithm "
+        "ppo (the choice of --preset debug). Use --algorithm r2d2, or leave it out."
+    ),
+    f"{DEBUG} --no-dueling": "--no-dueling: a setting of --algorithm r2d2",
+    "train --algorithm ppoo": "--algorithm ppoo: unknown. Use  ... Did you mean ppo",
+    f"{PPO} --minibatch-size 4096 --num-minibatches 8": (
+        "--minibatch-size 4096 and --num-minibatches 8 ... Use one of them"
+    ),
+    f"{PPO} --minibatch-size 1000 --num-envs 96 --num-steps 32": (
+        "--minibatch-size 1000 ... --num-envs 96 x --num-steps 32 ... "
+        "Use --minibatch-size 768 or --minibatch-size 1024."
+    ),
+    f"{PPO} --minibatch-size 10000 --num-envs 96 --num-steps 32": "Use --minibatch-size 3072.",
+    "train --grad-accum 5 --num-envs 96 --num-minibatches 8": (
+        "--grad-accum 5 does not divide the 12 games ... Use --grad-accum 4 or --grad-accum 6."
+    ),
+    f"{PPO} --num-envs 1024 --num-steps 32 --total-timesteps 1000000000000000000": (
+        "updates of 32768 actions, and updates are counted in 32 bits. ... "
+        "Use --total-timesteps 70368744144896, or"
+    ),
+    f"train --mesh data={'9' * 450}": "not understood",
+    "train --preset max --algorithm ppo": "--preset max: of --algorithm r2d2",
+    "train --preset fast --value-scale compressed": "--value-scale compressed: a setting of",
+    "train --preset fast --sequence-length 9000": "--buffer-size 576512 or more",
+    "train --preset fast --sequence-batch-size 63": "use --sequence-batch-size 32.",
+    "train --preset fast --gamma linear:0.9:0.99": "--gamma linear:0.9:0.99: ",
+    "train --preset fast --total-timesteps 10000": "--learning-starts 10000 leaves nothing",
+    "train --preset fast --num-envs 536870912": "x --train-freq 4 are 2147483648 actions",
+    "train --preset fast --epsilon 0": "--epsilon 0.0 is too small. Use more than 0.",
     "train --target v4-64": "--target v4-64: only plans ... --dry-run",
     "train --dry-run --target v4-65": (
         "--target v4-65: unknown ... v4-8 to v4-1024 ... v5e-1 to v5e-256"
@@ -133,13 +191,77 @@ OF_VALUES = {
     ),
     f"{PUZZLES} --halt-exploration linear:0.3:2": "--halt-exploration 2.0 is too large",
     f"{PUZZLES} --eval-interval 5 --eval-puzzles 0": "--eval-interval 5: --eval-puzzles 0",
-    f"{PUZZLES} --mesh data=3": "--global-batch-size 16 ... over 3 devices",
+    f"{PUZZLES} --mesh data=3": (
+        "--global-batch-size 16 does not divide over the 3 devices ... use --global-batch-size 15 "
+        "or --global-batch-size 18"
+    ),
+    f"{PUZZLES} --grad-accum 3": "--grad-accum 3 does not divide the 16 rows ... 1, 2, 4, 8 or 16",
     f"{PUZZLES} --heads 3": "--width 16 --heads 3: ... multiple of 2 * heads",
     f"{PUZZLES} --num-envs 8": "--num-envs 8: a setting of --algorithm ... by --algorithm",
     "bench --algorithm supervised --preset debug": "bench measures trainings that play games",
     "train --algorithm self-play": (
         "--algorithm self-play: has its own command ... hackmatrix-rl selfplay"
     ),
+}
+# Flags of `imitate` and of `selfplay`, in small trainings.
+OF_IMITATE = {
+    "": "--algorithm imitation needs a player ... --teacher runner",
+    "--teacher nobody": "--teacher nobody ... no checkpoint there ... random, runner, expert",
+    "--algorithm ppo": "--algorithm ... a flag of hackmatrix-rl train",
+    "--teacher runner --buffer-size 3": (
+        "--buffer-size 3 ... (--num-envs 4 x --num-steps 8) ... --buffer-size 32"
+    ),
+    "--teacher runner --network gru": "--network gru ... --no-symmetries",
+    "--teacher runner --target-kl 1": "--target-kl ... a flag of hackmatrix-rl train",
+    "--teacher runner --teacher-games 2": "--teacher-games 2.0 ... 1 or less",
+    "--teacher expert --soft-labels": "--soft-labels ... --teacher expert ... a run",
+    "--teacher runner --teacher-search 8": "--teacher-search 8 ... no network",
+    "--teacher expert --teacher-search 0": "--teacher-search 0 ... 1 or more",
+}
+OF_SELF_PLAY = {
+    "--k 5": "--k 5 ... 4 vertices ... --k 4",
+    "--k 6": "--k 6 ... 4 vertices ... --k 4",
+    "--k 7": "--k 7 ... 6 or less",
+    "--vertices 19": "--vertices 19 ... 18 or less",
+    "--objective avoid --full-board second-wins": (
+        "--full-board second-wins does not go with --objective avoid ... use --full-board draw"
+    ),
+    "--objective lose": "--objective lose ... avoid",
+    "--num-simulations 0": "--num-simulations 0 ... 1 or more",
+    "--simulations-second 0": "--simulations-second 0 ... 1 or more",
+    "--opening 6": "--opening 6 ... 6 edges",
+    "--training-batch-size 12": "--training-batch-size 12 ... --game-batch-size 8",
+    "--mesh data=3": "--game-batch-size 8 ... 3 devices",
+    "--mesh data=2 --game-batch-size 7 --training-batch-size 512": (
+        "--game-batch-size 7 do not fit ... use --game-batch-size 8."
+    ),
+    "--mesh data=2 --game-batch-size 7 --training-batch-size 21": (
+        "7 does not divide ... use --game-batch-size 8 and --training-batch-size 16, or fewer"
+    ),
+    "--num-envs 64": "--num-envs ... Use --game-batch-size.",
+    "--num-steps 64": "--num-steps ... Use --moves-per-update.",
+    "--buffer-size 3": "--buffer-size 3 ... 32 positions",
+    "--league-games 3": "--league-games 3 ... --league-games 4",
+    "--network gru": "--network gru ... memory",
+    "--network nothing": "--network nothing ... mlp",
+    "--full-board lost": "--full-board lost ... second-wins",
+    "--preset cpu": "--preset ... hackmatrix-rl train",
+    "--show-game --dry-run": "--show-game ... --dry-run",
+    "--num-simulations 100000 --game-batch-size 1048576 --training-batch-size 1048576 "
+    "--buffer-size 8388608": "--num-simulations 100000 ... --game-batch-size 1048576 ... a smaller",
+    "--fast-simulations 8": "--fast-simulations 8: needs --full-search-share, too. Use",
+    "--full-search-share 0.5": "--full-search-share 0.5: needs --fast-simulations, too. Use",
+    "--full-search-share 1.5 --fast-simulations 2": "--full-search-share 1.5",
+    "--full-search-share 0 --fast-simulations 2": "--full-search-share 0",
+    "--full-search-share 0.5 --fast-simulations 80": (
+        "--fast-simulations 80 is more than the --num-simulations 4"
+    ),
+    "--gate 0.55": "--gate 0.55: needs --gate-games and --gate-interval, too. Use --gate-games",
+    "--gate-games 4": "--gate-games 4: needs --gate and --gate-interval, too.",
+    "--gate 1.5 --gate-games 4 --gate-interval 1": "--gate 1.5",
+    "--gate 0.55 --gate-games 5 --gate-interval 1": "--gate-games 5 is odd ... use --gate-games 6",
+    "--value-mix 2": "--value-mix 2",
+    "--surprise-weight -0.5": "--surprise-weight -0.5",
 }
 OF_PLACES = {
     "train --config nothing.toml": "--config nothing.toml: No such file",
@@ -213,6 +335,8 @@ OF_COMMANDS = {
 
 REFUSED = OF_VALUES | OF_PLACES | OF_COMMANDS
 REFUSED |= {f"train {flags} --dry-run": said for flags, said in OF_ENVIRONMENTS.items()}
+REFUSED |= {f"{IMITATE} --run-dir run {flags}": said for flags, said in OF_IMITATE.items()}
+REFUSED |= {f"{SELF_PLAY} --run-dir run {flags}": said for flags, said in OF_SELF_PLAY.items()}
 
 
 @pytest.mark.parametrize("typed", REFUSED, ids=lambda typed: ascii(typed[:60]))

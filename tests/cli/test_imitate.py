@@ -82,24 +82,3 @@ def test_demonstrations_are_refused_where_something_is(tmp_path):
     (tmp_path / "file").write_text("mine")
     assert_refused(invoke(*flags), "exists already")
     assert_refused(invoke(*flags, "--dry-run"), "--save-demonstrations")
-
-
-REFUSED = {
-    "": "--algorithm imitation needs a player ... --teacher runner",
-    "--teacher nobody": "--teacher nobody ... no checkpoint there ... random, runner, expert",
-    "--algorithm ppo": "--algorithm ... a flag of hackmatrix-rl train",
-    "--teacher runner --buffer-size 3": "--buffer-size 3 ... --buffer-size 32",
-    "--teacher runner --network gru": "--network gru ... --no-symmetries",
-    "--teacher runner --target-kl 1": "--target-kl ... a flag of hackmatrix-rl train",
-    "--teacher runner --teacher-games 2": "--teacher-games 2.0 ... 1 or less",
-    "--teacher expert --soft-labels": "--soft-labels ... --teacher expert ... a run",
-    "--teacher runner --teacher-search 8": "--teacher-search 8 ... no network",
-    "--teacher expert --teacher-search 0": "--teacher-search 0 ... 1 or more",
-}
-
-
-@pytest.mark.parametrize("flags", REFUSED)
-def test_what_cannot_work_is_named(here, flags):
-    refused = invoke("imitate", *SMALL, "--run-dir", "run", *flags.split())
-    assert_refused(refused, *REFUSED[flags].split(" ... "))
-    assert not any(here.iterdir())

@@ -18,7 +18,7 @@ from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole, Environment
-from hackmatrix_rl.training import Constant, Counter, Linear, Minibatches, Trainer, adam
+from hackmatrix_rl.training import Constant, Counter, Linear, Trainer, adam
 from hackmatrix_rl.training.sharding import mesh
 
 from .states import assert_same
@@ -211,35 +211,6 @@ def test_one_reward_that_is_not_a_number_stops_no_later_gradient_step():
         for metrics in trainer.train(3 * trainer.batch_size, key=KEY)
     ]
     assert taken == [(1, 1), (2, 0), (2, 0)]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"num_envs": 6, "num_minibatches": 4}, "minibatches"),
-        ({"num_envs": 0}, "num_envs"),
-        ({"updates_per_dispatch": 0}, "updates_per_dispatch"),
-        ({"update_epochs": 0}, "update_epochs"),
-        ({"num_steps": 0}, "num_steps"),
-        ({"target_kl": 0.0}, "target_kl"),
-    ],
-)
-def test_an_argument_that_cannot_work_is_an_error_at_construction(wrong, says):
-    with pytest.raises(ValueError, match=says):
-        make_trainer(probes.value_only(), **wrong)
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: Minibatches(8, 1)(100, key=jax.random.key(0)), "use 96"),
-        (lambda: Linear(1.0, 0.0, 0), "at least 1 step"),
-        (lambda: adam(0.0), "max_grad_norm"),
-    ],
-)
-def test_what_cannot_work_is_an_error(make, says):
-    with pytest.raises(ValueError, match=says):
-        make()
 
 
 def test_schedules_are_float32_functions_of_environment_steps():

@@ -18,7 +18,7 @@ from hackmatrix_rl.agent import RolloutCollector
 from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, ValueRescaling
 from hackmatrix_rl.env import CartPole, EnvSpec, EpisodeStatistics
 from hackmatrix_rl.evaluation import Agent, RandomAgent
-from hackmatrix_rl.training import Algorithm, Linear, TrainState
+from hackmatrix_rl.training import Algorithm, Linear, TrainState, adam
 
 pytestmark = [
     pytest.mark.processes,
@@ -315,10 +315,21 @@ CASES: dict[str, Callable[[], Any]] = {
     "num_steps_0": lambda: trainer(num_steps=0),
     "minibatches_0": lambda: trainer(num_minibatches=0),
     "dispatch_0": lambda: trainer(updates=0),
+    "games_0": lambda: trainer(num_envs=0),
+    "epochs_0": lambda: trainer(update_epochs=0),
+    "games_do_not_divide": lambda: trainer(num_envs=6, num_minibatches=4),
+    "parts_do_not_divide": lambda: trainer(grad_accum=3),
     "target_kl_is_nan": lambda: trainer(target_kl=float("nan")),
+    "target_kl_0": lambda: trainer(target_kl=0.0),
     "gae_class": lambda: trainer(gae=hm.GAE),
     "gamma": lambda: hm.GAE(gamma=1.5),
+    "lambda": lambda: hm.GAE(gae_lambda=-0.1),
     "clip_is_nan": lambda: hm.PPOLoss(clip_coef=float("nan")),
+    "clip_0": lambda: hm.PPOLoss(clip_coef=0.0),
+    "negative_value_clip": lambda: hm.PPOLoss(value_clip=-1.0),
+    "negative_entropy": lambda: hm.PPOLoss(ent_coef=-1.0),
+    "schedule_of_no_step": lambda: Linear(1.0, 0.0, 0),
+    "norm_0": lambda: adam(0.0),
     "collector_class": lambda: trainer(collector=RolloutCollector),
     "value_scale_class": lambda: trainer(value_scale="none"),
     "loss_class": lambda: trainer(loss=hm.PPOLoss),
@@ -438,10 +449,24 @@ EXPECTED = {
     "num_steps_0": ("ValueError", "num_steps must be at least 1"),
     "minibatches_0": ("ValueError", "num_minibatches must be at least 1"),
     "dispatch_0": ("ValueError", "updates_per_dispatch must be at least 1"),
+    "games_0": ("ValueError", "num_envs must be at least 1, not 0"),
+    "epochs_0": ("ValueError", "update_epochs must be at least 1, not 0"),
+    "games_do_not_divide": (
+        *("ArgumentError", "num_minibatches 4 does not divide num_envs 6. Use num_minibatches=3"),
+        *("or num_minibatches=6", "or num_envs=8"),
+    ),
+    "parts_do_not_divide": ("ArgumentError", "grad_accum 3 does not divide the 8", "=2 or grad_a"),
     "target_kl_is_nan": ("ValueError", "target_kl", "finite number"),
+    "target_kl_0": ("ValueError", "target_kl"),
     "gae_class": ("TypeError", "the class GAE", "gae=GAE()"),
     "gamma": ("ValueError", "gamma must be in [0, 1]", "1.5"),
+    "lambda": ("ValueError", "gae_lambda must be in [0, 1]", "-0.1"),
     "clip_is_nan": ("ValueError", "clip_coef must be positive"),
+    "clip_0": ("ValueError", "clip_coef must be positive"),
+    "negative_value_clip": ("ValueError", "value_clip must be positive"),
+    "negative_entropy": ("ValueError", "ent_coef must not be negative"),
+    "schedule_of_no_step": ("ValueError", "at least 1 step"),
+    "norm_0": ("ValueError", "max_grad_norm must be positive"),
     "collector_class": ("TypeError", "the class RolloutCollector", "RolloutCollector()"),
     "value_scale_class": ("TypeError", "value_scale is 'none'", "RunningScale()"),
     "loss_class": ("TypeError", "the class PPOLoss", "PPOLoss()"),

@@ -47,11 +47,7 @@ class CategoricalValue(ValueHead):
     def __init__(
         self, inputs: int, *, smoothing: float | None = HL_GAUSS, key: Key[Array, ""]
     ) -> None:
-        """Draws the weights; the first values are close to 0.
-
-        Raises:
-            ValueError: the smoothing is not positive.
-        """
+        """Draws the weights; the first values are close to 0."""
         if smoothing is not None and not smoothing > 0:
             raise ValueError(f"smoothing must be positive or None, not {smoothing}")
         self.layer = Dense(inputs, BINS, gain=POLICY_GAIN, key=key)
@@ -86,11 +82,7 @@ _EDGES = np.append(_CENTRES - _WIDTH / 2, np.float32(RANGE) + _WIDTH / 2)
 
 
 def with_value_head(policy: ActorCritic, head: str, *, key: Key[Array, ""]) -> ActorCritic:
-    """The network with another value head (one of `VALUE_HEADS`); no other number changes.
-
-    Raises:
-        ValueError: the network's heads are not open, or there is no such head.
-    """
+    """The network with another value head (one of `VALUE_HEADS`); no other number changes."""
     if head not in VALUE_HEADS:
         raise ValueError(f"no value head {head!r}; there is {', '.join(VALUE_HEADS)}")
     if not isinstance(policy, TrunkActorCritic):
@@ -195,10 +187,6 @@ def add_auxiliary_head(
 
     None of the policy's numbers change. With `wins`, the head also predicts the victory; the parts
     of the reward then have one of the name `victory`.
-
-    Raises:
-        ValueError: the policy's hidden layer is not open, the reward has no parts, or none of
-            them is the victory's.
     """
     if not isinstance(policy, TrunkActorCritic):
         raise ValueError(

@@ -26,6 +26,7 @@ from hackmatrix_rl.agent.networks._layers import (
 )
 from hackmatrix_rl.env import EnvSpec, Features
 from hackmatrix_rl.system.batching import is_dense
+from hackmatrix_rl.system.errors import counts, whole
 
 KERNEL = 3
 
@@ -150,11 +151,8 @@ class ConvActorCritic(TrunkActorCritic):
         """
         features = jax.eval_shape(spec.encode, spec.observation)
         rows, cols, numbers = grid_shape(features)
-        if channels < 1 or width < 1 or depth < 1 or layers < 0:
-            raise ValueError(
-                "channels, width and depth must be at least 1 and layers at least 0, not "
-                f"{channels}, {width}, {depth} and {layers}"
-            )
+        counts(channels=channels, width=width, depth=depth)
+        whole("layers", layers, 0)
         cell_key, conv_key, dense_key, head_key = jax.random.split(key, 4)
         inputs = rows * cols * channels + features.flat.size
         self.encode = spec.encode
@@ -246,10 +244,7 @@ class ResNetActorCritic(BlockActorCritic):
         Raises:
             ValueError: the environment has no grid, or a size is less than 1.
         """
-        if min(width, depth, units) < 1:
-            raise ValueError(
-                f"width, depth and units must be at least 1, not {width}, {depth} and {units}"
-            )
+        counts(width=width, depth=depth, units=units)
         features = jax.eval_shape(spec.encode, spec.observation)
         rows, cols, channels = grid_shape(features)
         keys = iter(jax.random.split(key, 8))

@@ -22,6 +22,7 @@ from hackmatrix_rl.agent.networks._layers import (
 from hackmatrix_rl.agent.networks._recursive_blocks import normalized
 from hackmatrix_rl.env import CliqueObservation, EnvSpec
 from hackmatrix_rl.games import clique
+from hackmatrix_rl.system.errors import counts
 
 STATE_FEATURES = 5
 """Own, other's and free edge; vertex; whether the player to move began."""
@@ -91,7 +92,6 @@ class AttentionPool(eqx.Module):
         self.value = Dense(width, width, gain=HIDDEN_GAIN, key=value_key)
 
     def __call__(self, states: Float[Array, "states width"]) -> Float32[Array, " width"]:
-        """The pooled vector."""
         weights = jax.nn.softmax(self.score.full(states), axis=0)
         values = jax.nn.relu(self.value.full(states)).reshape(*weights.shape, -1)
         return jnp.sum(weights[..., None] * values, axis=0).ravel()
@@ -158,11 +158,9 @@ class GraphActorCritic(BlockActorCritic):
             ValueError: the environment is no clique game, a size is less than 1, or `width` is not
                 a multiple of `heads`.
         """
-        if min(width, depth, heads) < 1 or width % heads:
-            raise ValueError(
-                "width, depth and heads must be at least 1, and width a multiple of heads, not "
-                f"{width}, {depth} and {heads}"
-            )
+        counts(width=width, depth=depth, heads=heads)
+        if width % heads:
+            raise ValueError(f"width {width} is not a multiple of heads, {heads}")
         if not isinstance(spec.observation, CliqueObservation):
             raise ValueError(
                 "the network of graphs plays the clique game only (hm.CliqueGame), and this "

@@ -22,6 +22,7 @@ from hackmatrix_rl.agent.networks._layers import (
     hidden_layers,
 )
 from hackmatrix_rl.env import EnvSpec, Features, FeatureSplit
+from hackmatrix_rl.system.errors import counts
 
 
 @final
@@ -48,8 +49,7 @@ class MLPActorCritic(DenseInputActorCritic):
         Raises:
             ValueError: `width` or `depth` is less than 1.
         """
-        if width < 1 or depth < 1:
-            raise ValueError(f"width and depth must be at least 1, not {width} and {depth}")
+        counts(width=width, depth=depth)
         head_key, *keys = jax.random.split(key, depth + 1)
         self.encode = spec.encode
         self.split = spec.split
@@ -134,11 +134,7 @@ class ResidualActorCritic(BlockActorCritic):
         Raises:
             ValueError: a size is less than 1.
         """
-        if min(width, depth, channels, expansion) < 1:
-            raise ValueError(
-                "width, depth, channels and expansion must be at least 1, not "
-                f"{width}, {depth}, {channels} and {expansion}"
-            )
+        counts(width=width, depth=depth, channels=channels, expansion=expansion)
         features = jax.eval_shape(spec.encode, spec.observation)
         cell_key, embed_key, blocks_key, head_key = jax.random.split(key, 4)
         self.encode = spec.encode

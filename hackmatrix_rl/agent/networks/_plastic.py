@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Float32, Key, PyTree
 from hackmatrix_rl.agent.networks._actor_critic import RecurrentActorCritic
 from hackmatrix_rl.agent.networks._layers import Dense, DenseHeads, Heads
 from hackmatrix_rl.env import EnvSpec, Features
-from hackmatrix_rl.system.errors import finite
+from hackmatrix_rl.system.errors import counts, finite
 
 MOST_KEPT = 0.9999
 """The largest share of the modulations that is kept in a step: with 1, they would grow forever."""
@@ -138,9 +138,9 @@ class MPNActorCritic(RecurrentActorCritic):
         Raises:
             ValueError: a size is less than 1, or `rate` is not finite.
         """
-        for name, size in (("width", width), ("projection", projection)):
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be at least 1, not {size}")
+        counts(width=width)
+        if projection is not None:
+            counts(projection=projection)
         cell_key, head_key, projection_key = jax.random.split(key, 3)
         features = spec.num_features
         self.encode = spec.encode

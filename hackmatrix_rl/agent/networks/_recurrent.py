@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Float32, Key, PyTree
 from hackmatrix_rl.agent.networks._actor_critic import RecurrentActorCritic
 from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, DenseHeads, Heads
 from hackmatrix_rl.env import EnvSpec, Features
+from hackmatrix_rl.system.errors import counts
 
 
 class GRUCell(eqx.Module):
@@ -88,8 +89,7 @@ class _CellActorCritic(RecurrentActorCritic):
 
     def __init__(self, spec: EnvSpec, *, width: int = 128, key: Key[Array, ""]) -> None:
         """Draws the weights; `width` is the size of the dense layer and of the memory."""
-        if width < 1:
-            raise ValueError(f"width must be at least 1, not {width}")
+        counts(width=width)
         embed_key, cell_key, head_key = jax.random.split(key, 3)
         self.encode = spec.encode
         self.embed = Dense(spec.num_features, width, gain=HIDDEN_GAIN, key=embed_key)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Key
 
 from hackmatrix_rl.agent.networks._names import MIXERS
+from hackmatrix_rl.system.errors import counts
 
 ROTARY_BASE = 10_000.0
 WIDER = 3
@@ -84,7 +85,6 @@ class RotaryAttention(eqx.Module):
     heads: int = eqx.field(static=True)
 
     def __init__(self, width: int, heads: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights."""
         ask_key, answer_key = jax.random.split(key)
         self.ask = Linear(width, 3 * width, key=ask_key)
         self.answer = Linear(width, width, key=answer_key)
@@ -125,7 +125,6 @@ class PositionMixer(eqx.Module):
         self.layers = SwiGLU(positions, key=key)
 
     def __call__(self, x: Float[Array, "positions width"]) -> Float32[Array, "positions width"]:
-        """The mixed positions."""
         return self.layers(x.T).T
 
 
@@ -143,10 +142,11 @@ class RecursiveBlock(eqx.Module):
 
 def check_recursion(width: int, depth: int, heads: int, mixer: str) -> None:
     """Raises a ValueError if there are no blocks of these sizes, or no such mixer."""
-    if min(width, depth, heads) < 1 or width % (2 * heads):
+    counts(width=width, depth=depth, heads=heads)
+    if width % (2 * heads):
         raise ValueError(
-            "width, depth and heads must be at least 1, and width a multiple of 2 * heads "
-            f"(rotary positions turn pairs), not {width}, {depth} and {heads}"
+            f"width {width} is not a multiple of 2 * heads, {2 * heads} (rotary positions turn "
+            "pairs)"
         )
     if mixer not in MIXERS:
         raise ValueError(f"unknown mixer {mixer!r}; choose one of {', '.join(MIXERS)}")

@@ -13,6 +13,7 @@ from hackmatrix_rl.agent.networks._actor_critic import BlockActorCritic, TrunkOu
 from hackmatrix_rl.agent.networks._conv import grid_shape
 from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, Heads, LayerNorm
 from hackmatrix_rl.env import EnvSpec, Features
+from hackmatrix_rl.system.errors import counts
 
 
 class AttentionBlock(eqx.Module):
@@ -85,11 +86,9 @@ class TransformerActorCritic(BlockActorCritic):
             ValueError: the environment has no grid, a size is less than 1, or `width` is not a
                 multiple of `heads`.
         """
-        if min(width, depth, heads) < 1 or width % heads:
-            raise ValueError(
-                "width, depth and heads must be at least 1, and width a multiple of heads, not "
-                f"{width}, {depth} and {heads}"
-            )
+        counts(width=width, depth=depth, heads=heads)
+        if width % heads:
+            raise ValueError(f"width {width} is not a multiple of heads, {heads}")
         features = jax.eval_shape(spec.encode, spec.observation)
         rows, cols, channels = grid_shape(features)
         keys = iter(jax.random.split(key, 7))

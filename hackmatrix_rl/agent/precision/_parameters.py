@@ -33,11 +33,7 @@ _NEAR = dict(full="f32", float32="f32", fp32="f32", bfloat16="bf16", float16="f1
 
 
 def parse_policy(name: str) -> jmp.Policy:
-    """Reads the name of a precision policy: one of `POLICIES`, or a policy string of jmp.
-
-    Raises:
-        ValueError: the name is neither. The message says what to use.
-    """
+    """Reads the name of a precision policy: one of `POLICIES`, or a policy string of jmp."""
     text = name.strip()
     if text not in POLICIES and "=" not in text:
         raise ValueError(_unknown(text))
@@ -45,12 +41,7 @@ def parse_policy(name: str) -> jmp.Policy:
 
 
 def parse_parts(text: str) -> dict[str, str]:
-    """Reads a table of parts, for instance `.heads.value*=f32,.layers[0]*=bf16`.
-
-    Raises:
-        ValueError: an entry is not a pair `pattern=policy`, a pattern stands there twice, or a
-            policy is unknown.
-    """
+    """Reads a table of parts, for instance `.heads.value*=f32,.layers[0]*=bf16`."""
     keys = "|".join([*_KEYS, *_KEYS.values()])
     parts: dict[str, str] = {}
     for entry in re.split(rf",(?!\s*(?:{keys})\s*=)", text):

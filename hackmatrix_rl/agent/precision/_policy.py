@@ -19,6 +19,7 @@ from hackmatrix_rl.agent.precision._parameters import (
     path_name,
     split_trainable,
 )
+from hackmatrix_rl.system.errors import counts
 
 
 class LossScale(eqx.Module):
@@ -57,8 +58,7 @@ class LossScale(eqx.Module):
         Raises:
             ValueError: an argument is out of range.
         """
-        if interval < 1:
-            raise ValueError(f"interval must be at least 1, not {interval}")
+        counts(interval=interval)
         if factor <= 1:
             raise ValueError(f"factor must be greater than 1, not {factor}")
         if not 0 < floor <= initial <= ceiling:

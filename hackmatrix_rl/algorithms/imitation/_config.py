@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast, final, no_type_check
 
-from hackmatrix_rl import agent, evaluation
+from hackmatrix_rl import agent, evaluation, training
 from hackmatrix_rl import env as envs
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.algorithms import ppo as of_ppo
@@ -21,7 +21,7 @@ from hackmatrix_rl.runs.config import (
     options_in,
     without_width,
 )
-from hackmatrix_rl.system.errors import ArgumentError, ConfigError, refusing
+from hackmatrix_rl.system.errors import ArgumentError, ConfigError, in_flags, refusing
 
 if TYPE_CHECKING:
     from hackmatrix_rl.algorithms.imitation._imitation import Imitation
@@ -114,11 +114,9 @@ class ImitationConfig(ActorCriticConfig):
             here = self.env == HACKMATRIX
             use = "--teacher runner, say" if here else f"a run in --env {self.env}, or {_OWN}"
             raise ConfigError(f"--algorithm imitation needs a player to learn from. Use {use}.")
-        if self.buffer_size < self.batch:
-            raise ConfigError(
-                f"--buffer-size {self.buffer_size} is less than the {self.batch} positions of an "
-                f"update (--num-envs {self.num_envs} x --num-steps {self.num_steps}). Use "
-                f"--buffer-size {self.batch} or more."
+        with in_flags():
+            training.check_capacity(
+                self.buffer_size, num_envs=self.num_envs, num_steps=self.num_steps
             )
 
     def build(

@@ -16,7 +16,7 @@ from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
 from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
 from hackmatrix_rl.games.hackmatrix import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
-from hackmatrix_rl.system.errors import ArgumentError, instance
+from hackmatrix_rl.system.errors import ArgumentError, instance, share
 from hackmatrix_rl.training import (
     Counter,
     Learner,
@@ -26,6 +26,7 @@ from hackmatrix_rl.training import (
     StepReport,
     TrainState,
     UpdateReport,
+    check_capacity,
     scan_and_sum,
 )
 from hackmatrix_rl.training.sharding import ShardedCollector
@@ -51,10 +52,9 @@ class ImitationState(TrainState):
 class Imitation(LearnerAlgorithm[ImitationState]):
     """DAgger: one update plays, queries the teacher, and learns from the newest labels.
 
-    In every step the teacher says what it would do, and that is the label of the position. At
-    first the teacher plays the games itself, later the student does (see `Labelling`). The labels
-    go into a buffer; minibatches are drawn from all of it. Rollouts, value targets, precision and
-    gradient steps are as in PPO, with a `CloneLoss`.
+    In every step the teacher labels the position with what it would do. At first it plays the games
+    itself, later the student does (see `Labelling`). Minibatches are drawn from a buffer of labels.
+    Rollouts, value targets, precision and gradient steps are as in PPO, with a `CloneLoss`.
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).
@@ -186,14 +186,8 @@ class Imitation(LearnerAlgorithm[ImitationState]):
                 f"ppo has the collector {type(ppo.collect).__name__}, but teacher and student "
                 "choose the actions here; use a RolloutCollector, or leave collector out"
             )
-        if not 0 <= random_share <= 1:
-            raise ValueError(f"random_share must be in [0, 1], not {random_share}")
-        if buffer_size < ppo.steps_per_update:
-            raise ArgumentError(
-                f"{{buffer_size}} is less than the {ppo.steps_per_update} positions of an update; "
-                "use that many or more",
-                buffer_size=buffer_size,
-            )
+        num_envs, num_steps = ppo.sizes.num_envs, ppo.collect.num_steps
+        check_capacity(buffer_size, num_envs=num_envs, num_steps=num_steps)
         if augment is not None and jax.tree.leaves(ppo.initial_policy.initial_carry()):
             raise ArgumentError(
                 "{augment:only} changes single positions, but the student's memory is of the games "
@@ -213,7 +207,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         self.ppo = eqx.tree_at(lambda ppo: ppo.collect, ppo, sharded)
         self.teacher = teacher
         self.beta = Constant(1.0) if beta is None else beta
-        self.random_share = random_share
+        self.random_share = share("random_share", random_share)
         self.slots = buffer_size // ppo.steps_per_update
         self.augment = augment
         self.soft_labels = soft_labels

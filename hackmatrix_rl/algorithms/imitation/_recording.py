@@ -22,7 +22,7 @@ from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling
 from hackmatrix_rl.env import HackMatrix, env_keys, game_identity
 from hackmatrix_rl.evaluation import Agent, check_player
 from hackmatrix_rl.system import typed_path
-from hackmatrix_rl.system.errors import whole
+from hackmatrix_rl.system.errors import share, whole
 
 _STEPS = 32
 """Steps between two looks at whether all games have ended."""
@@ -68,8 +68,7 @@ def record_demonstrations(
         ValueError: an argument is out of range, or teacher and environment do not fit together.
     """
     check_player(teacher, environment)
-    if not 0 <= random_share <= 1:
-        raise ValueError(f"random_share must be in [0, 1], not {random_share}")
+    share("random_share", random_share)
     at_once = min(whole("num_envs", num_envs), whole("games", games))
     header = DemonstrationsHeader(
         game=game_identity(environment.observation),

@@ -12,7 +12,7 @@ from hackmatrix_rl.agent import CollectorState, EpisodeSums, MaskedCategorical, 
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.algorithms.r2d2._q_values import q_values
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.system.errors import number
+from hackmatrix_rl.system.errors import finite, share
 
 
 class EpsilonGreedy(eqx.Module):
@@ -33,11 +33,8 @@ class EpsilonGreedy(eqx.Module):
     spread: float = eqx.field(static=True, default=7.0)
 
     def __check_init__(self) -> None:
-        for name in ("epsilon", "spread"):
-            number(name, getattr(self, name))
-        if not 0 <= self.epsilon <= 1:
-            raise ValueError(f"epsilon must be from 0 to 1, not {self.epsilon}")
-        if not 0 <= self.spread < float("inf"):
+        share("epsilon", self.epsilon)
+        if not finite("spread", self.spread) >= 0:
             raise ValueError(f"spread must be 0 or more, not {self.spread}")
 
     def of_each(self, num_envs: int) -> Float32[Array, " num_envs"]:

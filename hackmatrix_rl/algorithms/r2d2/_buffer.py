@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.r2d2._acting import LastPosition, Steps
 from hackmatrix_rl.env import Environment
-from hackmatrix_rl.system.errors import number
+from hackmatrix_rl.system.errors import share
 from hackmatrix_rl.training import advance_ring, empty_ring, oldest_slot, write_ring
 
 SMALLEST_PRIORITY = 1e-6
@@ -97,8 +97,7 @@ class Prioritized(Sampling):
 
     def __check_init__(self) -> None:
         for name in ("exponent", "correction", "largest"):
-            if not 0 <= number(name, getattr(self, name)) <= 1:
-                raise ValueError(f"{name} must be from 0 to 1, not {getattr(self, name)}")
+            share(name, getattr(self, name))
 
     @property
     def uses_priorities(self) -> bool:

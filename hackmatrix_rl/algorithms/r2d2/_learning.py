@@ -26,10 +26,6 @@ class Sizes:
     """The sizes of an update, as `R2D2` describes them: whole numbers, 1 or more.
 
     `burn_in` and `learning_starts` may be 0.
-
-    Raises:
-        TypeError: a size is no whole number.
-        ValueError: the sizes do not fit together.
     """
 
     num_envs: int

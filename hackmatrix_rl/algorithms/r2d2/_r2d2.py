@@ -22,7 +22,7 @@ from hackmatrix_rl.algorithms.r2d2._learning import (
 from hackmatrix_rl.algorithms.r2d2._q_values import ValueRescaling
 from hackmatrix_rl.env import Environment, check_shapes, env_keys
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
-from hackmatrix_rl.system.errors import ArgumentError, instance, number, truth
+from hackmatrix_rl.system.errors import ArgumentError, instance, share, truth
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, devices_of_one, on_each_device, specs_of
 
 
@@ -213,10 +213,8 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
                 "IdentityScale(): stored sequences are learned from again and again, so the units "
                 "of Q-values must not change"
             )
-        gamma = number("gamma", gamma)
+        gamma = share("gamma", gamma)
         dueling = truth("dueling", dueling)
-        if not 0 <= gamma <= 1:
-            raise ValueError(f"gamma must be from 0 to 1, not {gamma}")
         self.optimization.check_policy(policy, environment.spec)
         if not jax.tree.leaves(policy.initial_carry()):
             raise ArgumentError(

@@ -29,7 +29,6 @@ class Games(eqx.Module):
     def start(
         cls, game: SingleGame[Any], keys: Key[Array, " games"], *, opening: int = 0
     ) -> "Games":
-        """New games."""
         states, length = jax.vmap(lambda key: begin(game, opening, key))(keys)
         return cls(states, length, keys)
 

@@ -83,9 +83,6 @@ def judged_match(
 
     The other player may be `PerfectPlayer(solution)`. The first `opening` moves of each game are
     random and not judged.
-
-    Raises:
-        ValueError: `games` is not even, or less than 2.
     """
     game = CliqueGame(solution.config)
     first, second = both_sides(player, other, game, games, key, opening)

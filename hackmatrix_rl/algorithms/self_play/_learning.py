@@ -13,19 +13,21 @@ from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer, Outcomes, Sample
 from hackmatrix_rl.env import Symmetry
-from hackmatrix_rl.system.errors import ArgumentError, whole
-from hackmatrix_rl.training import GradientStep, Learner, StepReport, mean_weights, scan_and_sum
+from hackmatrix_rl.system.errors import share, whole
+from hackmatrix_rl.training import (
+    GradientStep,
+    Learner,
+    StepReport,
+    check_capacity,
+    mean_weights,
+    scan_and_sum,
+)
 from hackmatrix_rl.training.sharding import Blocks, on_each_device
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of an update, as `SelfPlay` describes them: whole numbers, 1 or more.
-
-    Raises:
-        TypeError: a size is no whole number.
-        ValueError: the sizes do not fit together.
-    """
+    """The sizes of an update, as `SelfPlay` describes them: whole numbers, 1 or more."""
 
     game_batch_size: int
     moves_per_update: int
@@ -36,13 +38,11 @@ class Sizes:
     def __post_init__(self) -> None:
         for each in fields(self):
             object.__setattr__(self, each.name, whole(each.name, getattr(self, each.name)))
-        update = self.game_batch_size * self.moves_per_update
-        if self.buffer_size < update:
-            raise ArgumentError(
-                f"{{buffer_size}} is less than the {update} positions of an update; use that many "
-                "or more",
-                buffer_size=self.buffer_size,
-            )
+        check_capacity(
+            self.buffer_size,
+            game_batch_size=self.game_batch_size,
+            moves_per_update=self.moves_per_update,
+        )
         self.in_blocks.check(environments="games", samples="positions")
 
     @property
@@ -100,8 +100,7 @@ class SearchLoss(eqx.Module):
         if not self.vf_coef >= 0:
             raise ValueError(f"vf_coef must not be negative, but is {self.vf_coef}")
         for name in ("surprise_weight", "value_mix"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be 0 to 1, but is {getattr(self, name)}")
+            share(name, getattr(self, name))
 
     @property
     def keeps(self) -> tuple[str, ...]:

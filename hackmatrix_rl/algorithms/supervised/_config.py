@@ -17,14 +17,16 @@ from hackmatrix_rl.algorithms.supervised._names import (
 )
 from hackmatrix_rl.games.puzzles import LEVELS
 from hackmatrix_rl.runs import config
-from hackmatrix_rl.system.errors import ConfigError, refusing
+from hackmatrix_rl.system.errors import ConfigError, in_flags, refusing
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:
     import optax
+    from jax.sharding import Mesh
     from jaxtyping import Array, Key
 
     from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
+    from hackmatrix_rl.algorithms.supervised._schedules import Curriculum
     from hackmatrix_rl.algorithms.supervised._supervised import Supervised
     from hackmatrix_rl.algorithms.supervised._tasks import Puzzles
 
@@ -254,31 +256,36 @@ class SupervisedConfig(config.RunConfig):
             raise ConfigError(f"--openings {self.openings}: only --task maze has walls.")
         if self.task != "sudoku" and self.level != "easy":
             raise ConfigError(f"--level {self.level}: only --task sudoku has levels.")
-        if self.puzzles < self.global_batch_size:
-            raise ConfigError(
-                f"--puzzles {self.puzzles} are fewer than --global-batch-size "
-                f"{self.global_batch_size}. Use more puzzles, or a smaller batch."
-            )
         if self.eval_interval and not self.eval_puzzles:
             raise ConfigError(
                 f"--eval-interval {self.eval_interval}: --eval-puzzles 0 leaves nothing to "
                 "evaluate on. Use more, or leave --eval-interval out."
             )
-        if self.curriculum_recursion is not None and (
-            self.high_cycles < FIRST_HIGH or self.low_cycles < FIRST_LOW
-        ):
-            raise ConfigError(
-                f"--curriculum-recursion {self.curriculum_recursion:g}: begins with {FIRST_LOW} "
-                f"cycles of z_L, and --low-cycles {self.low_cycles} ends below. Use --low-cycles "
-                f"{FIRST_LOW} or more, or leave --curriculum-recursion out."
-            )
-        devices = sharding.devices_of_one(sharding.parse_mesh(self.mesh) or {})
-        if self.global_batch_size % (devices * self.grad_accum):
-            raise ConfigError(
-                f"--global-batch-size {self.global_batch_size}: does not divide over {devices} "
-                f"devices in --grad-accum {self.grad_accum} parts. Use a multiple of "
-                f"{devices * self.grad_accum}."
-            )
+        with in_flags({"examples": "puzzles"}):
+            self.rows()
+        with in_flags(said=f"--curriculum-recursion {self.curriculum_recursion}: "):
+            self.curriculum()
+
+    def rows(self) -> "sharding.Blocks":
+        """The rows of a batch."""
+        from hackmatrix_rl.algorithms.supervised._supervised import rows_of
+
+        return rows_of(self.global_batch_size, self.puzzles)
+
+    def check_mesh(self, mesh: "Mesh") -> None:
+        """Raises a ConfigError if the rows do not divide over a mesh; no puzzle is made yet."""
+        with in_flags():
+            self.rows().check_mesh(mesh, grad_accum=self.grad_accum, samples="rows")
+
+    def curriculum(self) -> "Curriculum | None":
+        """The cycles over the updates; `None`: always all."""
+        from hackmatrix_rl.algorithms.supervised._schedules import Curriculum
+
+        share = self.curriculum_recursion
+        if share is None:
+            return None
+        over = max(1, round(share * self.total_updates))
+        return Curriculum(self.high_cycles, self.low_cycles, over)
 
     @property
     def goal(self) -> int:
@@ -349,23 +356,20 @@ class SupervisedConfig(config.RunConfig):
     ) -> "Supervised":
         """Supervised learning with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
-        from hackmatrix_rl.algorithms.supervised._schedules import Curriculum
         from hackmatrix_rl.algorithms.supervised._supervised import Supervised
 
         assert isinstance(policy, AnswerNetwork), "`policy` makes no other"
-        updates, share = self.total_updates, self.curriculum_recursion
-        over = None if share is None else max(1, round(share * updates))
         return Supervised(
             self.examples().train,
             policy,
             global_batch_size=self.global_batch_size,
             supervision_steps=self.supervision_steps,
             halting=self.halting,
-            halt_exploration=config.always_schedule(self.halt_exploration, steps=updates),
+            halt_exploration=config.always_schedule(
+                self.halt_exploration, steps=self.total_updates
+            ),
             output_loss=self.output_loss,
-            curriculum=None
-            if over is None
-            else Curriculum(self.high_cycles, self.low_cycles, over),
+            curriculum=self.curriculum(),
             optimization=self.optimization(given),
         )
 

@@ -64,9 +64,6 @@ def adamw(weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> UnitRate:
     """AdamW with learning rate 1, on clipped gradients.
 
     Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
-
-    Raises:
-        ValueError: a number is out of range.
     """
     return _decayed(_scale_by_adam, weight_decay, max_grad_norm)
 

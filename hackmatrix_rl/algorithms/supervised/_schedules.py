@@ -80,8 +80,8 @@ class Curriculum(eqx.Module):
         ):
             if whole(name, last) < first:
                 raise ArgumentError(
-                    f"{{{name}}} ends a curriculum below its start; use {{{name}:={first}}} or "
-                    "more, or no curriculum",
+                    f"{{{name}}} ends below the {first} with which a curriculum begins; use "
+                    f"{{{name}:={first}}} or more, or no curriculum",
                     **{name: last},
                 )
 

@@ -136,22 +136,15 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         instance("examples", examples, ExampleStream, "puzzles.sudokus(4, 500, seed=0)")
         instance("policy", policy, AnswerNetwork, "AnswerNetwork(spec, key=key)")
         self.game = Puzzle(examples)
-        self.rows = whole("global_batch_size", global_batch_size)
-        if len(examples) < self.rows:
-            raise ArgumentError(
-                f"examples are {len(examples)} puzzles, fewer than {{global_batch_size}}; use "
-                f"{{global_batch_size:={len(examples)}}}, or more puzzles",
-                global_batch_size=self.rows,
-            )
+        rows = rows_of(global_batch_size, len(examples))
+        self.rows = rows.batch
         if self.optimization.remat == "full":
             raise ArgumentError(
                 "{remat} keeps what a step of an episode begins with, and an update has one step; "
                 "use {remat:=blocks}",
                 remat="full",
             )
-        blocks = Blocks("global_batch_size", self.rows, "global_batch_size", self.rows)
-        parts = self.optimization.grad_accum
-        blocks.check_mesh(self.mesh, grad_accum=parts, samples="rows")
+        rows.check_mesh(self.mesh, grad_accum=self.optimization.grad_accum, samples="rows")
         self.optimization.check_policy(policy, self.environment.spec)
         self.exploration = agent.fraction_of("halt_exploration", halt_exploration)
         if curriculum is not None:
@@ -271,3 +264,16 @@ class Finished(eqx.Module):
         """The numbers of an example, on the host, by name; and no parts of a reward."""
         count = int(self.count)
         return {name: float(each) / count for name, each in self.totals.items() if count}, {}
+
+
+def rows_of(global_batch_size: int, examples: int) -> Blocks:
+    """The rows of a batch, each of which works on an example of its own."""
+    rows = whole("global_batch_size", global_batch_size)
+    if examples < rows:
+        raise ArgumentError(
+            "{examples} are fewer than {global_batch_size}; use more puzzles, or "
+            f"{{global_batch_size:={examples}}} or less",
+            examples=examples,
+            global_batch_size=rows,
+        )
+    return Blocks("global_batch_size", rows, "global_batch_size", rows)

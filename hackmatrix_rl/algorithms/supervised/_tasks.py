@@ -40,9 +40,6 @@ def make_puzzles(
     """`count` puzzles to learn from and `fresh` others, all of them different.
 
     Augmentation may still turn one of the first into one of the others.
-
-    Raises:
-        ConfigError: fewer puzzles exist.
     """
     asked = f"--puzzles {count} and --eval-puzzles {fresh} of --task {task} --size {size}"
     if task == "sudoku":

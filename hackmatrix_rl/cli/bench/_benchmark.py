@@ -189,9 +189,6 @@ def compare_with_pgx(config: TrainConfig, *, repeats: int) -> SpeedComparison:
 
     Both have the same number of games on the same devices, and a checksum over the results of
     every step. HackMatrix is compiled as in training, pgx with JAX's default options.
-
-    Raises:
-        ConfigError: pgx is not installed, or the games do not divide over the devices.
     """
     name = f"pgx {PGX_GAME}"
     environments: dict[str, Environment] = {"env": config.environment(), name: from_pgx(PGX_GAME)}

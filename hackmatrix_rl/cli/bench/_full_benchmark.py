@@ -164,12 +164,7 @@ def default_sizes() -> tuple[int, ...]:
 
 
 def check_sizes(config: TrainConfig, sizes: Sequence[int]) -> None:
-    """Checks that everything can be measured with these numbers of games.
-
-    Raises:
-        ConfigError: the games do not divide over devices or minibatches, or the settings are of
-            several trainings.
-    """
+    """Checks that everything can be measured with these numbers of games."""
     check_alone(config, "bench")
     try:
         meshes = [make_mesh(replace(config, num_envs=size)) for size in trained_sizes(sizes)]

@@ -212,7 +212,6 @@ def constant_set(cells: tuple[int, ...]) -> CellSet:
 
 
 def corners() -> CellSet:
-    """The four corners."""
     return constant_set(CORNERS)
 
 

@@ -126,11 +126,7 @@ ATTEMPTS = 200
 def different(
     drawn: Iterator[tuple[np.ndarray, np.ndarray]], count: int, *, advice: str = ""
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first `count` different puzzles of a stream, and their answers.
-
-    Raises:
-        ValueError: the stream has too few different puzzles.
-    """
+    """The first `count` different puzzles of a stream, and their answers."""
     found: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
     misses = 0
     while len(found) < count:

@@ -13,5 +13,7 @@ _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name == "HackEnv":  # its module imports gymnasium
-        _attribute("require")("gymnasium", extra="gymnasium", caller=name)
+        from hackmatrix_rl.system import require
+
+        require("gymnasium", extra="gymnasium", caller=name)
     return _attribute(name)

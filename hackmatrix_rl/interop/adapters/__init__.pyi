@@ -1,4 +1,3 @@
-from ._extras import require as require
 from ._from_gymnasium import GymnasiumGames as GymnasiumGames
 from ._from_gymnasium import from_gymnasium as from_gymnasium
 from ._from_gymnasium import from_neurogym as from_neurogym

@@ -1,9 +1,7 @@
-"""Packages that an adapter needs and the package itself does not."""
+"""How adapters use packages of other people."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from types import ModuleType
 
 import jax
 
@@ -11,21 +9,6 @@ from hackmatrix_rl.system.errors import ConfigError, first_line, printable, simi
 
 _LINE = 400
 """Characters of another package's error that a message repeats."""
-
-
-def require(package: str, *, extra: str, caller: str) -> ModuleType:
-    """Imports a package that comes with an extra; `caller` is what the message says needs it.
-
-    Raises:
-        ConfigError: it is not installed, or something that it needs is not.
-    """
-    try:
-        return import_module(package)
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"{caller} needs the package {package}, and {error.name} is not installed. Install the "
-            f"{extra} extra: pip install '.[{extra}]'"
-        ) from error
 
 
 def no_such(what: str, name: str, known: Collection[str], listed: str | None = None) -> str:

@@ -18,7 +18,7 @@ from jax.experimental import io_callback
 from jaxtyping import Array, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl import env
-from hackmatrix_rl.interop.adapters._extras import making, no_such, require
+from hackmatrix_rl.interop.adapters._extras import making, no_such
 from hackmatrix_rl.interop.adapters._workers import (
     FORKS,
     check_not_forks,
@@ -26,6 +26,7 @@ from hackmatrix_rl.interop.adapters._workers import (
     uninterrupted,
     without_main,
 )
+from hackmatrix_rl.system import require
 from hackmatrix_rl.system.errors import check_actions, first_line, printable
 
 
@@ -213,7 +214,6 @@ class HostState(env.HeldGames):
             weakref.finalize(self.batch, self.host.release, number)
 
     def close(self) -> None:
-        """Closes the batch."""
         for number in self._numbers():
             self.host.close(number)
 
@@ -501,7 +501,6 @@ class Trials:
         return seen, reward, terminated, np.zeros_like(terminated), {"final_obs": seen}
 
     def close(self) -> None:
-        """Closes the tasks."""
         for task in self._tasks:
             task.close()
 

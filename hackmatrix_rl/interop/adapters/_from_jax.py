@@ -10,8 +10,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.env import Batched, HackMatrixGame, Played, SingleGame
-from hackmatrix_rl.interop.adapters._extras import as_they_expect, making, no_such, require
+from hackmatrix_rl.interop.adapters._extras import as_they_expect, making, no_such
 from hackmatrix_rl.interop.adapters._foreign_pictures import figure_pixels, svg_pixels
+from hackmatrix_rl.system import require
+from hackmatrix_rl.system.errors import instance
 
 
 class GymnaxState(eqx.Module):
@@ -155,8 +157,7 @@ def to_gymnax(game: SingleGame[Any] | None = None) -> tuple[Any, Any]:
     from hackmatrix_rl.interop.adapters._gymnax_face import GymnaxFace
 
     game = HackMatrixGame() if game is None else game
-    if not isinstance(game, SingleGame):
-        raise TypeError(f"game is {type(game).__name__}; expected an instance of hm.SingleGame")
+    instance("game", game, SingleGame, "HackMatrixGame()")
     face = GymnaxFace(game)
     return face, face.default_params
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Int32, Key
 from hackmatrix_rl import env
 from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, GameConfig, League, State, play
 from hackmatrix_rl.system import check_not_forked
+from hackmatrix_rl.system.errors import counts
 from hackmatrix_rl.view import draw, frame_of, image_of, text_of
 
 Form = Literal["dict", "flat", "original"]
@@ -195,8 +196,7 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         max_episode_steps: int | None = None,
         render_mode: None = None,
     ) -> None:
-        if num_envs < 1:
-            raise ValueError(f"num_envs must be at least 1, not {num_envs}")
+        counts(num_envs=num_envs)
         if render_mode is not None:
             raise ValueError(
                 f"render_mode={render_mode!r}: a batch of games has none; "

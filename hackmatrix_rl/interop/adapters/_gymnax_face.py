@@ -33,7 +33,6 @@ class GymnaxFace(environment.Environment[FaceState, FaceParams]):
     """
 
     def __init__(self, game: SingleGame[Any]) -> None:
-        """Takes the game."""
         super().__init__()
         self.game = game
 
@@ -75,11 +74,9 @@ class GymnaxFace(environment.Environment[FaceState, FaceParams]):
         return self.game.encode(self.game.observe(state.game)).ravel()
 
     def action_mask(self, state: FaceState) -> Bool[Array, " num_actions"]:
-        """The legal actions."""
         return self.game.legal(state.game)
 
     def action_space(self, params: FaceParams | None = None) -> Any:
-        """The discrete actions."""
         return spaces.Discrete(self.num_actions)
 
     def observation_space(self, params: FaceParams | None = None) -> Any:

@@ -140,7 +140,6 @@ class _Episode:
     terms: dict[str, float] = field(default_factory=dict)
 
     def count(self, action: int, result: Result, terms: dict[str, float]) -> None:
-        """Counts a step."""
         kind = "programs"
         if action <= SIPHON:
             kind = "moves" if action < SIPHON else "siphons"

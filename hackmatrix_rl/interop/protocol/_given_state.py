@@ -57,9 +57,6 @@ def arrays_of(state: Any) -> Arrays:
     (0, 5) and (0, 0). The history is empty, and nothing is pending. The interval of scheduled tasks
     follows from the stage. The next task comes when the first one of the stage does, or an interval
     from now if that is over.
-
-    Raises:
-        ConfigError: a field is missing, unknown or of another kind.
     """
     given = Record(state, "state", _STATE)
     player = given.record("player", _PLAYER)

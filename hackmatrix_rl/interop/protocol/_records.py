@@ -16,9 +16,6 @@ class Record:
 
     A field that is missing or `null` has the default; without one, it is needed. Every message
     names the place of the field: `state.enemies[0].hp is 9; expected a whole number from 1 to 3`.
-
-    Raises:
-        ConfigError: the value is no JSON object, or has a field that is not among `known`.
     """
 
     def __init__(self, value: Any, place: str, known: Iterable[str]) -> None:

@@ -153,11 +153,7 @@ def _block_in_words(sight: Sight, seen: dict[str, int]) -> Json:
 
 
 def seen_of(observation: Any) -> CompactObservation:
-    """The compact observation of an `observation`.
-
-    Raises:
-        ConfigError: a field is missing, unknown, or of a value that no screen of the game shows.
-    """
+    """The compact observation of an `observation`."""
     given = Record(observation, "observation", _OBSERVATION)
     numbers = np.zeros(len(Number), np.int32)
     for name, number in _NUMBERS.items():

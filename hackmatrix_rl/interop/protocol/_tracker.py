@@ -50,11 +50,7 @@ class Step:
 
     @staticmethod
     def from_answer(answer: Any) -> "Step":
-        """The step of an answer.
-
-        Raises:
-            ConfigError: a field is missing, unknown, or of a value that the game does not have.
-        """
+        """The step of an answer."""
         given = Record(answer, "answer", ("observation", "reward", "done", "info"))
         names = ("invalid_action", "stage_complete", "death", "reward_breakdown")
         info, reward = given.record("info", names), given.real("reward")

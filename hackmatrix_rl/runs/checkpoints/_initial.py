@@ -45,10 +45,6 @@ def initial_settings(
     `league` is the new training's. With `trust_code`, network and environment among the
     settings may be code, which the new training imports; code in place of which the user has
     `named` another one is not imported.
-
-    Raises:
-        ConfigError: there is no such checkpoint, it is of another game, or its network or
-            environment is custom code and `trust_code` is false.
     """
     if is_npz(init):
         with refusing("--init ", "", of=ConfigError):
@@ -75,10 +71,6 @@ def initial_weights(
     Optimizer and counters are reset. So is a head for the value or for the auxiliary loss if the
     other training has none of its kind. The code that the other run names is not imported. Of the
     new training's network, only the shapes matter.
-
-    Raises:
-        ConfigError: there is no such checkpoint, or it is of another game, observation, action
-            set, league or network. The message names the setting or the array.
     """
     assert config.init is not None, "nothing to start from"
     if is_npz(config.init):

@@ -71,11 +71,7 @@ def metadata_file(folder: epath.Path) -> epath.Path:
 
 
 def read_metadata(folder: epath.Path) -> dict[str, Any]:
-    """The metadata of a checkpoint.
-
-    Raises:
-        ConfigError: this version does not know the format, or no version writes such content.
-    """
+    """The metadata of a checkpoint."""
     file = metadata_file(folder)
     with refusing(f"{file}: ", f". {_USE_ANOTHER}", of=DamagedFileError):
         metadata = read_json(file)

@@ -131,11 +131,7 @@ def save_npz(
 
 
 def affine(scale: ValueScale) -> tuple[np.float32, np.float32]:
-    """Shift and factor from the network's value to units of reward.
-
-    Raises:
-        ConfigError: the units are no such map.
-    """
+    """Shift and factor from the network's value to units of reward."""
     if isinstance(scale, IdentityScale):
         return np.float32(0), np.float32(1)
     if not isinstance(scale, RunningScale) or scale.compress:

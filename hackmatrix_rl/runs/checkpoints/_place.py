@@ -28,23 +28,14 @@ class _Folder(type(epath.Path(os.sep))):  # type: ignore[misc]
 
 
 def place(folder: epath.PathLike) -> epath.Path:
-    """The absolute path of a folder for Orbax, which takes no relative ones.
-
-    Raises:
-        ConfigError: see `check_place`.
-    """
+    """The absolute path of a folder for Orbax, which takes no relative ones."""
     check_place(folder)
     text = os.fspath(folder)
     return epath.Path(text) if is_remote(text) else _Folder(os.path.abspath(text))
 
 
 def check_place(folder: epath.PathLike, said: str = "") -> None:
-    """Refuses a folder that cannot keep checkpoints because of its name.
-
-    Raises:
-        ConfigError: Orbax or TensorStore would write to or read from another place. The message
-            begins with what was `said`, a flag for example.
-    """
+    """Refuses a folder that cannot keep checkpoints because of its name."""
     text = os.fspath(folder)
     absolute = text if is_remote(text) else os.path.abspath(text)
     wrong = None

@@ -67,9 +67,6 @@ def write_agent(
     """Writes what plays into a run's folder; each process calls it.
 
     `counters` are the metrics of each of several trainings, such as `member/3/return`.
-
-    Raises:
-        OSError: it cannot be written.
     """
     state, algorithm = trainer.state, trainer.algorithm
     several = isinstance(algorithm, Population)
@@ -102,11 +99,7 @@ def saved_run(run: str | Path) -> Path | None:
 
 
 def modules_of(agent: Agent) -> tuple[Environment, ActorCritic, Algorithm[Any] | None]:
-    """Environment, policy and, if there is one, algorithm; a factory's code is imported.
-
-    Raises:
-        ConfigError: there is no such factory, or it makes something else.
-    """
+    """Environment, policy and, if there is one, algorithm; a factory's code is imported."""
     said = f"--agent {agent}: " if isinstance(agent, str) else "agent: "
     made: Any = agent
     if isinstance(made, str):
@@ -167,11 +160,7 @@ def saved_agent(
 def known_config(
     folder: Path, settings: Mapping[str, Any], network: str | None, *, trust_code: bool
 ) -> TrainConfig:
-    """The settings that build the modules of such a run, as far as playing needs them.
-
-    Raises:
-        ConfigError: they are not known.
-    """
+    """The settings that build the modules of such a run, as far as playing needs them."""
     known = {name: settings[name] for name in MODULES if settings.get(name) is not None}
     if network is not None:
         known["network"] = network

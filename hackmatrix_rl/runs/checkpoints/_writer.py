@@ -294,10 +294,6 @@ def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
     """Copies a checkpoint without what only a resume needs (optimizer, environments, paths).
 
     Returns the size of the copy in bytes.
-
-    Raises:
-        ConfigError: the checkpoint cannot be read.
-        ValueError: the target exists.
     """
     import orbax.checkpoint as ocp
 

@@ -109,11 +109,7 @@ def check_env(env: str, arguments: str | None) -> None:
 
 
 def dependence_of(env: str, arguments: str | None) -> int | None:
-    """`Environment.longest_dependence` of an environment of this package; else `None`.
-
-    Raises:
-        ConfigError: the environment does not take these arguments.
-    """
+    """`Environment.longest_dependence` of an environment of this package; else `None`."""
     return make_environment(env, arguments).longest_dependence if env in _MADE else None
 
 

@@ -35,10 +35,6 @@ def read_settings(
     top or in any table. `[[stage]]` tables are different: each has the settings of one stage of a
     training, and they come back as a list under `stages`. `command` is whose settings they are
     (empty: of any), and `report` takes a line for each old name.
-
-    Raises:
-        ConfigError: if the file cannot be read, is not TOML, or holds an unknown key, a key
-            twice, or a preset that is not text.
     """
     said = f"--config {path}"
     content = _content(path, said)
@@ -61,9 +57,6 @@ def read_space(
 
     The settings are as in `read_settings`. The second dictionary has what `[space]` says of each
     setting, unchecked.
-
-    Raises:
-        ConfigError: as for `read_settings`; or there is no `[space]`, or a training in stages.
     """
     said = str(path)
     content = _content(path, said)

@@ -47,11 +47,7 @@ class Code:
         return "known" if stored == content else "changed"
 
     def remember(self) -> bool:
-        """Remembers it; whether it is known from now on.
-
-        Raises:
-            OSError: the state folder cannot be written.
-        """
+        """Remembers it; whether it is known from now on."""
         if (content := self._content()) is None:
             return False
         return read_state(_name_of(content)) == content or write_state(_name_of(content), content)

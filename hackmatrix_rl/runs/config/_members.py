@@ -14,11 +14,7 @@ Config = TypeVar("Config", bound="Members")
 
 
 def member_settings(vary: str | None, seeds: int) -> list[str]:
-    """What `--vary` sets for each training, in words (`learning_rate=0.01`); empty without it.
-
-    Raises:
-        ValueError: `vary` is no text of settings.
-    """
+    """What `--vary` sets for each training, in words (`learning_rate=0.01`); empty without it."""
     varied = parse_vary(vary)
     rows = zip(*varied.values(), strict=True)
     named = [

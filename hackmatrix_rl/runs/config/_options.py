@@ -168,11 +168,7 @@ def typed(each: "dataclasses.Field[Any]", value: Any) -> Any:
 
 
 def check_each(config: Any) -> None:
-    """Turns each setting of a new config into its field's type.
-
-    Raises:
-        ConfigError: one has another type, or is out of its range.
-    """
+    """Turns each setting of a new config into its field's type."""
     for each in settings_of(config):
         value = typed(each, getattr(config, each.name))
         object.__setattr__(config, each.name, value)

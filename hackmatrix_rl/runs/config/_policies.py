@@ -32,11 +32,7 @@ AUXILIARY_KEY, VALUE_KEY = 2**31 + 1, 2**31 + 2
 def build_named(
     config: RunConfig, spec: EnvSpec, *, key: Key[Array, ""], copies: int = 1
 ) -> ActorCritic:
-    """The network that a config names; `copies` is the number of parameter copies per device.
-
-    Raises:
-        ConfigError: there is no such network, or it does not fit into memory.
-    """
+    """The network that a config names; `copies` is the number of parameter copies per device."""
     presets = *type(config).presets.values(), getattr(config, "elsewhere", {})
     chosen = config.width not in [each.get("width") for each in presets]
     build = partial(
@@ -94,10 +90,6 @@ def check_trusted(
     That is code that the user has trained with on this machine, or all code, with `trust_code`,
     which is then remembered. `named` are settings whose code is not imported, or that the user has
     named.
-
-    Raises:
-        UntrustedCodeError: if building the network or the environment would import a module that
-            the user does not trust.
     """
     for name, each in code_of(config).items():
         if name not in named:

@@ -17,11 +17,7 @@ PBT_ARGUMENTS = {
 
 
 def parse_bounds(text: str | None) -> dict[str, tuple[float, float]]:
-    """The bounds of each setting in a text such as `learning_rate=1e-5:1e-2,gamma=0.9:0.999`.
-
-    Raises:
-        ConfigError: the text is something else.
-    """
+    """The bounds of each setting in a text such as `learning_rate=1e-5:1e-2,gamma=0.9:0.999`."""
     found: dict[str, tuple[float, float]] = {}
     for part in (text or "").split(",") if text else ():
         name, equals, numbers = (piece.strip() for piece in part.partition("="))

@@ -6,11 +6,7 @@ from hackmatrix_rl.system.errors import ConfigError, refusing
 
 
 def precision_of(config: RunFields) -> "formats.PrecisionPolicy":
-    """The precision policy of `--precision` and `--precision-parts`.
-
-    Raises:
-        ConfigError: one of them is no policy.
-    """
+    """The precision policy of `--precision` and `--precision-parts`."""
     try:
         formats.parse_policy(config.precision)
     except ValueError as error:

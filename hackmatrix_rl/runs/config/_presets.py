@@ -54,11 +54,7 @@ def preset_device(preset: str) -> str:
 
 
 def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
-    """The value of `cpu_devices` on a CPU, before the kind of device is known.
-
-    Raises:
-        ConfigError: if it is not a number of devices.
-    """
+    """The value of `cpu_devices` on a CPU, before the kind of device is known."""
     name = "cpu" if preset == AUTO else preset
     having = (kind.presets[name] for kind in algorithms().values() if name in kind.presets)
     # JAX takes the number before the whole config is made and checked.
@@ -73,10 +69,6 @@ def make_config(preset: str, settings: Mapping[str, Any], algorithm: str = "") -
     """A preset with some settings changed, for the algorithm that they name.
 
     Where they name none, it is `algorithm`, or else `default_algorithm`.
-
-    Raises:
-        ConfigError: on an unknown algorithm or preset, a setting that the algorithm does not have,
-            or a value that cannot work.
     """
     known = preset_names()
     if preset not in known:
@@ -106,11 +98,7 @@ def recipe_names() -> list[str]:
 
 
 def recipe_file(recipe: str) -> Path:
-    """The file of a recipe: a name in `recipe_names`, or the path of a TOML file.
-
-    Raises:
-        ConfigError: there is neither.
-    """
+    """The file of a recipe: a name in `recipe_names`, or the path of a TOML file."""
     if recipe in recipe_names():
         return _FOLDER / f"{recipe}.toml"
     if recipe.endswith(".toml"):
@@ -133,9 +121,6 @@ def make_stages(
     A stage has the common settings, its own, and the command line's (`given`), as far as its
     algorithm has them. Network and observation are taken from the previous stage. A length on the
     command line covers all stages together.
-
-    Raises:
-        ConfigError: a stage cannot work, or cannot start from the one before it.
     """
     kinds = []
     for number, stage in enumerate(stages, 1):
@@ -204,11 +189,7 @@ def _made(
 
 
 def check_alike(config: RunConfig, other: RunConfig) -> None:
-    """Refuses to start a training from the weights of another that mean something else.
-
-    Raises:
-        ConfigError: their networks mean different things. The message names the setting.
-    """
+    """Refuses to start a training from the weights of another that mean something else."""
     if config.greedy != other.greedy:
         raise ConfigError(
             f"trained by --algorithm {other.algorithm}, and this training is by --algorithm "

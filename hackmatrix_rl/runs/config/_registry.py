@@ -60,11 +60,7 @@ def baseline_algorithm() -> str:
 
 
 def config_class(name: object, *, command: str | None = None) -> type[RunConfig]:
-    """The config class of an algorithm of a command; `None`: of any.
-
-    Raises:
-        ConfigError: there is no such algorithm, or it has another command.
-    """
+    """The config class of an algorithm of a command; `None`: of any."""
     known = algorithms() if command is None else algorithms_of(command)
     if isinstance(name, str) and name in known:
         return known[name]
@@ -89,10 +85,6 @@ def check_settings(
     """Refuses settings that an algorithm or an environment does not have.
 
     `kind` may be the config that they are to change; `why` explains the choice of this algorithm.
-
-    Raises:
-        ConfigError: one of them belongs to another algorithm or environment, or to none. The
-            message names it.
     """
     stored, kind = (None, kind) if isinstance(kind, type) else (kind, type(kind))
     env = settings.get("env", getattr(stored or kind, "env", ""))
@@ -108,9 +100,6 @@ def checked_value(config: RunConfig, name: str, value: Any) -> Any:
     """A value of a setting as a config of this algorithm and environment takes it.
 
     `none` switches a setting off that may be off. Other settings are not looked at.
-
-    Raises:
-        ConfigError: there is no such setting here, or it cannot have this value.
     """
     check_settings(config, {name: value})
     (each,) = (each for each in settings_of(type(config)) if each.name == name)
@@ -147,10 +136,6 @@ def config_from_dict(settings: Mapping[str, Any]) -> RunConfig:
     """The config that `as_dict` wrote down, now or in an earlier version.
 
     Earlier versions also wrote down the settings of the other algorithms. Those have no effect.
-
-    Raises:
-        ConfigError: on an unknown algorithm or field, a field under two names, or a value that
-            cannot work.
     """
     settings, _ = rename(settings)
     kind = config_class(settings.get("algorithm", import_module(_REGISTRY).BASELINE))

@@ -108,11 +108,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 def rename(
     settings: Mapping[str, Any], *, source: str = ""
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Settings under today's names, and the old names among those that were given.
-
-    Raises:
-        ConfigError: if a setting has a value under both names; the message begins with `source`.
-    """
+    """Settings under today's names, and the old names among those that were given."""
     old = tuple(name for name in settings if name in RENAMED)
     check_one_name(old, settings, source=source)
     return {RENAMED.get(name, name): value for name, value in settings.items()}, old

@@ -3,9 +3,9 @@
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, no_type_check
 
-from hackmatrix_rl import agent
+from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import VALUE_HEADS
 from hackmatrix_rl.runs.config._heads import Heads
 from hackmatrix_rl.runs.config._options import in_collecting, in_learning, in_watching, most
@@ -14,6 +14,9 @@ from hackmatrix_rl.runs.config._train_config import TrainConfig
 from hackmatrix_rl.runs.config._words import Words
 from hackmatrix_rl.system.errors import ConfigError, in_flags
 from hackmatrix_rl.training import sharding
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
 
 DEFAULT_MINIBATCHES = 8
 
@@ -85,44 +88,34 @@ class RolloutConfig(TrainConfig, ABC):
         return cls(**{**chosen, **settings})
 
     def check(self) -> None:
-        """Also checks that the games divide into minibatches and their parts, and over the mesh."""
+        """Also checks that the games divide into minibatches and their parts."""
         super().check()
-        if (lengths := sharding.parse_mesh(self.mesh)) is not None:
-            self.check_mesh(lengths)
-        size, count = self.minibatch_size, self.minibatches
+        size = self.minibatch_size
         if size is not None and self.num_minibatches is not None:
             raise ConfigError(
                 f"--minibatch-size {size} and --num-minibatches {self.num_minibatches}: both say "
                 "how to cut a batch. Use one of them."
             )
         if size is not None and (size % self.num_steps or self.batch % size):
-            sizes = [self.num_steps * games for games in sharding.divisors(self.num_envs)]
+            whole = [self.num_steps * games for games in sharding.divisors(self.num_envs)]
+            near = [f"--minibatch-size {each}" for each in sharding.neighbours(size, whole)]
             raise ConfigError(
                 f"--minibatch-size {size} does not cut the {self.batch} actions of an update "
                 f"(--num-envs {self.num_envs} x --num-steps {self.num_steps}) into equal numbers "
-                f"of whole games. Use {_neighbours('--minibatch-size', size, sizes)}."
+                f"of whole games. Use {' or '.join(near)}."
             )
-        if self.num_envs % count:
-            nearest = max(1, round(self.num_envs / count)) * count
-            raise ConfigError(
-                f"--num-minibatches {count} does not divide --num-envs {self.num_envs}. Use "
-                f"{_neighbours('--num-minibatches', count, sharding.divisors(self.num_envs))}, or "
-                f"--num-envs {nearest}."
-            )
-        games = self.num_envs // count
-        if games % self.grad_accum:
-            said = _neighbours("--grad-accum", self.grad_accum, sharding.divisors(games))
-            raise ConfigError(
-                f"--grad-accum {self.grad_accum} does not divide the {games} games of a minibatch "
-                f"(--num-envs {self.num_envs} in {count} minibatches). Use {said}."
-            )
-
-    def check_mesh(self, lengths: Mapping[str, int]) -> None:
-        """Raises a ConfigError if the games do not divide over a mesh of these lengths."""
-        count = max(1, self.minibatches)
-        sizes = {"num_envs": self.num_envs, "num_minibatches": count, "grad_accum": self.grad_accum}
         with in_flags():
-            sharding.check_split(lengths, **sizes)
+            self.sizes()
+
+    def sizes(self) -> "training.RolloutSizes":
+        """The sizes of an update."""
+        of_minibatches = self.minibatches, self.update_epochs, self.grad_accum
+        return training.RolloutSizes(self.num_envs, self.num_steps, *of_minibatches)
+
+    def check_mesh(self, mesh: "Mesh") -> None:
+        """Raises a ConfigError if the games do not divide over a mesh."""
+        with in_flags():
+            self.sizes().check_mesh(mesh)
 
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
@@ -195,9 +188,3 @@ class ActorCriticConfig(RolloutConfig, ABC):
             "kl_alarm": self.kl_alarm,
             "stop_after_kl": self.stop_after_kl,
         }
-
-
-def _neighbours(name: str, given: int, possible: list[int]) -> str:
-    below = [n for n in possible if n < given][-1:]
-    over = [n for n in possible if n > given][:1]
-    return " or ".join(f"{name} {n}" for n in below + over)

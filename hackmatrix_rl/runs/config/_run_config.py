@@ -181,9 +181,9 @@ class RunConfig(Members, ABC):
         """
         raise ConfigError(f"--algorithm {self.algorithm}: it trains no player of a game of two.")
 
-    def check_mesh(self, lengths: Mapping[str, int]) -> None:
-        """Raises a ConfigError if the environments do not divide over a mesh of these lengths."""
-        del lengths
+    def check_mesh(self, mesh: "Mesh") -> None:
+        """Raises a ConfigError if the environments do not divide over a mesh."""
+        del mesh
 
     def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
         """Refuses changes of settings that would invalidate what a run has learned.

@@ -22,10 +22,6 @@ def as_json(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
 
     The layers read the features that `EnvSpec.encode` makes of an observation, `grid` and `flat`.
     The value is in units of reward.
-
-    Raises:
-        ConfigError: the network is none of `NETWORKS`, its value is no number of one layer, or the
-            units of its value are compressed.
     """
     layers = _layers(agent)
     spec = environment.spec

@@ -17,10 +17,6 @@ def as_onnx(agent: PolicyAgent, environment: Environment) -> bytes:
     a network with a memory its `carry`. Its outputs are `logits`, which are -inf where the mask is
     false, `value` in units of reward, and the `next_carry`. The model's metadata hold the contract
     as JSON, under `contract`.
-
-    Raises:
-        ConfigError: the network or the encoding computes something that has no counterpart here,
-            or the package onnx is missing.
     """
     graph = Graph()
     program = program_of(agent, environment)

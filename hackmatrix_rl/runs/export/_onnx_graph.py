@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix_rl.system.errors import ConfigError
+from hackmatrix_rl.system import require
 
 # The first opset with operators on bits. Not the newest: runtimes of the last years know it.
 _OPSET, _IR = 18, 8
@@ -17,21 +17,10 @@ Name = str
 
 
 class Graph:
-    """Nodes, constants, inputs and outputs.
-
-    Raises:
-        ConfigError: the package onnx is missing.
-    """
+    """Nodes, constants, inputs and outputs."""
 
     def __init__(self) -> None:
-        try:
-            import onnx  # belongs to an extra
-        except ImportError as error:
-            raise ConfigError(
-                "this format needs the package onnx, which is not installed. Install the export "
-                "extra: pip install '.[export]'"
-            ) from error
-        self._onnx: Any = onnx
+        self._onnx: Any = require("onnx", extra="export", caller="this format")
         self._nodes: list[Any] = []
         self._count = 0
         self._constants: dict[tuple[Any, ...], Any] = {}

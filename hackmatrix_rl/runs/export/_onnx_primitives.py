@@ -68,11 +68,7 @@ class Converter:
         self._sizes = ""  # as a vector of one number
 
     def converted(self, traced: core.ClosedJaxpr) -> list[Name]:
-        """The results of a traced function of the inputs.
-
-        Raises:
-            ConfigError: it has a primitive without a counterpart here.
-        """
+        """The results of a traced function of the inputs."""
         shape = self.graph.add("Shape", self._inputs[0])
         self._sizes = self.graph.add("Slice", shape, *map(self._numbers, ([0], [1])))
         self._batch = traced.in_avals[0].shape[0]

@@ -6,7 +6,7 @@ from jax import export
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs.export._program import program_of
-from hackmatrix_rl.system.errors import ConfigError
+from hackmatrix_rl.system import require
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 """Where it runs."""
@@ -18,16 +18,8 @@ def as_stablehlo(agent: PolicyAgent, environment: Environment) -> bytes:
     Its arguments are the arrays of the observation in the order of the contract, the mask, and for
     a network with a memory its carry. It returns the logits with the mask applied, the value, and
     the next carry.
-
-    Raises:
-        ConfigError: the package flatbuffers is missing.
     """
+    require("flatbuffers", extra="export", caller="this format")
     function, shapes = program_of(agent, environment).batched()
     program = export.export(jax.jit(function), platforms=PLATFORMS)(*shapes)
-    try:
-        return bytes(program.serialize())
-    except ImportError as error:
-        raise ConfigError(
-            "this format needs the package flatbuffers, which is not installed. Install the "
-            "export extra: pip install '.[export]'"
-        ) from error
+    return bytes(program.serialize())

@@ -23,7 +23,6 @@ class AppendedFile:
         self._open().close()
 
     def append(self, data: bytes) -> None:
-        """Appends."""
         self._waiting += data
         # Opened each time, because a network disk may come back under another handle. Unbuffered:
         # this object keeps the data that could not be written.
@@ -82,9 +81,6 @@ def forget_rows_after(path: Path, update: int) -> list[str]:
     """Removes the rows of later updates, which a resumed run writes again, and damaged lines.
 
     Returns messages for people.
-
-    Raises:
-        ConfigError: the file cannot be written.
     """
     if not path.exists():
         return [f"{path}: is missing; earlier rows are lost"] if update else []

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
+from hackmatrix_rl.system.errors import whole
 
 
 class Queued(Sink):
@@ -24,11 +25,9 @@ class Queued(Sink):
         patience: float = 60.0,
         report: Callable[[str], None],
     ) -> None:
-        if capacity < 1:
-            raise ValueError(f"capacity must be at least 1, not {capacity}")
         self._sink = sink
         self._name = type(sink).__name__
-        self._capacity = capacity
+        self._capacity = whole("capacity", capacity)
         self._patience = patience
         self._report = report
         # Unbounded, so the end always finds room; `_put` keeps the bound.

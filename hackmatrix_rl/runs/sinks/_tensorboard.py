@@ -4,21 +4,16 @@ import math
 import os
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
-from hackmatrix_rl.system.errors import ConfigError
+from hackmatrix_rl.system import require
 
 
 def require_tensorboard() -> None:
     """Raises a ConfigError unless the package for events is installed."""
-    if find_spec("tensorboardX") is None:
-        raise ConfigError(
-            "--tensorboard needs the package tensorboardX, which is not installed. Install the "
-            "tensorboard extra: pip install '.[tensorboard]'"
-        )
+    require("tensorboardX", extra="tensorboard", caller="--tensorboard")
 
 
 class TensorBoard(Sink):

@@ -56,9 +56,6 @@ class WeightsAndBiases(Sink):
 
     The library's files lie in `folder`; `offline` keeps everything there. `patience` is in seconds:
     to wait for the service at the start, and again at the end.
-
-    Raises:
-        ConfigError: the service refuses (no login, no network).
     """
 
     def __init__(
@@ -155,12 +152,7 @@ class WeightsAndBiases(Sink):
         self._run.log({file.name: wandb.Video(str(file), format="gif")})
 
     def table(self, name: str, rows: Sequence[Mapping[str, str | float]]) -> None:
-        """Logs a table of numbers and texts by column; all rows have the same columns.
-
-        Raises:
-            TimeoutError: the library waits for the service. Old versions (0.18) ask it something
-                first, even offline, for as long as it does not answer.
-        """
+        """Logs a table of numbers and texts by column; all rows have the same columns."""
         import wandb
 
         data: list[list[Any]] = [[row[column] for column in rows[0]] for row in rows]

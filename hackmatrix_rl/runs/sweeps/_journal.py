@@ -43,12 +43,7 @@ class Journal:
         self._noticed = False
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
-        """The lines from a number on.
-
-        Raises:
-            DamagedFileError: a line is no record of Optuna. The message names its number.
-            OSError: the file cannot be read.
-        """
+        """The lines from a number on."""
         number = min(log_number_from, len(self._begins) - 1)
         try:
             file = open_regular(self._file)
@@ -69,11 +64,7 @@ class Journal:
                 number += 1
 
     def append_logs(self, logs: Sequence[Mapping[str, Any]]) -> None:
-        """Appends a line for each.
-
-        Raises:
-            OSError: they cannot be written; then none of them is.
-        """
+        """Appends a line for each."""
         lines = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs).encode()
         self._lock.acquire()
         try:
@@ -149,11 +140,7 @@ def usable(place: str) -> Iterator[None]:
 
 
 def check_study(study: Any) -> None:
-    """Checks what Optuna has read of a study: kinds and ranges of all that this package uses.
-
-    Raises:
-        DamagedFileError: something is not as a sweep stores it.
-    """
+    """Checks what Optuna has read of a study: kinds and ranges of all that this package uses."""
     if len(study.directions) != 1 or study.direction.name not in ("MINIMIZE", "MAXIMIZE"):
         raise DamagedFileError("it has not one metric to minimize or to maximize")
     identity = study.user_attrs.get(IDENTITY, {})

@@ -31,10 +31,6 @@ def report_of_sweep(
     parallel coordinates and over time, and a table of them. Optuna reads the journal in the folder,
     or the database of the `storage`. `report` takes a message about a journal that ends in half a
     line.
-
-    Raises:
-        ConfigError: there is no such sweep, its journal or database cannot be used, or Optuna is
-            not installed.
     """
     study = find_study(folder, storage, report=report)
     if study is None:

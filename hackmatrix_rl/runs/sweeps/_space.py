@@ -99,11 +99,7 @@ class Space:
         return {name: each.suggest(trial, name) for name, each in self.searched.items()}
 
     def config_of(self, values: Mapping[str, Any], folder: Path) -> RunConfig:
-        """The config of the trial with these values, whose run has this folder.
-
-        Raises:
-            ConfigError: the values cannot go together.
-        """
+        """The config of the trial with these values, whose run has this folder."""
         settings = {**self.settings, **values, "run_dir": str(folder)}
         return config_here(None, settings, trust_code=self.trust_code)
 
@@ -165,12 +161,7 @@ class Space:
 def space_here(
     file: Path, *, seeds: int = 1, trust_code: bool = False, report: Callable[[str], object]
 ) -> Space:
-    """The space of a file on this machine, each setting checked; `seeds` trainings a trial.
-
-    Raises:
-        ConfigError: the file cannot be read, a setting does not exist for its algorithm, or a
-            value cannot be.
-    """
+    """The space of a file on this machine, each setting checked; `seeds` trainings a trial."""
     settings, tables = read_space(file, report=report)
     for name in ("run_dir", "checkpoint_dir", "vary"):
         if name in settings:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from hackmatrix_rl.interop.adapters import require
 from hackmatrix_rl.runs import RunLock, check_links, toml_of
 from hackmatrix_rl.runs.checkpoints import check_place
 from hackmatrix_rl.runs.config import (
@@ -22,7 +21,7 @@ from hackmatrix_rl.runs.config import (
 )
 from hackmatrix_rl.runs.sweeps._journal import IDENTITY, Journal, check_study, usable
 from hackmatrix_rl.runs.sweeps._space import Space, shown
-from hackmatrix_rl.system import check_path, is_remote, read_json, typed_path, write_whole
+from hackmatrix_rl.system import check_path, is_remote, read_json, require, typed_path, write_whole
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing
 
 JOURNAL = "journal.log"
@@ -179,12 +178,7 @@ class Sweep:
         return samplers.TPESampler(seed=seed, constant_liar=True)
 
     def best_config(self) -> RunConfig | None:
-        """The stored settings of the best trial; `None` without one, or without its folder.
-
-        Raises:
-            ConfigError: they name code that the space does not name. `best.toml` would make it the
-                user's own.
-        """
+        """The stored settings of the best trial; `None` without one, or without its folder."""
         if (best := self.best) is None:
             return None
         source = self.path(best[0]) / "config.json"
@@ -201,12 +195,7 @@ class Sweep:
         return config
 
     def keep_best(self) -> None:
-        """Writes the settings of the best trial as a file for `train --config`.
-
-        Raises:
-            ConfigError: see `best_config`.
-            OSError: it cannot be written.
-        """
+        """Writes the settings of the best trial as a file for `train --config`."""
         if (best := self.best) is None or (config := self.best_config()) is None:
             return
         left_out = {"run_dir": None, "checkpoint_dir": None, "seeds": 1}
@@ -242,10 +231,6 @@ def open_sweep(
     """The sweep of a folder, made if it is new; to `look` at it leaves nothing behind.
 
     `report` takes a message about a journal that ends in half a line.
-
-    Raises:
-        ConfigError: Optuna is not installed, the journal or the database cannot be used, or it
-            holds a sweep of another space.
     """
     optuna = require_optuna()
     identity = {**space.identity, "metric": f"{metric}, to be {'small' if minimize else 'large'}"}
@@ -287,9 +272,6 @@ def find_study(
     """Optuna's study of a folder, checked; `None` if there is none yet. Nothing is written.
 
     `report` takes a message about a journal that ends in half a line.
-
-    Raises:
-        ConfigError: Optuna is not installed, or the journal or the database cannot be used.
     """
     optuna = require_optuna()
     if storage is None and not is_sweep(folder):

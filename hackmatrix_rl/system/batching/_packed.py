@@ -48,11 +48,7 @@ class BitField:
 
 
 def fields(**widths: int) -> dict[str, BitField]:
-    """Fields of these widths side by side, from the lowest bit up.
-
-    Raises:
-        ValueError: they do not fit in 32 bits.
-    """
+    """Fields of these widths side by side, from the lowest bit up."""
     table, shift = {}, 0
     for name, width in widths.items():
         table[name] = BitField(shift, width)

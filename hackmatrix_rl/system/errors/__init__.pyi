@@ -17,6 +17,7 @@ from ._values import as_action as as_action
 from ._values import check_actions as check_actions
 from ._values import check_array as check_array
 from ._values import check_key as check_key
+from ._values import counts as counts
 from ._values import described as described
 from ._values import difference as difference
 from ._values import finite as finite
@@ -28,6 +29,7 @@ from ._values import number as number
 from ._values import path_in_words as path_in_words
 from ._values import place as place
 from ._values import same_structure as same_structure
+from ._values import share as share
 from ._values import summary as summary
 from ._values import truth as truth
 from ._values import whole as whole

@@ -81,12 +81,14 @@ def refusing(
 
 
 @contextmanager
-def in_flags(settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
-    """Makes an ArgumentError of the block a ConfigError; see `ArgumentError.as_flags`."""
+def in_flags(
+    settings: Mapping[str, str] = MappingProxyType({}), *, said: str = ""
+) -> Iterator[None]:
+    """Makes an ArgumentError of the block a ConfigError: what was `said`, and its `as_flags`."""
     try:
         yield
     except ArgumentError as error:
-        raise ConfigError(error.as_flags(settings)) from error
+        raise ConfigError(f"{said}{error.as_flags(settings)}") from error
 
 
 class _Argument:

@@ -88,10 +88,6 @@ def check_array(
 
     The message begins with `said`. If the shape is wrong, it ends with the `hint`: the line to
     change. Without a shape, only the number of axes is checked.
-
-    Raises:
-        TypeError: the value is not an array.
-        ValueError: its shape or dtype is wrong.
     """
     wanted = f"{axes} axes" if shape is None else f"shape {shape}"
     expected = f"one {dtype}, of shape ()" if shape == () else f"{dtype} of {wanted}"
@@ -127,12 +123,7 @@ def difference(name: str, before: Any, after: Any) -> str | None:
 
 
 def check_actions(actions: Any, keys: Any) -> None:
-    """Raises unless the actions are one whole number for each environment, of which each has a key.
-
-    Raises:
-        TypeError: the actions are not whole numbers.
-        ValueError: their number is wrong.
-    """
+    """Raises unless the actions are one whole number for each environment, as the keys are."""
     if not (hasattr(actions, "dtype") and jnp.issubdtype(actions.dtype, jnp.integer)):
         raise TypeError(
             f"actions is {described(actions)}; expected int32, one for each environment: "
@@ -149,9 +140,6 @@ def as_action(action: Any, expected: str) -> Int32[Array, ""]:
     """An action as an array of one int32.
 
     A number too large for it becomes -1, which is no action in any game either.
-
-    Raises:
-        TypeError: it is not one whole number; says what is `expected`.
     """
     if isinstance(action, int | np.integer) and not -(2**31) <= action < 2**31:
         action = -1
@@ -179,12 +167,7 @@ def check_key(key: Any, *, members: int | None = None) -> None:
 
 
 def whole(name: str, value: Any, minimum: int = 1) -> int:
-    """Checks an argument that counts something, and returns it.
-
-    Raises:
-        TypeError: the value is not a whole number.
-        ValueError: the value is smaller than the minimum.
-    """
+    """Checks an argument that counts something, and returns it."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         is_whole = isinstance(value, float) and value.is_integer()
         hint = f": {name}={int(value)}" if is_whole else ""
@@ -194,12 +177,14 @@ def whole(name: str, value: Any, minimum: int = 1) -> int:
     return int(value)
 
 
-def number(name: str, value: Any) -> float:
-    """Checks an argument that is a number, or an array of one, and returns it.
+def counts(**sizes: Any) -> None:
+    """Checks arguments that count something, by name: whole numbers, 1 or more."""
+    for name, value in sizes.items():
+        whole(name, value)
 
-    Raises:
-        TypeError: the value is no number.
-    """
+
+def number(name: str, value: Any) -> float:
+    """Checks an argument that is a number, or an array of one, and returns it."""
     if isinstance(value, jax.Array | np.ndarray):
         is_number = value.shape == () and any(
             jnp.issubdtype(value.dtype, kind) for kind in (np.floating, np.integer)
@@ -212,24 +197,23 @@ def number(name: str, value: Any) -> float:
 
 
 def finite(name: str, value: Any) -> float:
-    """Checks an argument that is a finite number, and returns it.
-
-    Raises:
-        TypeError: the value is no number.
-        ValueError: it is NaN or infinite.
-    """
+    """Checks an argument that is a finite number, and returns it."""
     found = number(name, value)
     if not math.isfinite(found):
         raise ValueError(f"{name} must be a finite number, not {found}")
     return found
 
 
-def truth(name: str, value: Any) -> bool:
-    """Checks an argument that is True or False, and returns it.
+def share(name: str, value: Any) -> float:
+    """Checks an argument that is a probability or a part of a whole, and returns it."""
+    found = number(name, value)
+    if not 0 <= found <= 1:
+        raise ValueError(f"{name} must be in [0, 1], not {value}")
+    return found
 
-    Raises:
-        TypeError: the value is neither. Text such as "no" would count as True.
-    """
+
+def truth(name: str, value: Any) -> bool:
+    """Checks an argument that is True or False, and returns it."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} is {described(value)}; expected True or False")
     return bool(value)

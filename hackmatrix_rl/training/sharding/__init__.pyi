@@ -16,6 +16,7 @@ from ._mesh import divisors as divisors
 from ._mesh import mesh as mesh
 from ._mesh import mesh_of as mesh_of
 from ._mesh import most_devices as most_devices
+from ._mesh import neighbours as neighbours
 from ._mesh import on_each_device as on_each_device
 from ._mesh import parse_mesh as parse_mesh
 from ._mesh import single_device as single_device

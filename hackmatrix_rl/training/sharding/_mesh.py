@@ -56,9 +56,6 @@ def parse_mesh(text: str) -> dict[str, int] | None:
     The axis `population` is there only if the text has it.
 
     `None` for `auto`, which depends on the devices.
-
-    Raises:
-        ValueError: the text is not a mesh.
     """
     if text.strip() == AUTO:
         return None
@@ -168,12 +165,7 @@ def slices_of(devices: Iterable[jax.Device]) -> int:
 
 
 def mesh_of(given: Mesh | str | None) -> Mesh:
-    """The mesh that an argument is, or that its text describes; one device for `None`.
-
-    Raises:
-        TypeError: it is neither a mesh nor a text.
-        ValueError: the devices here cannot form the mesh, or it has other axes.
-    """
+    """The mesh that an argument is, or that its text describes; one device for `None`."""
     made = mesh(given) if isinstance(given, str) else given
     made = single_device() if made is None else made
     instance("mesh", made, Mesh, 'hm.mesh("data=2")')
@@ -207,9 +199,6 @@ def check_split(
 
     Other checks refuse numbers that do not divide even without a mesh. `lengths` are the lengths of
     the mesh's axes.
-
-    Raises:
-        ArgumentError: they do not divide; the message says what would work.
     """
     devices = lengths[DATA] * lengths[FSDP]
     at_once, left = divmod(num_envs, num_minibatches * grad_accum)
@@ -234,6 +223,13 @@ def check_split(
             f"{{num_envs:only}} {use}."
         )
     raise ArgumentError(f"{{num_envs}} {trouble}", **given)
+
+
+def neighbours(given: int, possible: Sequence[int]) -> list[int]:
+    """The nearest of the possible numbers below and above a given one, as far as there are any."""
+    below = [each for each in possible if each < given]
+    above = [each for each in possible if each > given]
+    return [*([max(below)] if below else []), *([min(above)] if above else [])]
 
 
 def most_devices(environments: int, devices: int) -> int:
@@ -320,11 +316,7 @@ class Blocks:
         return self.batch // self.number
 
     def check_mesh(self, mesh: Mesh, *, grad_accum: int, samples: str) -> None:
-        """Raises unless the blocks divide over a mesh, and each device's samples into parts.
-
-        Raises:
-            ArgumentError: they do not divide; the message says what would work.
-        """
+        """Raises unless the blocks divide over a mesh, and each device's samples into parts."""
         devices = devices_of_one(mesh)
         if self.number % devices:
             name = self.owners if self.number == self.envs else self.batch_name
@@ -345,6 +337,10 @@ class Blocks:
 
     def _near(self, devices: int) -> str:
         """Numbers near these that fit each other and the devices, for an `ArgumentError`."""
+        if self.owners == self.batch_name:
+            below = self.batch // devices * devices
+            near = [size for size in (below, below + devices) if size]
+            return " or ".join(f"{{{self.owners}:={size}}}" for size in near)
         envs = -(-self.envs // devices) * devices
         batch = self.batch // envs * envs
         if not batch:

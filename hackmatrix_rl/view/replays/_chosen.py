@@ -24,11 +24,7 @@ class ChosenGame:
 
 
 def parse_choice(text: str) -> dict[str, int]:
-    """How many games of each kind a text asks for: `best:5,worst:5`.
-
-    Raises:
-        ConfigError: the text is something else.
-    """
+    """How many games of each kind a text asks for: `best:5,worst:5`."""
     found: dict[str, int] = {}
     for part in text.split(","):
         kind, _, count = (each.strip() for each in part.partition(":"))
@@ -54,9 +50,6 @@ def choose_games(evaluation: Evaluation, choice: str) -> list[ChosenGame]:
 
     See `parse_choice` for the text. `best` and `worst` are by return, `median` are the middle ones;
     `random` are the same for every evaluation of this size; `won` and `lost` are the first ones.
-
-    Raises:
-        ConfigError: the text is something else.
     """
     returns, stages = (evaluation.values[name] for name in ("return", "stage"))
     return [
@@ -88,12 +81,6 @@ def replays_of(
 
     Yields:
         The name of a replay, the game, and its replay.
-
-    Raises:
-        TypeError: the environment is not HackMatrix.
-        ValueError: the evaluation did not record its actions.
-        ConfigError: the choice is not one of `choose_games`, or a game ends otherwise than in the
-            evaluation.
     """
     if not isinstance(environment, HackMatrix):
         raise TypeError(f"environment is {described(environment)}; replays are of hm.HackMatrix")

@@ -96,7 +96,6 @@ class TerminalApp(App[None]):
             self.push_screen(help_screen(self.signs, self._own_keys))
 
     def action_leave(self) -> None:
-        """Quits."""
         self.exit()
 
     def get_driver_class(self) -> type[Driver]:

@@ -65,7 +65,6 @@ class PlayApp(TerminalApp):
         self._help = seat.help
 
     def on_mount(self) -> None:
-        """Begins the first game."""
         self.set_interval(0.25, self._tick)
         self._start(lambda: self.seat.begin(self._report))
 

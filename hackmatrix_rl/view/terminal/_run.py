@@ -38,11 +38,7 @@ def is_terminal() -> bool:
 
 
 def check_terminal(command: str) -> None:
-    """Checks that a game can be played here, before anything else begins.
-
-    Raises:
-        ConfigError: there is no terminal, or it is too small; the message names the command.
-    """
+    """Checks that a game can be played here, before anything else begins."""
     if not is_terminal():
         raise ConfigError(
             f"{command} needs a terminal: standard input, output or error is a pipe or a file, or "
@@ -57,11 +53,7 @@ def check_terminal(command: str) -> None:
 
 
 def play_in_terminal(seat: Seat) -> Match | None:
-    """Lets a person play until they quit, and returns the last game. Call `check_terminal` before.
-
-    Raises:
-        ConfigError: `seat.begin` or the agent raised it.
-    """
+    """Lets a person play until they quit; the last game. Call `check_terminal` before."""
     app = PlayApp(seat, _signs_of_terminal())
     app.run()
     console = plain_console(stderr=True)
@@ -86,9 +78,6 @@ def watch_in_terminal(
     game has already are shown first; with `plays`, the agent plays it on to its end. Without a mind
     there are no thoughts. Where there is no terminal, or the console (by default standard output)
     is not one, each move is printed as a line, and then the last board.
-
-    Raises:
-        ConfigError: the agent raised it.
     """
     console = plain_console() if console is None else console
     if not (console.is_terminal and is_terminal()):

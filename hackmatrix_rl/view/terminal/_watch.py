@@ -45,7 +45,6 @@ class WatchApp(TerminalApp):
         self._since = self._drawn = time.monotonic()
 
     def on_mount(self) -> None:
-        """Begins to play."""
         self.set_interval(_FASTEST, self._tick)
         self._arrive(0)
 

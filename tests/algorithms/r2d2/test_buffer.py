@@ -149,5 +149,5 @@ def test_a_new_sequence_has_the_largest_priority_and_last_positions_only_with_tr
 
 @pytest.mark.parametrize("name", ["exponent", "correction", "largest"])
 def test_numbers_beyond_0_and_1_are_refused(name):
-    with pytest.raises(ValueError, match=f"{name} must be from 0 to 1, not 1.5"):
+    with pytest.raises(ValueError, match=rf"{name} must be in \[0, 1\], not 1.5"):
         Prioritized(**{name: 1.5})

@@ -217,7 +217,7 @@ def test_nothing_is_learned_before_a_sequence_is_there_or_too_early():
         ({"burn_in": -1}, "burn_in must be at least 0, not -1"),
         ({"target_update": 0}, "target_update must be at least 1"),
         ({"learning_starts": 200}, "learning_starts 200 is more than the 192 steps"),
-        ({"gamma": 1.5}, "gamma must be from 0 to 1, not 1.5"),
+        ({"gamma": 1.5}, r"gamma must be in \[0, 1\], not 1.5"),
         ({"mesh": "data=3"}, "num_envs 8 does not divide over the 3 devices"),
         ({"mesh": "data=8", "sequence_batch_size": 4}, "sequence_batch_size 4 does not divide"),
         ({"learning_rate": -1.0}, "learning_rate is -1; expected 0 or more"),

@@ -22,7 +22,6 @@ from hackmatrix_rl.algorithms.self_play import (
 )
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer
 from hackmatrix_rl.algorithms.self_play._games import OPTIONAL, Games, play_moves
-from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training.sharding import mesh, single_device
 
 from .building import FIVE, FOUR, network, opinion, searched
@@ -288,8 +287,8 @@ def test_with_all_options_training_does_not_depend_on_the_mesh():
         (lambda: Gate(games=5), "games 5 is odd.*use games=6"),
         (lambda: Gate(games=0), "games must be at least 2, not 0"),
         (lambda: Gate(interval=0), "interval must be at least 1, not 0"),
-        (lambda: SearchLoss(value_mix=1.5), "value_mix must be 0 to 1, but is 1.5"),
-        (lambda: SearchLoss(surprise_weight=-1), "surprise_weight must be 0 to 1, but is -1"),
+        (lambda: SearchLoss(value_mix=1.5), r"value_mix must be in \[0, 1\], not 1.5"),
+        (lambda: SearchLoss(surprise_weight=-1), r"surprise_weight must be in \[0, 1\], not -1"),
         (
             lambda: SelfPlay(
                 FIVE, network(FIVE), search=Search(8), playout_cap=PlayoutCap(0.5, 9), **SIZES
@@ -301,33 +300,6 @@ def test_with_all_options_training_does_not_depend_on_the_mesh():
 def test_options_that_cannot_be_are_refused(make, says):
     with pytest.raises(ValueError, match=says):
         make()
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"fast_simulations": 8}, "--fast-simulations 8: needs --full-search-share, too. Use"),
-        ({"full_search_share": 0.5}, "--full-search-share 0.5: needs --fast-simulations, too. Use"),
-        ({"full_search_share": 1.5, "fast_simulations": 8}, "--full-search-share 1.5"),
-        ({"full_search_share": 0.0, "fast_simulations": 8}, "--full-search-share 0"),
-        (
-            {"full_search_share": 0.5, "fast_simulations": 80},
-            "--fast-simulations 80 is more than the --num-simulations 64",
-        ),
-        ({"gate": 0.55}, "--gate 0.55: needs --gate-games and --gate-interval, too. Use --gate-g"),
-        ({"gate_games": 4}, "--gate-games 4: needs --gate and --gate-interval, too."),
-        ({"gate": 1.5, "gate_games": 4, "gate_interval": 1}, "--gate 1.5"),
-        (
-            {"gate": 0.55, "gate_games": 5, "gate_interval": 1},
-            "--gate-games 5 is odd.*Use|use --gate-games 6",
-        ),
-        ({"value_mix": 2.0}, "--value-mix 2"),
-        ({"surprise_weight": -0.5}, "--surprise-weight -0.5"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused_by_their_flags(given, says):
-    with pytest.raises(ConfigError, match=says):
-        SelfPlayConfig(**given)
 
 
 def test_the_settings_make_the_options():

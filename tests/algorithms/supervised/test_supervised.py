@@ -191,7 +191,7 @@ def test_a_4_x_4_sudoku_is_learned_by_heart(optimized):
 REFUSED = {
     "a batch larger than the stream": (
         {"global_batch_size": 9},
-        "examples are 8 puzzles, fewer than global_batch_size 9; use global_batch_size=8",
+        "examples 8 are fewer than global_batch_size 9; use more puzzles, or global_batch_size=8",
     ),
     "no step": ({"supervision_steps": 0}, "supervision_steps must be at least 1"),
     "exploration": ({"halt_exploration": 1.5}, r"halt_exploration must be in \[0, 1\]"),

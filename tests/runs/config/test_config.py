@@ -171,31 +171,10 @@ def test_training_imitates_unless_the_preset_is_of_another(preset, algorithm, wh
     assert make_config(preset, {}).algorithm == algorithm
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        *[
-            (
-                {name: value},
-                f"a setting of --algorithm {owner}, and this training is by --algorithm imitation "
-                f"(the  ... Use --algorithm {owner}, or leave it out.",
-            )
-            for name, value, owner in (
-                *(("ent_coef", 0.01, "ppo"), ("sequence_length", 10, "r2d2")),
-                ("dueling", True, "r2d2"),
-            )
-        ],
-        ({"vertices": 5}, "--vertices: a setting of hackmatrix-rl selfplay, not"),
-        ({"algorithm": "self-play"}, "--algorithm self-play: has its own command. Use"),
-        ({"algorithm": "ppoo"}, "--algorithm ppoo: unknown. Use  ... Did you mean ppo"),
-    ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
-)
-def test_no_setting_chooses_the_algorithm(settings, said):
-    with pytest.raises(ConfigError) as error:
-        make_config("cpu", settings)
-    for part in said.split(" ... "):
-        assert part in str(error.value)
+def test_no_setting_chooses_the_algorithm():
+    said = r"by --algorithm imitation \(the default.* Use --algorithm ppo, or leave it out"
+    with pytest.raises(ConfigError, match=said):
+        make_config("cpu", {"ent_coef": 0.01})
 
 
 def test_imitation_on_a_cpu_has_settings_of_its_own():
@@ -246,9 +225,7 @@ def test_a_preset_is_valid_and_can_be_changed(name):
     assert make_config(name, {"seed": 7}).seed == 7
 
 
-def test_an_unknown_preset_is_named_and_each_backend_has_one():
-    with pytest.raises(ConfigError, match=r"--preset cpy: unknown\..*Did you mean cpu\?"):
-        make_config("cpy", {})
+def test_each_backend_has_a_preset():
     assert [preset_for(each) for each in ("cpu", "gpu", "cuda", "tpu")] == [
         *("cpu", "gpu", "gpu", "tpu")
     ]
@@ -319,76 +296,20 @@ def test_a_config_survives_being_written_down_and_every_setting_a_file(tmp_path)
     assert config_from_dict(read_settings(tmp_path / "all.toml")) == config
 
 
+# What no flag of the command line can give; for the rest see tests/cli/test_bad_values.py.
 REFUSED = [
-    ({"num_envs": 0}, "--num-envs 0 is too small. Use 1 or more."),
     ({"num_envs": 4.5}, "--num-envs 4.5: must be a whole number."),
     ({"num_envs": True}, "--num-envs True: must be a whole number."),
-    ({"gamma": 1.5}, "--gamma 1.5 is too large. Use 1 or less."),
     ({"gamma": 10**400}, "--gamma a number of 1329 bits: must be a finite number."),
-    ({"gamma": "linear:0.9:1.5"}, "--gamma 1.5 is too large. Use 1 or less."),
-    ({"gamma": "cosine:nan:0.5"}, "--gamma nan: must be a finite number."),
-    ({"ent_coef": "linear:0.9:-1"}, "--ent-coef -1.0 is too small. Use 0 or more."),
-    ({"clip_coef": 0.0}, "--clip-coef 0.0 is too small. Use more than 0."),
     ({"learning_rate": float("nan")}, "--learning-rate nan: must be a finite number."),
-    ({"learning_rate": 0.0}, "--learning-rate 0.0 is too small. Use more than 0."),
     (
         {"learning_rate": "linear:1e-3:1e-4", "learning_rate_schedule": "constant"},
         "is a schedule already. Leave --learning-rate-schedule out.",
     ),
     ({"learning_rate": "linear:0:0"}, "--learning-rate linear:0.0:0.0 is too small."),
     ({"learning_rate_schedule": "cosine"}, "--learning-rate-schedule cosine: unknown."),
-    (
-        {"precision": "f8"},
-        "--precision f8: unknown; use f32, bf16, f16, or a policy of jmp as "
-        "'params=float32,compute=bfloat16,output=float32'.",
-    ),
-    (
-        {"debug": "nans", "precision": "f16"},
-        "--debug nans would stop at the overflows that the loss scale of float16 provokes on "
-        "purpose. Use --precision f32 or --precision bf16 with it.",
-    ),
     ({"target_kl": "much"}, "--target-kl 'much': must be a number or none."),
     ({"seed": list(range(1000))}, "[0, 1, 2, 3"),
-    ({"remat": "some"}, "--remat some ... none, blocks or full"),
-    ({"aux_every": 4}, "--aux-every 4 ... --aux-coefficient 0.1"),
-    ({"teacher_kl": 0.5}, "--teacher-kl 0.5: the teacher is the policy that training starts"),
-    ({"critic_warmup_timesteps": 24_000_000}, "leaves nothing of --total-timesteps 24000000"),
-    (
-        {"without_undo_share": 0.5, "frontier_share": 0.5},
-        "--without-undo-share 0.5:  ... --frontier-share 0.5 may have snapshots. Use one",
-    ),
-    (
-        {"num_envs": 100, "num_minibatches": 8},
-        "--num-minibatches 8 does not divide --num-envs 100 ... "
-        "--num-minibatches 5 or --num-minibatches 10, or --num-envs 96",
-    ),
-    (
-        {"minibatch_size": 4096, "num_minibatches": 8},
-        "--minibatch-size 4096 and --num-minibatches 8 ... Use one of them",
-    ),
-    (
-        {"minibatch_size": 1000, "num_envs": 96, "num_steps": 32},
-        "--minibatch-size 1000 ... --num-envs 96 x --num-steps 32 ... "
-        "Use --minibatch-size 768 or --minibatch-size 1024.",
-    ),
-    ({"minibatch_size": 10**4, "num_envs": 96, "num_steps": 32}, "Use --minibatch-size 3072."),
-    (
-        {"grad_accum": 5, "num_envs": 96, "num_minibatches": 8},
-        "--grad-accum 5 ... 12 games ... Use --grad-accum 4 or --grad-accum 6.",
-    ),
-    # What is too large by arithmetic alone.
-    (
-        {"num_envs": 2**31 - 1, "num_steps": 16},
-        "actions in an update, which numbers them in 32 bits. Use --num-envs 134217727, or",
-    ),
-    ({"num_envs": 2**31 - 1, "num_steps": 1, "num_minibatches": 2}, "does not divide"),
-    (
-        {"total_timesteps": 10**18},
-        "updates of 32768 actions, and updates are counted in 32 bits. ... "
-        "Use --total-timesteps 70368744144896, or",
-    ),
-    ({"mesh": "data=2000000000"}, "is less than one environment for each of 2000000000"),
-    ({"mesh": f"data={'9' * 450}"}, "not understood"),
 ]
 
 

@@ -65,32 +65,6 @@ def test_an_own_network_has_its_own_width_and_a_run_lasts_some_updates():
     assert config.goal == 7 * config.num_envs * config.train_freq
 
 
-WRONG = {
-    "preset of another": ("max", {"algorithm": "ppo"}, "--preset max: of --algorithm r2d2"),
-    "its setting elsewhere": ("cpu", {"burn_in": 3}, "--burn-in 3: a setting of"),
-    "its switch elsewhere": ("cpu", {"dueling": False}, "--no-dueling: a setting of"),
-    "ppo's setting here": ("fast", {"ent_coef": 0.3}, "--ent-coef 0.3: a setting of"),
-    "a teacher": ("fast", {"teacher": "expert"}, "--teacher expert: a setting of"),
-    "minibatches": ("fast", {"num_minibatches": 4}, "--num-minibatches 4: a setting of"),
-    "too long a sequence": ("fast", {"sequence_length": 9000}, "--buffer-size 576512 or more"),
-    "an odd batch": ("fast", {"sequence_batch_size": 63}, "use --sequence-batch-size 32."),
-    "a schedule of gamma": ("fast", {"gamma": "linear:0.9:0.99"}, "--gamma linear:0.9:0.99: "),
-    "units": ("fast", {"value_scale": "compressed"}, "--value-scale compressed: a setting of"),
-    "no rate": ("fast", {"learning_rate": 0.0}, "--learning-rate 0.0 is too small"),
-    "no learning": ("fast", {"total_timesteps": 10_000}, "--learning-starts 10000 leaves nothing"),
-    "too much to count": ("fast", {"num_envs": 2**29}, "x --train-freq 4 are 2147483648 actions"),
-    "epsilon": ("fast", {"epsilon": 0.0}, "--epsilon 0.0 is too small. Use more than 0."),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_what_cannot_work_is_refused_by_name(wrong):
-    preset, settings, said = WRONG[wrong]
-    with pytest.raises(ConfigError) as refused:
-        make_config(preset, settings)
-    assert said in str(refused.value)
-
-
 def test_stored_settings_are_of_their_algorithm_and_those_of_others_have_no_effect():
     config = SelfPlayConfig(vertices=7, k=4, learning_rate="cosine:0.1:0")
     assert config_from_dict(config.as_dict()) == config

@@ -43,12 +43,7 @@ class Guesses:
         self._rows: dict[int, tuple[Snapshot, UInt32[Array, " words"]]] = {}
 
     def state(self, tracker: Tracker) -> State:
-        """A game that looks like the tracker's, with the history that the tracker remembers.
-
-        Raises:
-            ConfigError: there is none, since the screens are of no game, or more stands on the
-                board than the config has room for.
-        """
+        """A game that looks like the tracker's, with the history that the tracker remembers."""
         with refusing("the screen shows no position that this package can play: ", ""):
             return self._state(tracker)
 

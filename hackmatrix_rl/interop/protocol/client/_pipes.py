@@ -47,12 +47,7 @@ class Pipes:
             os.set_blocking(each.fileno(), False)
 
     def write(self, line: bytes) -> None:
-        """Writes a line.
-
-        Raises:
-            TimeoutError: the program does not read it.
-            OSError: nobody can read it any more.
-        """
+        """Writes a line."""
         until, rest = time.monotonic() + self._patience, memoryview(line)
         while rest:
             self._wait(self._requests, select.POLLOUT, until)
@@ -67,10 +62,6 @@ class Pipes:
         Args:
             until: when it is late, by `time.monotonic`. Without it, a line may take any time while
                 the program runs, and `patience` afterwards.
-
-        Raises:
-            TimeoutError: it is late.
-            LongLineError: it is too long.
         """
         while (end := self._read.find(b"\n") + 1) == 0 and len(self._read) <= LONGEST:
             self._wait(self._answers, select.POLLIN, until)
