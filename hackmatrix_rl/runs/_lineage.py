@@ -12,7 +12,14 @@ import numpy as np
 
 from hackmatrix_rl.runs._curve import number, unit_of, whole_steps
 from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.runs.config import PBT_ARGUMENTS, TrainConfig, is_scheduled, settings_of, typed
+from hackmatrix_rl.runs.config import (
+    PBT_ARGUMENTS,
+    TrainConfig,
+    is_scheduled,
+    rate_text,
+    settings_of,
+    typed,
+)
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import write_whole
 from hackmatrix_rl.training import MEMBER
@@ -169,6 +176,8 @@ def schedule_file(config: TrainConfig, found: Lineage) -> str:
         else:
             settings[name] = pieces[-1][1]
             notes.append(f"# {name} takes no schedule: its last value")
+    if isinstance(rate := settings["learning_rate"], float):  # it did not change
+        settings["learning_rate"] = rate_text(rate, "constant")
     place = {"env": config.env}
     preset = {key for each in config.presets for key in config.preset_settings(each, place)}
     lines = [

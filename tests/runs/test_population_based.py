@@ -173,3 +173,5 @@ def test_a_setting_without_schedules_has_its_last_value():
     assert "clip_coef = 2.5" in text
     assert "# clip_coef takes no schedule" in text
     assert "vary" not in text
+    unchanged = [{**row, "member/1/setting/learning_rate": 2.5} for row in lineage()]
+    assert 'learning_rate = "constant:2.5"' in schedule_file(config, Lineage.from_rows(unchanged))

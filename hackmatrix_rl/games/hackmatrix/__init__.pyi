@@ -45,6 +45,7 @@ from ._reward_config import TERMS as TERMS
 from ._reward_config import RewardConfig as RewardConfig
 from ._reward_config import original_terms as original_terms
 from ._rewards import Event as Event
+from ._rewards import Move as Move
 from ._rewards import RewardTerms as RewardTerms
 from ._rewards import reward_terms as reward_terms
 from ._siphon import RESPITE as RESPITE

@@ -14,8 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from jaxtyping import Array, Float32
 
-    from hackmatrix_rl.games.hackmatrix import RewardTerms
-    from hackmatrix_rl.games.hackmatrix._rewards import Move
+    from hackmatrix_rl.games.hackmatrix import Move, RewardTerms
 
 MOST_WEIGHT = 1e6
 """The largest absolute value of a weight. With it, returns stay far below float32's largest."""
