@@ -134,9 +134,9 @@ def run(
             why = "" if removed is None else f"{removed} was removed during the run; "
             # The log is gone with the folder.
             audience = Fanout(displays) if removed == folder.path else sink
-            audience.note(f"{why}{how} at {_reached(config, trainer)}; {saved}")
             if spent := in_words(times.read()):
                 audience.note(f"time {spent}")
+            audience.note(f"{why}{how} at {_reached(config, trainer)}; {saved}")
         if config.members > 1 and end is system.ExitCode.DONE and not unsaved:
             newest = folder.checkpoints / str(int(trainer.state.update))
             trainer.member = playing_member(newest, config.members, sink.note)

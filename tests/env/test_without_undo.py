@@ -54,5 +54,5 @@ def test_evaluation_is_by_the_rules():
 
 @pytest.mark.parametrize("share", [-0.1, 1.1])
 def test_a_share_out_of_range_is_refused(share):
-    with pytest.raises(ValueError, match=f"without_undo_share .* 0 and 1, not {share}"):
+    with pytest.raises(ValueError, match=rf"without_undo_share .* in \[0, 1\], not {share}"):
         HackMatrix(without_undo_share=share)
