@@ -36,7 +36,7 @@ def test_a_network_that_is_the_same_is_not_refused(trained):
     check_network(resumed.path, resumed.checkpoint, resumed.config({}), config, policy)
 
 
-SLICE = ("train", "--preset", "debug", "--dry-run", "--target", "v4-16")
+SLICE = ("train", "--preset", "debug", "--mesh", "auto", "--dry-run", "--target", "v4-16")
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,8 @@ def test_each_stage_is_planned_on_the_target(here, slice_of_cpus):
     assert "of 1.0 TiB on each device" in planned
     other = invoke(*SLICE, "--mesh", "data=16")
     assert_refused(other, "--mesh data=16: needs 16 devices, but there are 8")
+    other = invoke(*SLICE, "--mesh", "data=4", "--algorithm", "ppo")
+    assert_refused(other, "--mesh data=4: leaves a process of the run without a device", "all 8")
     assert [each.name for each in here.iterdir()] == ["two.toml"]
 
 
