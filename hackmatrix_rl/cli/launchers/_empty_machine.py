@@ -1,7 +1,7 @@
 """The shell script of a machine that starts with nothing: SkyPilot's and Kubernetes'."""
 
+from hackmatrix_rl import system
 from hackmatrix_rl.cli.launchers._job import AGAIN, NEW, RESUME, Job
-from hackmatrix_rl.system import H100
 from hackmatrix_rl.system.errors import in_shell
 
 SHARED = "/shared"
@@ -33,7 +33,7 @@ _PROGRAM = "~/.local/bin/hackmatrix-rl"
 
 def install(job: Job) -> str:
     """Lines that install the package, and write the files of the job."""
-    device = "cuda" if job.machines.kind == H100 else "tpu"
+    device = "cuda" if job.machines.kind == system.H100 else "tpu"
     extras = device if job.workers is None else f"{device},sweep"
     return _INSTALL.format(extras=extras) + job.copied(_FILES)
 

@@ -61,10 +61,13 @@ while true; do
   on_every_host "~/.local/bin/hackmatrix-rl $train" && exit 0
   status=$?
   case "$status $(state)" in
-    *" PREEMPTED" | {again}) ;;  # a host was lost
+    *" PREEMPTED" | {again}) resume=again ;;  # a host was lost
+    "2 "*)  # it was lost before the first checkpoint; a bucket that holds a run refuses a new one
+      [ "$resume" = again ] || exit 2
+      resume=
+      ;;
     *) exit "$status" ;;
   esac
-  resume=1
   sleep 30
 done
 """
