@@ -31,7 +31,7 @@ class Machines:
         kind: a generation of TPUs such as `v4`, or `h100`, or `cpu`.
         slices: number of TPU slices; of other devices 1.
         hosts: number of machines.
-        devices_per_host: devices of each machine.
+        per_host: chips, GPUs or CPUs of each machine; JAX counts a chip of tpu7x as two devices.
         topology: chips along each axis of a TPU slice, such as `2x2x4`; of other devices empty.
     """
 
@@ -39,7 +39,7 @@ class Machines:
     kind: str
     slices: int
     hosts: int
-    devices_per_host: int
+    per_host: int
     topology: str = ""
 
     @property
@@ -239,7 +239,7 @@ def _tpus(there: Machines) -> Target:
 
 
 def _gpus(there: Machines) -> Target:
-    name, shape = there.name, f"1x{there.hosts}x{there.devices_per_host}"
+    name, shape = there.name, f"1x{there.hosts}x{there.per_host}"
     try:
         devices = _described(
             "cuda", _WITHOUT_CUDA, topology_name=H100, target_config=_H100, topology=shape

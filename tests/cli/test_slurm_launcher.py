@@ -16,7 +16,7 @@ from hackmatrix_rl.system import Target
 
 from .commands import done
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 # Two tasks on this machine, as SLURM describes them to them. The status is the largest, as srun's.
 SRUN = """shift  # --cpu-bind

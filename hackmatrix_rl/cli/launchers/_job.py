@@ -94,7 +94,7 @@ class Job:
         hosts = "the host" if there.hosts == 1 else f"the {there.hosts} hosts"
         where = f"{hosts} of {'a ' * (there.slices == 1)}{there.name}"
         if not there.topology:
-            where = f"{there.hosts * there.devices_per_host} x {there.one} on {there.hosts} host"
+            where = f"{there.hosts * there.per_host} x {there.one} on {there.hosts} host"
             where += "s" * (there.hosts > 1)
         if self.workers is None:
             return f"Trains on {where}."

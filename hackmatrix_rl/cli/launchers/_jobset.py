@@ -186,7 +186,7 @@ def render(job: Job, file: str) -> str:
         selector="".join(f"              {name}: {value}\n" for name, value in selector.items()),
         port=PORT,
         resource="nvidia.com/gpu" if gpu else "google.com/tpu",
-        devices=there.devices_per_host,
+        devices=there.per_host,
         mount=_MOUNT if array else "",
         claim=_CLAIM if array else "",
     )

@@ -65,7 +65,7 @@ def render(job: Job, file: str) -> str:
     asks = [f"--env {name}={example} " for name, example in envs.items()]
     asks += ["--secret WANDB_API_KEY "] * job.wandb
     if there.kind == system.H100:
-        accelerators, runtime = f"H100:{there.devices_per_host}", ""
+        accelerators, runtime = f"H100:{there.per_host}", ""
         nodes = there.hosts if job.workers is None else job.workers
     else:
         kind, version = CLOUD[there.kind]

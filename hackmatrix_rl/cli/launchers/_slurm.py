@@ -44,12 +44,10 @@ def render(job: Job, file: str) -> str:
     """The script."""
     there, array = job.machines, job.workers is not None
     # JAX gives each task of a node one of its GPUs. A worker of a sweep takes them all.
-    tasks = 1 if array else there.devices_per_host
+    tasks = 1 if array else there.per_host
     resources = [f"--nodes={there.hosts}", f"--ntasks-per-node={tasks}"]
     resources.append(
-        "--exclusive"
-        if there.kind == system.CPU
-        else f"--gpus-per-node=h100:{there.devices_per_host}"
+        "--exclusive" if there.kind == system.CPU else f"--gpus-per-node=h100:{there.per_host}"
     )
     if job.workers is not None:
         resources.insert(0, f"--array=0-{job.workers - 1}")
