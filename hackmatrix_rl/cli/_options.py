@@ -10,6 +10,7 @@ import click
 
 from hackmatrix_rl import system
 from hackmatrix_rl.cli._grouped import GroupedOption
+from hackmatrix_rl.cli.launchers import KINDS
 from hackmatrix_rl.games.hackmatrix import LEAGUES
 from hackmatrix_rl.runs import config as configs
 from hackmatrix_rl.system import CONNECT_SECONDS, HEARTBEAT_SECONDS
@@ -146,6 +147,25 @@ takeover_options = all_of(
 )
 """`--from` (as `source`) and `--move`, for `given_replay`."""
 
+
+def launcher_options(begins: str) -> tuple[Callable[[Any], Any], ...]:
+    """`--launcher` and `--launcher-kind`; `begins` is how the help of the first one begins."""
+    return (
+        file_option(
+            "--launcher",
+            help=f"{begins}: a script for gcloud (FILE.sh) or SLURM (FILE.sbatch), a managed job "
+            "for SkyPilot (FILE.sky.yaml) or a JobSet for Kubernetes (FILE.jobset.yaml). It "
+            "resumes by itself.",
+        ),
+        click.option(
+            "--launcher-kind",
+            type=click.Choice(list(KINDS)),
+            metavar="KIND",
+            help=f"{', '.join(KINDS)}: the kind of launcher, if FILE ends otherwise.",
+        ),
+    )
+
+
 _process: dict[str, Any] = {"cls": GroupedOption, "group": "Several processes"}
 _process_number: Callable[..., Any] = partial(whole_number, metavar="N", **_process)
 _seconds: Callable[..., Any] = partial(whole_number, metavar="SECONDS", **_process)
@@ -174,15 +194,10 @@ run_options = all_of(
         "--target",
         metavar="SLICE",
         help="With --dry-run: the plan for a slice of TPUs that is not here, such as v4-64, for "
-        "several, such as 2xv4-64, or for a GPU, h100; list prints all. Needs the extra tpu-plan, "
-        "or gpu-plan.",
+        "several, such as 2xv4-64, for GPUs, 8xh100, or for CPUs, 2xcpu; list prints all. Needs "
+        "the extra tpu-plan, or gpu-plan.",
     ),
-    file_option(
-        "--launcher",
-        help="With --target: also write a shell script that starts this training on all hosts of "
-        "the slice in Google Cloud.",
-        metavar="FILE.sh",
-    ),
+    *launcher_options("With --target: also write what starts this training there"),
     click.option(
         "--coordinator",
         metavar="HOST:PORT",

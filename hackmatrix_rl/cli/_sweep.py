@@ -12,19 +12,24 @@ from hackmatrix_rl.cli._command import Command
 from hackmatrix_rl.cli._failures import notify, say
 from hackmatrix_rl.cli._options import (
     TypedPath,
+    all_of,
     file_option,
+    launcher_options,
     seed_option,
     trust_option,
     whole_number,
 )
+from hackmatrix_rl.cli._settings import typed_options
 from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.cli.launchers import Launcher, make_launcher
 from hackmatrix_rl.runs import sweeps
 from hackmatrix_rl.runs.sweeps import SAMPLERS
-from hackmatrix_rl.system.errors import ConfigError, in_shell
+from hackmatrix_rl.system.errors import ConfigError, as_given, in_shell
 
 SUGGESTED = 5
 """First settings that `--dry-run` shows."""
 MOST_TRIALS = 100_000
+MOST_WORKERS = 1_000
 
 
 @click.command("sweep", cls=Command)
@@ -71,8 +76,18 @@ MOST_TRIALS = 100_000
     is_flag=True,
     help="Check everything, print the space, the first settings and the folders, and stop.",
 )
+@click.option(
+    "--target",
+    metavar="DEVICES",
+    help="With --launcher: the devices of each worker, such as h100 or cpu; those of one machine.",
+)
+@all_of(*launcher_options("With --dry-run, also write what starts the workers as an array"))
+@whole_number("--workers", 1, MOST_WORKERS, "With --launcher: number of workers.")
 @trust_option
+@click.pass_context
 def sweep_command(
+    context: click.Context,
+    /,
     space: Path,
     trials: int,
     metric: str,
@@ -85,6 +100,7 @@ def sweep_command(
     seed: int,
     dry_run: bool,
     trust_code: bool,
+    **_: object,
 ) -> int:
     """Search good settings: many trainings, on any number of machines.
 
@@ -102,6 +118,7 @@ def sweep_command(
     Ctrl-C saves and ends; the same command resumes. Exit status: as for train.
     """
     place = Path("sweeps", space.stem) if folder is None else folder
+    array = array_of_workers(context)
     with Working("preparing", lines=False):
         sweeps.require_optuna()
         sweeps.check_folder(place)
@@ -122,7 +139,10 @@ def sweep_command(
             report=notify,
         )
     if dry_run:
-        say(*plan_of(sweep, prune=prune))
+        lines = plan_of(sweep, prune=prune)
+        if array is not None:
+            lines.append(array.write())
+        say(*lines)
         return int(system.ExitCode.DONE)
     show = partial(views.plain_console().print, soft_wrap=True)
     status = system.ExitCode.INTERRUPTED
@@ -143,6 +163,27 @@ def sweep_command(
     for line in conclusion(sweep, status):
         show(line)
     return int(status)
+
+
+def array_of_workers(context: click.Context) -> Launcher | None:
+    """The launcher of the workers, if one is asked for.
+
+    Raises:
+        ConfigError: it cannot be, or an option is there that only it has.
+    """
+    typed = typed_options(context)
+    file = typed.get("launcher")
+    if file is None:
+        for name in ("target", "workers"):
+            if name in typed:
+                given = as_given(name, typed[name])
+                raise ConfigError(f"{given}: needs --launcher, the file to write.")
+    elif "dry_run" not in typed:
+        raise ConfigError(f"--launcher {file}: only writes a file. Add --dry-run.")
+    elif "workers" not in typed:
+        raise ConfigError(f"--launcher {file}: needs --workers, the number of workers.")
+    kind, target = typed.get("launcher_kind"), typed.get("target")
+    return make_launcher(file, kind, target, context.info_name, typed)
 
 
 def plan_of(sweep: "sweeps.Sweep", *, prune: bool) -> list[str]:

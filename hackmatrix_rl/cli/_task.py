@@ -12,11 +12,11 @@ from rich.console import Console
 from hackmatrix_rl import runs, system
 from hackmatrix_rl import view as views
 from hackmatrix_rl.cli._failures import say
-from hackmatrix_rl.cli._launcher import check_launcher, write_launcher
 from hackmatrix_rl.cli._options import PROCESSES
 from hackmatrix_rl.cli._output import spare_output
 from hackmatrix_rl.cli._settings import given_settings, typed_options
 from hackmatrix_rl.cli._working import Working
+from hackmatrix_rl.cli.launchers import make_launcher
 from hackmatrix_rl.runs import sinks
 from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.system.errors import ConfigError, as_given, flag
@@ -59,6 +59,7 @@ def run_task(
     dry_run: bool,
     target: str | None,
     launcher: Path | None,
+    launcher_kind: str | None,
     coordinator: str | None,
     num_processes: int | None,
     process_id: int | None,
@@ -74,12 +75,12 @@ def run_task(
             target,
             config,
             launcher=launcher,
+            launcher_kind=launcher_kind,
             resume_run=resume_run,
             dry_run=dry_run,
             trust_code=trust_code,
         )
-    if launcher is not None:
-        raise ConfigError(f"--launcher {launcher}: needs --target, the slice that it is for.")
+    make_launcher(launcher, launcher_kind, None, task.command, {})  # it needs a target
     if not dry_run:
         spare_output()
     system.connect(
@@ -132,6 +133,7 @@ def plan_elsewhere(
     config: Path | None,
     *,
     launcher: Path | None,
+    launcher_kind: str | None,
     resume_run: str | None,
     dry_run: bool,
     trust_code: bool,
@@ -153,9 +155,8 @@ def plan_elsewhere(
                 f"{as_given(each, given[each])}: one process plans for all hosts of --target "
                 f"{name}. Leave {flag(each)} out."
             )
+    made = make_launcher(launcher, launcher_kind, name, context.info_name, given)
     target = system.target(name)
-    if launcher is not None:
-        check_launcher(launcher, target)
     settings = task.choose(config, target)
     task.check(settings)
     lines = task.explain(settings)
@@ -164,9 +165,8 @@ def plan_elsewhere(
         with Working(f"compiling {stage.algorithm}", lines=False):
             plan = runs.plan_for(stage, target, trust_code=trust_code)
         lines += [f"Stage {number}: {stage.algorithm}"] * several + plan.lines()
-    if launcher is not None:
-        write_launcher(launcher, target, context)
-        lines.append(f"Wrote {launcher}, which starts this training there")
+    if made is not None:
+        lines.append(made.write())
     say(*lines)
     return int(system.ExitCode.DONE)
 

@@ -186,7 +186,23 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
     with in_flags():
         check_members(members, made.shape)
     config.check_mesh(made)
+    _check_hosts(text, made, target)
     return made
+
+
+def _check_hosts(text: str, made: Mesh, target: Target | None) -> None:
+    """Refuses a mesh that leaves a process without a device: it would end the others, too."""
+    if target is None:
+        all_devices = jax.device_count(made.devices.flat[0].platform)
+        idle = len({each.process_index for each in made.devices.flat}) < jax.process_count()
+    else:
+        all_devices = len(target.devices)
+        idle = target.hosts > 1 and made.size < all_devices
+    if idle:
+        raise ConfigError(
+            f"--mesh {text}: leaves a process of the run without a device. Use auto, or a mesh of "
+            f"all {all_devices} devices."
+        )
 
 
 def named_mesh(text: str, target: Target | None = None) -> Mesh:

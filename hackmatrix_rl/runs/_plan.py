@@ -96,7 +96,9 @@ class Plan:
 
     def _on_hosts(self) -> str:
         slices = f" of {self.slices} slices" if self.slices > 1 else ""
-        return f" on {self.hosts} hosts{slices}, a process on each" if self.hosts > 1 else ""
+        # On GPUs, it is the launcher that decides how many processes a host has.
+        each = ", a process on each" if self.device.startswith("TPU") else ""
+        return f" on {self.hosts} hosts{slices}{each}" if self.hosts > 1 else ""
 
     def _memory(self) -> str:
         if self.program_bytes is None:

@@ -50,8 +50,12 @@ from ._quickly import quickly_compiled as quickly_compiled
 from ._state import read_state as read_state
 from ._state import state_folder as state_folder
 from ._state import write_state as write_state
+from ._targets import CPU as CPU
+from ._targets import H100 as H100
+from ._targets import Machines as Machines
 from ._targets import Target as Target
 from ._targets import is_here as is_here
+from ._targets import machines as machines
 from ._targets import memory_limit as memory_limit
 from ._targets import target as target
 from ._targets import target_names as target_names

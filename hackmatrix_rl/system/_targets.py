@@ -1,4 +1,4 @@
-"""TPUs and GPUs that are not here: their compilers need only a description of them.
+"""Devices that are not here: their compilers need only a description of them.
 
 Sources: Google Cloud, "TPU versions" (names and memory); JAX, `jax.experimental.topologies`; XLA,
 `stream_executor/device_description.proto`.
@@ -8,43 +8,70 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
 import jaxlib.version
 
 from hackmatrix_rl._plugins import TPU_OF_NOBODY
+from hackmatrix_rl.system._devices import cut_cpu
 from hackmatrix_rl.system.errors import ConfigError, shortened
 
 _GIB = 2**30
 H100 = "h100"
+CPU = "cpu"
+
+
+@dataclass(frozen=True)
+class Machines:
+    """The machines that a name of `--target` stands for. No compiler is needed.
+
+    Attributes:
+        name: one of `target_names()`, with a number before it if there are several.
+        kind: a generation of TPUs such as `v4`, or `h100`, or `cpu`.
+        slices: number of TPU slices; of other devices 1.
+        hosts: number of machines.
+        per_host: chips, GPUs or CPUs of each machine; JAX counts a chip of tpu7x as two devices.
+        topology: chips along each axis of a TPU slice, such as `2x2x4`; of other devices empty.
+    """
+
+    name: str
+    kind: str
+    slices: int
+    hosts: int
+    per_host: int
+    topology: str = ""
+
+    @property
+    def one(self) -> str:
+        """The name without the number before it."""
+        return self.name.rpartition("x")[2] if self.name[0].isdigit() else self.name
 
 
 @dataclass(frozen=True)
 class Target:
-    """Devices to compile for; nothing runs on them.
+    """Devices to compile for.
 
     Attributes:
-        name: one of `target_names()`, with a number before it if there are several slices or GPUs:
-            `2xv4-64`, `8xh100`.
+        name: one of `target_names()`, with a number before it if there are several slices, GPUs or
+            machines: `2xv4-64`, `8xh100`, `2xcpu`.
         devices: descriptions of its devices, in the order of a mesh.
-        memory: bytes of one device.
+        memory: bytes of one device; `None` if unknown.
     """
 
     name: str
     devices: tuple[jax.Device, ...]
-    memory: int
+    memory: int | None
 
     @property
     def platform(self) -> str:
         """The kind of device, as JAX names it."""
         return self.devices[0].platform
 
-    @cached_property
+    @property
     def hosts(self) -> int:
-        """Number of machines; a training has one process on each."""
-        return len({device.process_index for device in self.devices})
+        """Number of machines."""
+        return machines(self.name).hosts
 
 
 class _Generation(NamedTuple):
@@ -63,6 +90,7 @@ class _Generation(NamedTuple):
 
 
 _CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
+_EIGHT_CHIPS = "2x4"  # a machine with eight chips; larger slices have four on each
 _SQUARES = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _GENERATIONS = {
     "v4": _Generation("v4", "TPU v4", 2, 32, _CUBES, "megacore"),
@@ -111,8 +139,8 @@ _ALONE = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_SKIP_MDS_QUERY": "1", **TPU_OF
 
 
 def target_names() -> tuple[str, ...]:
-    """The slices that there are, such as `v4-8` to `v4-1024`, and `h100`."""
-    return (*_slices(), H100)
+    """The slices that there are, such as `v4-8` to `v4-1024`, and `h100` and `cpu`."""
+    return (*_slices(), H100, CPU)
 
 
 def _slices() -> dict[str, tuple[_Generation, str]]:
@@ -130,37 +158,75 @@ def _chips(shape: str) -> int:
     return count
 
 
+def machines(name: str) -> Machines:
+    """What a name of `target` stands for.
+
+    Raises:
+        ConfigError: there are no such devices.
+    """
+    several = re.fullmatch(r"([2-9]|[1-9]\d{1,2})x(.+)", name, re.ASCII)
+    count, one = (int(several[1]), several[2]) if several else (1, name)
+    if one == CPU:
+        return Machines(name, CPU, 1, count, 1)
+    if one == H100 and count <= _GPUS_OF_A_HOST:
+        return Machines(name, H100, 1, 1, count)
+    if one == H100:
+        if count % _GPUS_OF_A_HOST:
+            raise ConfigError(
+                f"--target {name}: a machine has up to {_GPUS_OF_A_HOST} GPUs. Use a multiple of "
+                f"{_GPUS_OF_A_HOST}, such as {count // _GPUS_OF_A_HOST * _GPUS_OF_A_HOST}x{H100}."
+            )
+        return Machines(name, H100, 1, count // _GPUS_OF_A_HOST, _GPUS_OF_A_HOST)
+    if one not in _slices():
+        raise ConfigError(f"--target {shortened(name)}: unknown. Use {_in_short()}.")
+    shape = _slices()[one][1]
+    # A machine has four chips, where the whole slice is not a single machine.
+    chips, most = _chips(shape), 8 if shape == _EIGHT_CHIPS else 4
+    per_host = min(chips, most)
+    return Machines(name, one.partition("-")[0], count, count * chips // per_host, per_host, shape)
+
+
 def target(name: str) -> Target:
-    """TPUs or GPUs to compile for, by name.
+    """TPUs, GPUs or CPUs to compile for, by name.
 
     `v4-64` is a slice of TPUs by its name in Google Cloud, and `2xv4-64` are two of them. `h100` is
-    an NVIDIA H100, and `8xh100` a machine with eight.
+    an NVIDIA H100, `8xh100` a machine with eight, and `16xh100` two of these. `2xcpu` are two
+    machines, for whose CPUs this machine's stands in.
 
     Use it as `hm.mesh("data=32", devices=hm.target("v4-64").devices)`, to lower and compile a
     program there. Call it before JAX starts a backend, or with JAX_PLATFORMS=cpu.
 
     Raises:
-        ConfigError: there is no such slice, or its compiler is not installed: libtpu for TPUs, and
-            JAX's CUDA plugin for GPUs.
+        ConfigError: there are no such devices, or their compiler is not installed: libtpu for TPUs,
+            and JAX's CUDA plugin for GPUs.
     """
-    several = re.fullmatch(r"([2-9]|[1-9]\d{1,2})x(.+)", name, re.ASCII)
-    count, one = (int(several[1]), several[2]) if several else (1, name)
-    if one == H100 and count <= _GPUS_OF_A_HOST:
-        return _gpus(name, count)
-    if one not in _slices():
-        raise ConfigError(f"--target {shortened(name)}: unknown. Use {_in_short()}.")
-    return _tpus(name, one, count)
+    there = machines(name)
+    if there.kind == CPU:
+        return _cpus(there)
+    return _gpus(there) if there.kind == H100 else _tpus(there)
 
 
-def _tpus(name: str, one: str, count: int) -> Target:
-    generation, shape = _slices()[one]
+def _cpus(there: Machines) -> Target:
+    cut_cpu(there.hosts)
+    devices = tuple(jax.devices("cpu"))
+    if len(devices) < there.hosts:
+        raise ConfigError(
+            f"--target {there.name}: the CPU counts as {len(devices)} devices here. Leave "
+            f"XLA_FLAGS and JAX_NUM_CPU_DEVICES unset, or set JAX_NUM_CPU_DEVICES={there.hosts}."
+        )
+    return Target(there.name, devices[: there.hosts], None)
+
+
+def _tpus(there: Machines) -> Target:
+    name = there.name
+    generation, shape = _slices()[there.one]
     given: dict[str, Any] = {"topology_name": f"{generation.topology}:{shape}"}
     if generation.chip_config is not None:
         given["chip_config_name"] = generation.chip_config
-    if shape == "2x4":  # a machine with eight chips; larger slices have four on each
+    if shape == _EIGHT_CHIPS:
         given["chips_per_host_bounds"] = (2, 4, 1)
     try:
-        devices = _described("tpu", _ALONE, num_slices=count, **given)
+        devices = _described("tpu", _ALONE, num_slices=there.slices, **given)
     except RuntimeError as error:
         if "not installed" in str(error):
             raise ConfigError(
@@ -172,8 +238,8 @@ def _tpus(name: str, one: str, count: int) -> Target:
     return Target(name, devices, generation.memory * _GIB)
 
 
-def _gpus(name: str, count: int) -> Target:
-    shape = f"1x1x{count}"
+def _gpus(there: Machines) -> Target:
+    name, shape = there.name, f"1x{there.hosts}x{there.per_host}"
     try:
         devices = _described(
             "cuda", _WITHOUT_CUDA, topology_name=H100, target_config=_H100, topology=shape
@@ -224,4 +290,6 @@ def _in_short() -> str:
     for each in _GENERATIONS:
         mine = [name for name in names if name.startswith(f"{each}-")]
         ranges.append(f"{mine[0]} to {mine[-1]}")
-    return f"{', '.join(ranges)} or {H100}, or several (2xv4-64, 8xh100); list prints them all"
+    return (
+        f"{', '.join(ranges)}, {H100} or {CPU}, or several (2xv4-64, 8xh100); list prints them all"
+    )

@@ -11,6 +11,7 @@ pytest.importorskip("libtpu")
 
 MESHES = (
     *(("v4-8", "auto"), ("v4-128", "data=32,fsdp=2"), ("v4-8", "data=3"), ("v5e-8", "auto")),
+    *(("v5e-1", "auto"), ("v6e-16", "auto"), ("v5p-64", "auto"), ("tpu7x-16", "auto")),
     *(("2xv4-8", "auto"), ("2xv4-8", "data=2,fsdp=4"), ("2xv4-8", "data=1,fsdp=8")),
     *(("3xv5e-4", "data=6,fsdp=2"), ("1xv4-8", "auto"), ("v4-64", "data=64")),
 )
@@ -28,7 +29,9 @@ for name, mesh in {MESHES}:
     else:
         slices = [getattr(each, "slice_index", 0) for each in made[:, 0]]
         memory = slice_.memory == memory_limit(slice_.devices[0])
-        print(json.dumps([name, mesh, [made.size, slice_.hosts, slices, memory]]))
+        hosts = len({{each.process_index for each in slice_.devices}})
+        known = slice_.hosts == hosts  # without the compiler
+        print(json.dumps([name, mesh, [made.size, hosts, slices, memory and known]]))
 """
 
 
@@ -51,6 +54,10 @@ def test_slices_have_the_devices_and_hosts_of_their_names(made):
     assert made["v4-8", "auto"] == [4, 1, [0] * 4, True]
     assert made["v5e-8", "auto"] == [8, 1, [0] * 8, True]
     assert made["v4-128", "data=32,fsdp=2"] == [64, 16, [0] * 32, True]
+    assert made["v5e-1", "auto"] == [1, 1, [0], True]
+    assert made["v6e-16", "auto"] == [16, 4, [0] * 16, True]
+    assert made["v5p-64", "auto"] == [32, 8, [0] * 32, True]
+    assert made["tpu7x-16", "auto"] == [16, 2, [0] * 16, True]
 
 
 def test_several_slices_lie_along_data(made):

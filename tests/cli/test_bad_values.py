@@ -116,7 +116,7 @@ OF_VALUES = {
     "train --dry-run --target v4-65": (
         "--target v4-65: unknown ... v4-8 to v4-1024 ... v5e-1 to v5e-256"
     ),
-    "train --dry-run --target 9xh100": "--target 9xh100: unknown",
+    "train --dry-run --target 9xh100": "--target 9xh100: a machine has up to 8 GPUs",
     "train --dry-run --resume-run x --target v4-8": "--target v4-8: plans a new run",
     f"{DEBUG} --mesh data=3 --dry-run": "--num-envs 16 ... over 3 devices",
     "train --preset cpu --mesh data=11 --dry-run": (  # which divides no number of games either

@@ -9,7 +9,8 @@ import pytest
 
 from hackmatrix_rl.runs import find_resumable_run
 from hackmatrix_rl.runs._settings import check_network
-from hackmatrix_rl.system import Target
+from hackmatrix_rl.system import Target, machines, target
+from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Trainer
 
 from .commands import assert_refused, done, invoke
@@ -36,7 +37,7 @@ def test_a_network_that_is_the_same_is_not_refused(trained):
     check_network(resumed.path, resumed.checkpoint, resumed.config({}), config, policy)
 
 
-SLICE = ("train", "--preset", "debug", "--dry-run", "--target", "v4-16")
+SLICE = ("train", "--preset", "debug", "--mesh", "auto", "--dry-run", "--target", "v4-16")
 
 
 @pytest.mark.parametrize(
@@ -75,6 +76,8 @@ def test_each_stage_is_planned_on_the_target(here, slice_of_cpus):
     assert "of 1.0 TiB on each device" in planned
     other = invoke(*SLICE, "--mesh", "data=16")
     assert_refused(other, "--mesh data=16: needs 16 devices, but there are 8")
+    other = invoke(*SLICE, "--mesh", "data=4", "--algorithm", "ppo")
+    assert_refused(other, "--mesh data=4: leaves a process of the run without a device", "all 8")
     assert [each.name for each in here.iterdir()] == ["two.toml"]
 
 
@@ -122,6 +125,30 @@ def test_another_game_or_network_is_refused_by_its_flag(
     assert_refused(refused, *f"{change}: {said}".split(" ... "))
 
 
+def test_a_mesh_that_leaves_a_process_without_a_device_is_refused(here, monkeypatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    refused = invoke("train", "--preset", "debug", "--mesh", "data=2", "--dry-run")
+    assert_refused(refused, "--mesh data=2: leaves a process of the run without a device")
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "per_host", "topology"),
+    [
+        *(("v4-64", 8, 4, "2x4x4"), ("2xv5e-16", 8, 4, "4x4"), ("v5e-8", 1, 8, "2x4")),
+        *(("h100", 1, 1, ""), ("8xh100", 1, 8, ""), ("16xh100", 2, 8, ""), ("3xcpu", 3, 1, "")),
+    ],
+)
+def test_a_target_is_some_machines(name, hosts, per_host, topology):
+    found = machines(name)
+    assert (found.hosts, found.per_host, found.topology) == (hosts, per_host, topology)
+
+
+def test_the_cpu_stands_in_for_that_of_other_machines():
+    assert target("2xcpu").devices == tuple(jax.devices("cpu")[:2])
+    with pytest.raises(ConfigError, match="--target 99xcpu: the CPU counts as 8 devices here"):
+        target("99xcpu")
+
+
 def test_the_targets_are_listed():
     told = done("train", "--target", "list").stdout.split()
-    assert {"v4-64", "v5e-4", "v5p-8", "v6e-8", "tpu7x-8"} <= set(told)
+    assert {"v4-64", "v5e-4", "v5p-8", "v6e-8", "tpu7x-8", "cpu"} <= set(told)

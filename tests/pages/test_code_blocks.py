@@ -63,7 +63,6 @@ VERDICTS = (0, 10, 11)
 # What cannot run here, by a word in it: its commands are read by the command line instead.
 ELSEWHERE = {
     "gcloud ": "needs Google Cloud",
-    "#SBATCH": "needs SLURM",
     "--target ": "needs the TPU's compiler, which tests/accelerators has",
     "nox -s": "is what runs this test",
     "hackmatrix-rl play": "waits for a person",

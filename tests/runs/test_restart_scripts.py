@@ -1,4 +1,4 @@
-"""The scripts of the pages that start a run again and again, with commands of our own."""
+"""The script of a page that starts a run again and again, with commands of our own."""
 
 import re
 import subprocess
@@ -26,12 +26,8 @@ def execute(text, tmp_path, statuses):
         'case "$*" in *--run-dir*) mkdir -p runs/long; touch runs/long/config.json ;; esac\n'
         "read -r status < statuses || exit 99\nsed -i 1d statuses\nexit $status",
         sleep='echo "sleep $*" >> calls',
-        srun='exec "$@"',
-        scontrol='echo "scontrol $*" >> calls',
     )
-    ended = subprocess.run(
-        ["sh", "-c", text], cwd=tmp_path, env=path | {"SLURM_JOB_ID": "7"}, timeout=20, check=False
-    )
+    ended = subprocess.run(["sh", "-c", text], cwd=tmp_path, env=path, timeout=20, check=False)
     return (tmp_path / "calls").read_text().splitlines(), ended.returncode
 
 
@@ -55,21 +51,3 @@ def test_a_machine_that_comes_back_goes_on_with_the_run(tmp_path):
     (tmp_path / "runs" / "long").mkdir(parents=True)
     (tmp_path / "runs" / "long" / "config.json").write_text("{}")
     assert execute(script("checkpoints.md", "while true"), tmp_path, [0]) == ([AGAIN], 0)
-
-
-@pytest.mark.parametrize(
-    ("status", "again"), [(0, False), (2, False), (3, False), (5, True), (143, True)]
-)
-def test_a_slurm_job_is_queued_again_where_that_helps(tmp_path, status, again):
-    text = script("scaling.md", "SBATCH").replace("/shared/", f"{tmp_path}/")
-    calls, ended = execute(text, tmp_path, [status])
-    assert calls[0] == f"train --preset gpu --run-dir {tmp_path}/runs/7"
-    assert calls[1:] == (["scontrol requeue 7"] if again else [])
-    assert ended == status
-
-
-def test_a_slurm_job_that_comes_back_goes_on_with_the_run(tmp_path):
-    (tmp_path / "runs" / "7").mkdir(parents=True)
-    (tmp_path / "runs" / "7" / "config.json").write_text("{}")
-    text = script("scaling.md", "SBATCH").replace("/shared/", f"{tmp_path}/")
-    assert execute(text, tmp_path, [0]) == ([f"train --resume-run {tmp_path}/runs/7"], 0)

@@ -1,0 +1,8 @@
+"""Files that start a training, or the workers of a sweep, on machines that are not here.
+
+The public names stand in `__init__.pyi`. Each is imported when it is first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

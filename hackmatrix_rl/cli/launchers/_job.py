@@ -1,0 +1,143 @@
+"""What every kind of launcher starts, and when it starts it again."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from hackmatrix_rl import system
+from hackmatrix_rl.system import ExitCode
+from hackmatrix_rl.system.errors import ConfigError, as_given, flag, in_shell
+
+AGAIN = (int(ExitCode.PEER_LOST), 134, 137, int(ExitCode.TERMINATED))
+"""Exit statuses after which the next attempt may go well. JAX aborts with 134, a kill is 137."""
+MOST_RESTARTS = 100
+"""A host that crashes looks like a lost one to the others, so restarts have an end."""
+STOP = tuple(
+    int(code)
+    for code in (ExitCode.CRASHED, ExitCode.BAD_INPUT, ExitCode.UNHEALTHY, ExitCode.UNSAVED)
+)
+"""Exit statuses that need a person."""
+
+NEW, RESUME = "--run-dir", "--resume-run"
+
+# Options of the planning, and those that a launcher has lines for.
+_APART = {
+    *("dry_run", "target", "launcher", "launcher_kind", "workers"),
+    *("run_dir", "checkpoint_dir", "space"),
+}
+# Options whose files and folders lie on this machine.
+_FILES = ("space", "config", "recipe", "init", "teacher")
+_MOST_BYTES = 2**18
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command and the machines for it.
+
+    Attributes:
+        machines: the machines; of a sweep those of one worker.
+        command: the command of `hackmatrix-rl`.
+        options: its options with their values, without folders and files.
+        files: options whose value is a file or folder of this machine. That of an argument is the
+            name of the argument.
+        run_dir: the run's folder; `None` if it was not given.
+        checkpoint_dir: the folder of the checkpoints; `None` if it was not given.
+        wandb: whether Weights & Biases needs a login.
+        workers: number of workers of a sweep; `None` for a training.
+    """
+
+    machines: "system.Machines"
+    command: str
+    options: tuple[str, ...]
+    files: Mapping[str, Path]
+    run_dir: str | None
+    checkpoint_dir: str | None
+    wandb: bool
+    workers: int | None
+
+    @classmethod
+    def from_typed(
+        cls, command: str, typed: Mapping[str, Any], machines: "system.Machines"
+    ) -> "Job":
+        """The job of a command with the options and arguments that were typed."""
+        files = {}
+        options: list[str] = []
+        for name, value in typed.items():
+            if name in _FILES and Path(value).exists():
+                files[name] = Path(value)
+            elif name not in _APART:
+                options += _spelled(name, value)
+        if machines.kind == system.CPU and "cpu_devices" not in typed and "space" not in typed:
+            options += _spelled("cpu_devices", None)  # the plan has a device for each machine
+        return cls(
+            machines=machines,
+            command=command,
+            options=tuple(options),
+            files=files,
+            run_dir=typed.get("run_dir"),
+            checkpoint_dir=typed.get("checkpoint_dir"),
+            wandb=bool(typed.get("wandb")),
+            workers=typed.get("workers"),
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the job where it runs."""
+        return f"hackmatrix-rl-{'sweep-' * (self.workers is not None)}{self.machines.name}"
+
+    @property
+    def aim(self) -> str:
+        """What the job does, as the first line of a launcher says it."""
+        there = self.machines
+        hosts = "the host" if there.hosts == 1 else f"the {there.hosts} hosts"
+        where = f"{hosts} of {'a ' * (there.slices == 1)}{there.name}"
+        if not there.topology:
+            where = f"{there.hosts * there.per_host} x {there.one} on {there.hosts} host"
+            where += "s" * (there.hosts > 1)
+        if self.workers is None:
+            return f"Trains on {where}."
+        return f"Does a sweep with {self.workers} workers, each on {where}."
+
+    def words(self, folder: str | None = None) -> list[str]:
+        """The command and its options; the files lie in `folder`, or where they are now."""
+        placed = {
+            name: str(path) if folder is None else str(PurePosixPath(folder, path.name))
+            for name, path in self.files.items()
+        }
+        arguments = [path for name, path in placed.items() if name == "space"]
+        named = [
+            word for name, path in placed.items() if name != "space" for word in (flag(name), path)
+        ]
+        return [self.command, *arguments, *self.options, *named]
+
+    @property
+    def resuming(self) -> list[str]:
+        """The command that resumes a training, without the folder of the run."""
+        return [self.command, *(each for each in self.options if each == "--trust-code")]
+
+    def copied(self, folder: str) -> str:
+        """Lines of a shell that write the files into `folder`.
+
+        Raises:
+            ConfigError: one of them is a folder, or too large for the text of a launcher.
+        """
+        lines = []
+        for name, path in self.files.items():
+            if path.is_dir() or path.stat().st_size > _MOST_BYTES:
+                raise ConfigError(
+                    f"{as_given(name, path)}: --launcher takes files of up to "
+                    f"{system.format_bytes(_MOST_BYTES)} along. Use a folder that the machines see "
+                    "(gs://...), or a launcher of another kind (.sh, .sbatch)."
+                )
+            content = base64.b64encode(path.read_bytes()).decode()
+            lines.append(f"base64 -d > {in_shell(f'{folder}/{path.name}')} <<< {content}\n")
+        return "".join([f"mkdir -p {folder}\n", *lines] if lines else [])
+
+
+def _spelled(name: str, value: object) -> list[str]:
+    """An option as a command line has it."""
+    if isinstance(value, bool):
+        return [flag(name if value else f"no_{name}")]
+    return [flag(name), "none" if value is None else str(value)]

@@ -1,0 +1,76 @@
+"""The batch script for SLURM.
+
+Sources: SLURM, "sbatch", "srun", "Job Array Support"; JAX, `jax._src.clusters.slurm_cluster`.
+"""
+
+from hackmatrix_rl import system
+from hackmatrix_rl.cli.launchers._job import AGAIN, MOST_RESTARTS, NEW, RESUME, Job
+from hackmatrix_rl.system.errors import in_shell
+
+_SCRIPT = """\
+#!/bin/bash
+# {aim} Needs hackmatrix-rl in the PATH, and a folder that all machines see.
+#   sbatch --time 24:00:00 {file}
+#SBATCH --job-name={name}
+{resources}\
+#SBATCH --signal=TERM@120  # two minutes to save before the time is up
+#SBATCH --requeue
+#SBATCH --open-mode=append
+{start}\
+status=$?
+case $status in
+  {again})  # a process was lost, or the time was up
+    [ "${{SLURM_RESTART_COUNT:-0}}" -ge {most} ] || scontrol requeue "$SLURM_JOB_ID"
+    ;;
+esac
+exit $status
+"""
+_TRAIN = """\
+run={folder}
+if [ -e "$run/config.json" ]; then
+  {srun} {resume} "$run"{checkpoints}
+else
+  {srun} {new} "$run"{checkpoints}
+fi
+"""
+
+
+def can(machines: "system.Machines") -> bool:
+    """Whether SLURM starts a training there."""
+    return machines.kind in (system.H100, system.CPU)
+
+
+def render(job: Job, file: str) -> str:
+    """The script."""
+    there, array = job.machines, job.workers is not None
+    # JAX gives each task of a node one of its GPUs. A worker of a sweep takes them all.
+    tasks = 1 if array else there.per_host
+    resources = [f"--nodes={there.hosts}", f"--ntasks-per-node={tasks}"]
+    resources.append(
+        "--exclusive" if there.kind == system.CPU else f"--gpus-per-node=h100:{there.per_host}"
+    )
+    if job.workers is not None:
+        resources.insert(0, f"--array=0-{job.workers - 1}")
+    # Otherwise SLURM may bind a task to one core.
+    srun = f"srun {'--cpu-bind=none ' * (there.kind == system.CPU)}hackmatrix-rl"
+    kept = (
+        "" if job.checkpoint_dir is None else f" {in_shell('--checkpoint-dir', job.checkpoint_dir)}"
+    )
+    start = f"{srun} {in_shell(*job.words())}\n"
+    if not array:
+        start = _TRAIN.format(
+            folder='"runs/$SLURM_JOB_ID"' if job.run_dir is None else in_shell(job.run_dir),
+            srun=srun,
+            resume=in_shell(*job.resuming, RESUME),
+            new=in_shell(*job.words(), NEW),
+            checkpoints=kept,
+        )
+    return _SCRIPT.format(
+        aim=job.aim,
+        file=in_shell(file),
+        name=job.name,
+        resources="".join(f"#SBATCH {each}\n" for each in resources),
+        start=start,
+        most=MOST_RESTARTS,
+        again=" | ".join(map(str, AGAIN)),
+    )
