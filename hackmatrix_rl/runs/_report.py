@@ -70,11 +70,16 @@ def report_of(run: str) -> tuple[str, Path]:
     page = document(
         record.folder.run_id,
         sections,
-        lead=f"<p>{text(record.end)}</p>{_facts(record)}",
+        lead=f"<p>{text(record.end)}{_wall_time(record)}</p>{_facts(record)}",
         made_by="hackmatrix-rl report",
         scripts=[script_source()],
     )
     return page, record.folder.path
+
+
+def _wall_time(record: RunRecord) -> str:
+    spent = in_words(record.rows[-1]) if record.rows else ""
+    return f" Wall time {text(spent)}." if spent else ""
 
 
 def _facts(record: RunRecord) -> str:
@@ -89,7 +94,6 @@ def _facts(record: RunRecord) -> str:
         "environment steps": _count(last.get("env_steps"), config.get("total_timesteps")),
         "games": _count(last.get("games"), config.get("num_games")),
         "updates": _count(last.get("updates")),
-        "time": in_words(last),
         "resumed": _times(len(record.resumes)),
         "network": " ".join(
             str(config[name]) for name in ("network", "precision") if name in config
