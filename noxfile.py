@@ -35,10 +35,13 @@ def install(session: nox.Session, *groups: str, package: bool = True) -> None:
     session.install(*CONSTRAINTS, *(["."] if package else []), *requirements)
 
 
-def newest_python() -> str | None:
-    """Python 3.13 where it is there; else the one that runs nox."""
+def python_here(version: str) -> str | None:
+    """A Python of a version, such as 3.13, that works here; `None` without one."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    found = [shutil.which("python3.13"), *sorted(pyenv.glob("versions/3.13.*/bin/python"))]
+    found = [
+        shutil.which(f"python{version}"),
+        *sorted(pyenv.glob(f"versions/{version}.*/bin/python")),
+    ]
     for python in filter(None, found):
         if subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0:
             return str(python)
@@ -81,7 +84,7 @@ def accelerators(session: nox.Session) -> None:
     session.run("pytest", "tests/accelerators", *session.posargs, env={"JAX_PLATFORMS": "cpu"})
 
 
-@nox.session(python=["3.11", "3.12", "3.13"])
+@nox.session(python=[*filter(None, map(python_here, ("3.11", "3.12", "3.13")))])
 def gpu_options(session: nox.Session) -> None:
     """Whether the GPU's compiler takes our options, by the newest version each Python can have."""
     session.install("--upgrade", ".[gpu-plan]", *nox.project.dependency_groups(PYPROJECT, "test"))
@@ -217,7 +220,7 @@ def oldest(session: nox.Session) -> None:
     try_version(session)
 
 
-@nox.session(python=newest_python())
+@nox.session(python=python_here("3.13"))
 def newest(session: nox.Session) -> None:
     """The tests with the newest versions there are; `-- smoke` for a few."""
     session.install("--upgrade", ".", *nox.project.dependency_groups(PYPROJECT, "test"))
