@@ -100,8 +100,7 @@ def run(
     if folder.process == 0:
         update = 0 if resume is None else int(resume.name)
         if resume is not None and folder.metrics.exists():
-            waited = time.time() - folder.metrics.stat().st_mtime
-            times.recall(read_json_lines(folder.metrics), update, waited=waited)
+            times.recall_file(folder.metrics, update)
         notes += forget_rows_after(folder.metrics, update)
     sink = open_sinks(config, folder, displays)
     complaints = Complaints()

@@ -16,6 +16,7 @@ from hackmatrix_rl.runs._record import settings_of_members
 from hackmatrix_rl.runs._saved_summary import summary_of
 from hackmatrix_rl.runs._trainings import MemberMeans
 from hackmatrix_rl.runs._versions import record_start
+from hackmatrix_rl.runs._wall_time import WallTime, in_words
 from hackmatrix_rl.runs.checkpoints import (
     AGENT_FILE,
     CheckpointWriter,
@@ -260,6 +261,7 @@ class SaveRun(Hook):
         self._unwritten: Metrics | None = None
         self._config: dict[str, Any] = {}
         self._members = MemberMeans()
+        self._times = WallTime(clock)
         self._episode: set[str] = set()  # metrics that are means over games
 
     @property
@@ -274,6 +276,7 @@ class SaveRun(Hook):
         """Continues from the state in the folder, or saves the first one there."""
         self._ended = False
         self._members = MemberMeans()
+        self._times = WallTime(self._clock)
         sinks: list[Sink] = []
         with ExitStack() as unless_opened:
             lock = unless_opened.enter_context(RunLock())
@@ -297,6 +300,8 @@ class SaveRun(Hook):
         else:
             self._save(trainer)
         if is_process_zero():
+            if self._metrics.exists():
+                self._times.recall_file(self._metrics, self._saved)
             for message in forget_rows_after(self._metrics, self._saved):
                 self._sinks.note(message)
             rows = list(read_json_lines(self._metrics))
@@ -344,6 +349,7 @@ class SaveRun(Hook):
         """Checks the metrics."""
         self._seen = metrics.updates
         self._unwritten = metrics
+        self._times.spend("train", metrics.seconds)
         self._members.look(metrics.updates, metrics.extra)
         self._episode |= metrics.episode.keys()
         findings = self._health.look(metrics)
@@ -366,7 +372,7 @@ class SaveRun(Hook):
 
     def _write(self) -> None:
         if self._unwritten is not None:
-            self._sinks.write(self._unwritten.as_dict())
+            self._sinks.write({**self._unwritten.as_dict(), **self._times.read()})
             self._unwritten = None
 
     def on_end(self, trainer: Trainer[Any]) -> None:
@@ -389,6 +395,8 @@ class SaveRun(Hook):
                     self._sinks.note(f"COULD NOT SAVE update {self._seen}: {error}.")
                     raise
             how = "trained to the end at" if self._ended else "stopped at"
+            if spent := in_words(self._times.read()):
+                self._sinks.note(f"time {spent}")
             self._sinks.note(f"{how} update {self._seen:,}; saved: update {self._saved:,}")
             if is_process_zero():
                 try:
@@ -429,7 +437,8 @@ class SaveRun(Hook):
         write_agent(self._folder, trainer, self._members.counters, write=is_process_zero())
 
     def _save(self, trainer: Trainer[Any]) -> None:
-        trainer.save(self._state)
-        self._write_agent(trainer)
+        with self._times.spending("save"):
+            trainer.save(self._state)
+            self._write_agent(trainer)
         self._saved = int(trainer.state.update)
         self._due = self._clock() + self._seconds

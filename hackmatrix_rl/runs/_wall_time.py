@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.runs._curve import number
-from hackmatrix_rl.runs.sinks import duration
+from hackmatrix_rl.runs.sinks import duration, read_json_lines
 
 PREFIX = "time/"
 PARTS: Mapping[str, str] = {
@@ -36,6 +37,11 @@ class WallTime:
         self._began = clock()
         self._before = dict.fromkeys(PARTS, 0.0)
         self._now = dict.fromkeys(PARTS, 0.0)
+
+    def recall_file(self, metrics: Path, update: int) -> None:
+        """Adds the time of earlier starts from `metrics.jsonl`, before rows are removed from it."""
+        waited = time.time() - metrics.stat().st_mtime
+        self.recall(read_json_lines(metrics), update, waited=waited)
 
     def recall(self, rows: Sequence[Mapping[str, Any]], update: int, *, waited: float) -> None:
         """Adds the time of earlier starts.

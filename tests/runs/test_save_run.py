@@ -269,7 +269,8 @@ def test_a_state_that_is_not_finite_is_not_saved_and_stops_the_training(trainer,
     notes = []
     health = hm.runs.Health(stop_after_nonfinite=2)
     last = cell(trainer, tmp_path, spoil, health=health, updates=2, note=notes.append)
-    assert "Stopping" in notes[-2]
+    assert "Stopping" in notes[-3]
+    assert notes[-2].startswith("time 0:0")
     assert notes[-1] == "stopped at update 5; saved: update 2"
     assert last.updates == 5
     again = []
