@@ -29,7 +29,7 @@ def test_an_old_name_works_and_one_line_names_the_new(command, name):
 
 def test_a_retired_setting_works_and_one_line_says_what_to_write(tmp_path):
     told = "is now part of {}: constant:0.001 does not change, linear:0.001:0 falls to 0; "
-    rest = ("--learning-rate", "0.01", "--preset", "debug", "--dry-run", "--algorithm", "ppo")
+    rest = ("--learning-rate", "0.01", "--env", "cartpole", "--preset", "debug", "--dry-run")
     result = done("train", "--learning-rate-schedule", "constant", *rest)
     assert f"--learning-rate-schedule {told.format('--learning-rate')}" in result.stderr
     assert "learning rate 0.01 throughout" in result.output

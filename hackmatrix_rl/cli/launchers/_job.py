@@ -8,7 +8,7 @@ from typing import Any
 
 from hackmatrix_rl import system
 from hackmatrix_rl.system import ExitCode
-from hackmatrix_rl.system.errors import ConfigError, as_given, flag, in_shell
+from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, as_given, flag, in_shell
 
 AGAIN = (int(ExitCode.PEER_LOST), 134, 137, int(ExitCode.TERMINATED))
 """Exit statuses after which the next attempt may go well. JAX aborts with 134, a kill is 137."""
@@ -125,14 +125,16 @@ class Job:
         """
         lines = []
         for name, path in self.files.items():
-            if path.is_dir() or path.stat().st_size > _MOST_BYTES:
+            try:
+                content = system.read_bounded(path, _MOST_BYTES)
+            except DamagedFileError as error:
                 raise ConfigError(
-                    f"{as_given(name, path)}: --launcher takes files of up to "
+                    f"{as_given(name, path)}: {error}. --launcher takes files of up to "
                     f"{system.format_bytes(_MOST_BYTES)} along. Use a folder that the machines see "
                     "(gs://...), or a launcher of another kind (.sh, .sbatch)."
-                )
-            content = base64.b64encode(path.read_bytes()).decode()
-            lines.append(f"base64 -d > {in_shell(f'{folder}/{path.name}')} <<< {content}\n")
+                ) from error
+            text = base64.b64encode(content).decode()
+            lines.append(f"base64 -d > {in_shell(f'{folder}/{path.name}')} <<< {text}\n")
         return "".join([f"mkdir -p {folder}\n", *lines] if lines else [])
 
 
