@@ -281,7 +281,10 @@ def test_processes_that_were_told_different_things_do_not_start(cache, tmp_path)
     statuses, outputs = run.finish()
     assert statuses == (2, 2), outputs
     for output in outputs:
-        assert "--learning-rate: 0.5 in process 1, but 0.001 in process 0" in output
+        assert (
+            "--learning-rate: linear:0.5:0.0 in process 1, but linear:0.001:0.0 in process 0"
+            in output
+        )
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
 
 
