@@ -1,6 +1,7 @@
 """`hackmatrix-rl train`."""
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,9 +15,9 @@ from rich.table import Table
 
 from hackmatrix_rl import env as envs
 from hackmatrix_rl import evaluation, runs, system, training
+from hackmatrix_rl import view as views
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.cli._eval import summary_table
-from hackmatrix_rl.cli._failures import say
 from hackmatrix_rl.cli._grouped import TrainOptions
 from hackmatrix_rl.cli._options import modules_option, run_options
 from hackmatrix_rl.cli._settings import chosen_config, config_options, recipe_option, typed_settings
@@ -75,7 +76,10 @@ def _resume_saved(
             "trainer. Leave all but --total-timesteps and --agent out."
         )
     agent = checkpoints.saved_agent(folder, modules, trust_code=given["trust_code"])
-    algorithm = None if agent is None else checkpoints.modules_of(agent)[2]
+    made = None if agent is None else checkpoints.made_by(agent)
+    algorithm = made.algorithm if isinstance(made, training.Trainer) else None
+    if agent is not None and algorithm is None:
+        algorithm = checkpoints.modules_of(agent)[2]
     if algorithm is None or goal is None:
         words = ("hackmatrix-rl", "train", "--resume-run", folder)
         more = ("--agent", modules or "my_module:make", "--total-timesteps", goal or 1_000_000)
@@ -83,14 +87,21 @@ def _resume_saved(
             f"{said}: was trained in Python. Name the function that makes its trainer, and how far "
             f"to train: {in_shell(*words, *more)}"
         )
+    trainer = made if isinstance(made, training.Trainer) else training.Trainer(algorithm)
+    trainer.hooks = tuple(each for each in trainer.hooks if not isinstance(each, runs.SaveRun))
+    console = views.plain_console(quiet=not system.is_process_zero())
+    display = sinks.terminal(console, length=sinks.Length(goal))
 
-    def stop(trainer: "training.Trainer[Any]", metrics: "training.Metrics") -> None:
+    def show(trainer: "training.Trainer[Any]", metrics: "training.Metrics") -> None:
+        if trainer.algorithm.progress(trainer.state) == metrics.env_steps:  # the goal counts steps
+            display.write(metrics.as_dict())
         if interrupts.received:
             raise training.StopTraining
 
-    with system.Interrupts() as interrupts:
-        save = runs.SaveRun(folder, note=say, agent=agent if isinstance(agent, str) else None)
-        training.Trainer(algorithm).fit(goal, key=jax.random.key(0), hooks=[save, stop])
+    with system.Interrupts() as interrupts, closing(display):
+        named = agent if isinstance(agent, str) else None
+        save = runs.SaveRun(folder, note=display.note, agent=named)
+        trainer.fit(goal, key=jax.random.key(0), hooks=[save, show])
     return 128 + interrupts.received if interrupts.received else int(system.ExitCode.DONE)
 
 

@@ -180,7 +180,8 @@ class Own(hm.ActorCritic):
 def make():
     environment = hm.CartPole(max_steps=20)
     policy = Own(eqx.nn.Linear(4, 3, key=jax.random.key(0)))
-    return hm.Trainer(hm.PPO(environment, policy, num_envs=4, num_steps=8, num_minibatches=1))
+    algorithm = hm.PPO(environment, policy, num_envs=4, num_steps=8, num_minibatches=1)
+    return hm.Trainer(algorithm, hooks=[lambda trainer, metrics: {"its": metrics.updates}])
 
 def pair():
     algorithm = make().algorithm
@@ -214,7 +215,10 @@ def test_modules_of_ones_own_play_by_the_function_that_makes_them(tmp_path, monk
     assert_refused(invoke(*resume), "train --resume-run mine --agent my_module:make --total-times")
     assert_refused(invoke(*resume, "--num-envs", 8), "settings are in the function")
     resume += ("--agent", "my_agent:make", "--total-timesteps", GOAL + UPDATE)
-    assert "trained to the end at update 9" in done(*resume).stdout
+    said = done(*resume).stdout
+    assert "trained to the end at update 9" in said
+    assert f"100%  {GOAL + UPDATE} steps" in said
+    assert read_json_lines(Path("mine/metrics.jsonl"))[-1]["its"] == 9
     # A run that names its modules needs no flag, for whoever has trained it or trusts it.
     cell(made, "named", agent="my_agent:make")
     done("eval", "named", "--episodes", 2)

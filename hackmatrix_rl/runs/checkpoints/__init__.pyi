@@ -35,6 +35,7 @@ from ._saved_run import AGENT_FILE as AGENT_FILE
 from ._saved_run import MODULES as MODULES
 from ._saved_run import SAVED_BY as SAVED_BY
 from ._saved_run import Agent as Agent
+from ._saved_run import made_by as made_by
 from ._saved_run import modules_of as modules_of
 from ._saved_run import saved_agent as saved_agent
 from ._saved_run import saved_run as saved_run

@@ -98,15 +98,22 @@ def saved_run(run: str | Path) -> Path | None:
     return None
 
 
-def modules_of(agent: Agent) -> tuple[Environment, ActorCritic, Algorithm[Any] | None]:
-    """Environment, policy and, if there is one, algorithm; a factory's code is imported."""
-    said = f"--agent {agent}: " if isinstance(agent, str) else "agent: "
+def made_by(agent: Agent) -> Any:
+    """What a factory makes, whose code is imported; anything else as it is."""
     made: Any = agent
     if isinstance(made, str):
-        with refusing(said):
+        with refusing(_said(agent)):
             made = import_factory(made, "agent")
-    if callable(made) and not isinstance(made, eqx.Module):
-        made = made()
+    return made() if callable(made) and not isinstance(made, eqx.Module) else made
+
+
+def _said(agent: Agent) -> str:
+    return f"--agent {agent}: " if isinstance(agent, str) else "agent: "
+
+
+def modules_of(agent: Agent) -> tuple[Environment, ActorCritic, Algorithm[Any] | None]:
+    """Environment, policy and, if there is one, algorithm; a factory's code is imported."""
+    said, made = _said(agent), made_by(agent)
     if isinstance(made, Trainer):
         made = made.algorithm
     if isinstance(made, Algorithm):
