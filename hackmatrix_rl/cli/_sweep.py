@@ -79,7 +79,7 @@ MOST_WORKERS = 1_000
 @click.option(
     "--target",
     metavar="DEVICES",
-    help="With --launcher: the devices of each worker, such as h100 or cpu; those of one machine.",
+    help="With --launcher: the devices of each worker, on one machine, such as h100 or cpu.",
 )
 @all_of(*launcher_options("With --dry-run, also write what starts the workers as an array"))
 @whole_number("--workers", 1, MOST_WORKERS, "With --launcher: number of workers.")

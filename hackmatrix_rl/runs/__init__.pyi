@@ -38,7 +38,7 @@ from ._resume import ResumableRun as ResumableRun
 from ._resume import find_resumable_run as find_resumable_run
 from ._run import RunResult as RunResult
 from ._run import run as run
-from ._saving import SaveRun as SaveRun
+from ._save_run import SaveRun as SaveRun
 from ._seeds_report import report_of_seeds as report_of_seeds
 from ._settings import check_unchanged as check_unchanged
 from ._settings import config_here as config_here

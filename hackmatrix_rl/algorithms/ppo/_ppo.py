@@ -322,7 +322,7 @@ def teacher_log_probs(
 
 
 def all_or_value_head(policy: ActorCritic, everything: Bool[Array, ""]) -> PyTree[Bool[Array, ""]]:
-    """For each parameter, whether it changes: all of them, or those of the value head alone."""
+    """For each parameter, whether it changes: all do, or the value head's alone."""
     return jax.tree.map_with_path(
         lambda path, _: everything | training.is_value_head(path_name(path)), parameters_of(policy)
     )

@@ -267,7 +267,7 @@ class Finished(eqx.Module):
 
 
 def rows_of(global_batch_size: int, examples: int) -> Blocks:
-    """The rows of a batch, each of which works on an example of its own."""
+    """The rows of a batch; each works on its own example."""
     rows = whole("global_batch_size", global_batch_size)
     if examples < rows:
         raise ArgumentError(

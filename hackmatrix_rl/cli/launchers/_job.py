@@ -37,7 +37,7 @@ class Job:
     """A command and the machines for it.
 
     Attributes:
-        machines: the machines; of a sweep those of one worker.
+        machines: the machines; of a sweep, one worker's.
         command: the command of `hackmatrix-rl`.
         options: its options with their values, without folders and files.
         files: options whose value is a file or folder of this machine. That of an argument is the

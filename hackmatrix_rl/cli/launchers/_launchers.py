@@ -84,8 +84,8 @@ def make_launcher(
 
     Args:
         file: the value of `--launcher`; `None` if it was not given, as of the next two.
-        kind: that of `--launcher-kind`.
-        target: that of `--target`.
+        kind: the value of `--launcher-kind`.
+        target: the value of `--target`.
         command: the command of `hackmatrix-rl`.
         typed: the options and arguments that were typed.
 

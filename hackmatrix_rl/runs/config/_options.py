@@ -110,7 +110,7 @@ HIDDEN: Mapping[str, Any] = {"group": "", "resume": "", "arrays": False, "env": 
 def settings_of(kind: Any) -> "list[dataclasses.Field[Any]]":
     """The fields of a config that are settings; the others a run sets itself (`HIDDEN`).
 
-    An instance lacks the settings of other environments, and those of `RETIRED`, which its other
+    An instance lacks the settings of other environments, and the `RETIRED` ones, which its other
     settings say.
     """
     fields = [each for each in dataclasses.fields(kind) if each.metadata["group"]]
