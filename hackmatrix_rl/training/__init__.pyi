@@ -16,16 +16,15 @@ from ._debug import reports_of as reports_of
 from ._gradient_step import VALUE_HEAD as VALUE_HEAD
 from ._gradient_step import GradientStep as GradientStep
 from ._gradient_step import Learner as Learner
-from ._gradient_step import Loss as Loss
 from ._gradient_step import is_value_head as is_value_head
-from ._gradient_step import mean_weights as mean_weights
 from ._hooks import Callback as Callback
 from ._hooks import Hook as Hook
 from ._hooks import StopTraining as StopTraining
 from ._learner_algorithm import LearnerAlgorithm as LearnerAlgorithm
 from ._learner_algorithm import TrainState as TrainState
 from ._learner_algorithm import scan_and_sum as scan_and_sum
-from ._learner_algorithm import state_shardings as state_shardings
+from ._mean_gradient import Loss as Loss
+from ._mean_gradient import mean_weights as mean_weights
 from ._member_metrics import LEFT_OUT as LEFT_OUT
 from ._member_metrics import MEMBER as MEMBER
 from ._member_metrics import of_member as of_member
@@ -66,6 +65,7 @@ from ._schedules import Constant as Constant
 from ._schedules import Cosine as Cosine
 from ._schedules import Linear as Linear
 from ._schedules import Schedule as Schedule
+from ._state_shardings import state_shardings as state_shardings
 from ._stored import Stored as Stored
 from ._stored import Tree as Tree
 from ._stored import arrays_to_store as arrays_to_store

@@ -31,7 +31,7 @@ from hackmatrix_rl.agent.networks import (
     without_custom_gradients,
 )
 from hackmatrix_rl.agent.precision import path_name
-from hackmatrix_rl.training._gradient_step import Loss, PreparedLoss
+from hackmatrix_rl.training._mean_gradient import Loss, PreparedLoss
 from hackmatrix_rl.training._trainer import Trainer
 
 NANS, CHECKS, NOJIT = "nans", "checks", "nojit"

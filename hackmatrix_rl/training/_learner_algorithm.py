@@ -14,46 +14,15 @@ from jaxtyping import Array, Int32, Key, PyTree
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, Counter
-from hackmatrix_rl.training._gradient_step import Learner, learner_shardings
+from hackmatrix_rl.training._gradient_step import Learner
 from hackmatrix_rl.training._optimization import Optimization
 from hackmatrix_rl.training._report import Dispatch, Metrics
-from hackmatrix_rl.training.sharding import (
-    BY_ENVIRONMENT,
-    REPLICATED,
-    each_array,
-    fsdp_shardings,
-    replicated_shardings,
-)
+from hackmatrix_rl.training._state_shardings import state_shardings
 
 C = TypeVar("C")
 X = TypeVar("X")
 Y = TypeVar("Y")
 S = TypeVar("S", bound="TrainState")
-
-
-def state_shardings(
-    mesh: Mesh, state: PyTree, *, networks: tuple[str, ...] = (), offload: bool = False
-) -> PyTree[NamedSharding]:
-    """Where the arrays of an algorithm's state (or their shapes) lie between two updates.
-
-    The learner is cut along `fsdp`, and so are the fields named by `networks`; the arrays of
-    `collector_state` along their environments. Everything else lies whole on each device. `offload`
-    puts the optimizer's state into the hosts' memory.
-    """
-    by_environment, whole = (NamedSharding(mesh, spec) for spec in (BY_ENVIRONMENT, REPLICATED))
-    cut = {
-        "learner": learner_shardings(mesh, state.learner, offload=offload),
-        "collector_state": each_array(
-            lambda leaf: by_environment if leaf.ndim else whole, state.collector_state
-        ),
-        **{name: fsdp_shardings(mesh, getattr(state, name)) for name in networks},
-    }
-    return eqx.tree_at(
-        lambda state: [getattr(state, name) for name in cut],
-        replicated_shardings(mesh, state),
-        list(cut.values()),
-        is_leaf=lambda node: node is None,
-    )
 
 
 def scan_and_sum(body: Callable[[C, X], tuple[C, Y]], initial: C, inputs: X) -> tuple[C, Y]:

@@ -32,7 +32,7 @@ from hackmatrix_rl.training import (
     mean_weights,
     unit_rate,
 )
-from hackmatrix_rl.training._gradient_step import part_of
+from hackmatrix_rl.training._mean_gradient import part_of
 from hackmatrix_rl.training.sharding import mesh, place, replicated_shardings, single_device
 
 from .narrow import traced_update
