@@ -18,14 +18,14 @@ from ._contract import check_policy_numbers as check_policy_numbers
 from ._contract import check_policy_shapes as check_policy_shapes
 from ._contract import precision_of as precision_of
 from ._contract import wide_layers as wide_layers
+from ._episode_sums import EpisodeSums as EpisodeSums
 from ._gae import GAE as GAE
 from ._gae import AdvantageEstimator as AdvantageEstimator
 from ._gae import Targets as Targets
 from ._loss import LossMetrics as LossMetrics
-from ._loss import NetworkOutput as NetworkOutput
 from ._loss import PPOLoss as PPOLoss
+from ._network_output import NetworkOutput as NetworkOutput
 from ._rollout import Collector as Collector
-from ._rollout import EpisodeSums as EpisodeSums
 from ._rollout import Rollout as Rollout
 from ._rollout import RolloutCollector as RolloutCollector
 from ._schedules import After as After

@@ -36,6 +36,15 @@ class AuxiliaryMetrics(eqx.Module):
     #: Cross entropy of the probability of winning, in nats; `None` if it is not predicted.
     won: Float32[Array, ""] | None = None
 
+    def means(self) -> dict[str, float]:
+        """Of sums over minibatches: the means over those that computed it, by name, on the host."""
+        if not float(self.due):
+            return {}
+        parts = {"aux_terms_loss": self.terms, "aux_end_loss": self.terminated}
+        if self.won is not None:
+            parts["aux_win_loss"] = self.won
+        return {name: float(total) / float(self.due) for name, total in parts.items()}
+
 
 class AuxiliaryLoss(eqx.Module):
     """The auxiliary loss: the error of an `AuxiliaryHead`, its weight, and how often it counts.

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Float32
+from jaxtyping import Array, Float32
 
 from hackmatrix_rl.agent._action_choice import MaskedCategorical
 from hackmatrix_rl.agent._auxiliary import AuxiliaryLoss, AuxiliaryMetrics
 from hackmatrix_rl.agent._batch import Batch
+from hackmatrix_rl.agent._network_output import NetworkOutput, auxiliary_loss
 from hackmatrix_rl.agent._schedules import Scheduled, ends_of, number_of
-from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, TrunkEvaluator, evaluator_of
+from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 
 
 class LossMetrics(eqx.Module):
@@ -36,48 +37,6 @@ class LossMetrics(eqx.Module):
     def divergence(self) -> Float32[Array, ""]:
         """The divergence that `target_kl` limits: `kl` if it is computed, else `approx_kl`."""
         return self.approx_kl if self.kl is None else self.kl
-
-
-class NetworkOutput(eqx.Module):
-    """The outputs of a network on a batch."""
-
-    logits: Float32[Array, "num_steps batch num_actions"]  #: Of all actions.
-    value: Float32[Array, "num_steps batch"]  #: In units of the network.
-    #: The trunk's output; `None` for a network that does not show it.
-    hidden: Float[Array, "num_steps batch width"] | None
-    #: What the network's `ValueHead` minimises; `None` for a plain value, which learns by squared
-    #: errors.
-    own_value_loss: Float32[Array, "num_steps batch"] | None
-
-    @staticmethod
-    def from_policy(policy: Evaluator, batch: Batch) -> "NetworkOutput":
-        """The outputs of a policy on a batch."""
-        sequences = batch.observation, batch.initial_carry, batch.done
-        if not isinstance(policy, TrunkEvaluator):
-            return NetworkOutput(*policy.unroll(*sequences), None, None)
-        hidden = policy.unroll_trunk(*sequences)
-        own = policy.value_loss(hidden, batch.value_target)
-        return NetworkOutput(*policy.apply_heads(hidden), hidden, own)
-
-    def value_loss(self, batch: Batch, clip: float | None = None) -> Float32[Array, ""]:
-        """Mean value loss: half the squared error, or what the network's `ValueHead` returns.
-
-        Raises:
-            ValueError: `clip` is given (see `PPOLoss.value_clip`), but the network's `ValueHead`
-                defines the loss.
-        """
-        if self.own_value_loss is not None:
-            if clip is not None:
-                raise ValueError(
-                    f"value_clip={clip} clips squared errors, but the network's value head defines "
-                    "another loss. Use value_clip=None"
-                )
-            return jnp.mean(self.own_value_loss)
-        error = (self.value - batch.value_target) ** 2
-        if clip is not None:
-            moved = jnp.clip(self.value - batch.value, -clip, clip)
-            error = jnp.maximum(error, (batch.value + moved - batch.value_target) ** 2)
-        return 0.5 * jnp.mean(error)
 
 
 class PPOLoss(eqx.Module):
@@ -164,7 +123,6 @@ class PPOLoss(eqx.Module):
         _, batch = self.prepare(batch)
         evaluator = evaluator_of(policy)
         found = NetworkOutput.from_policy(evaluator, batch)
-        auxiliary = self._auxiliary(evaluator, found, batch)
         pi = MaskedCategorical(found.logits, batch.mask)
         log_ratio = pi.log_prob(batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)
@@ -174,10 +132,10 @@ class PPOLoss(eqx.Module):
         entropy = jnp.mean(pi.entropy())
 
         loss = policy_loss + self.vf_coef * value_loss - number_of(self.ent_coef) * entropy
-        auxiliary_metrics = None
-        if auxiliary is not None:
-            auxiliary_loss, auxiliary_metrics = auxiliary
-            loss = loss + auxiliary_loss
+        auxiliary = None
+        if self.auxiliary is not None:
+            added, auxiliary = auxiliary_loss(self.auxiliary, evaluator, found, batch)
+            loss = loss + added
         kl = None
         if self.true_kl:
             old = _needed(batch, "log_probs", "true_kl=True")
@@ -194,25 +152,9 @@ class PPOLoss(eqx.Module):
             approx_kl=jnp.mean(ratio - 1.0 - log_ratio),
             clip_fraction=jnp.mean((jnp.abs(ratio - 1.0) > self.clip_coef).astype(jnp.float32)),
             extra=extra,
-            auxiliary=auxiliary_metrics,
+            auxiliary=auxiliary,
             kl=kl,
         )
-
-    def _auxiliary(
-        self, policy: Evaluator, found: NetworkOutput, batch: Batch
-    ) -> tuple[Float32[Array, ""], AuxiliaryMetrics] | None:
-        """The auxiliary loss and its metrics; `None` without one."""
-        if self.auxiliary is None:
-            return None
-        if not isinstance(policy, TrunkEvaluator) or policy.auxiliary is None:
-            raise ValueError(
-                "the auxiliary loss needs a policy to which add_auxiliary_head gave a head"
-            )
-        if batch.auxiliary is None:
-            raise ValueError("the auxiliary loss needs a rollout that keeps the reward's terms")
-        assert found.hidden is not None  # a TrunkEvaluator shows it
-        given = batch.action, batch.auxiliary, batch.number
-        return self.auxiliary(policy.auxiliary, found.hidden, *given, done=batch.done)
 
 
 def _needed(batch: Batch, field: str, argument: str) -> MaskedCategorical:

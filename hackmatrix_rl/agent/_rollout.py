@@ -18,67 +18,13 @@ from hackmatrix_rl.agent._collector_state import (
     OfEnvironments,
     start_collector,
 )
+from hackmatrix_rl.agent._episode_sums import EpisodeSums
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment, Timestep
-from hackmatrix_rl.system.batching import is_dense, materialize, platform, sparse_cond
+from hackmatrix_rl.system.batching import is_dense, sparse_cond
 
 Fields = dict[str, PyTree[Array]]
-
-
-class EpisodeSums(eqx.Module):
-    """Sums over the episodes that ended within some steps and count. Such sums can be added."""
-
-    count: Float32[Array, ""]  #: Number of episodes that ended.
-    total_reward: Float32[Array, ""]  #: Sum of their undiscounted returns.
-    length: Float32[Array, ""]  #: Sum of their lengths in steps.
-    #: Sums of the environment's own numbers (`EpisodeStatistics.extra`).
-    extra: dict[str, Float32[Array, ""]]
-    #: Sums of the parts of the reward over ALL these steps, also of unfinished episodes.
-    terms: dict[str, Float32[Array, ""]]
-
-    @classmethod
-    def of(cls, timestep: Timestep, own: Bool[Array, " num_envs"] | None = None) -> "EpisodeSums":
-        """The sums of one step of a batch; `own`: whose episodes the policy plays, `None`: all."""
-        if platform() == "gpu":  # else a sum's single block of threads computes what it adds up
-            timestep = materialize(timestep)
-        episode, counts = timestep.episode, timestep.episode.counts
-        if own is not None:
-            counts = own if counts is None else counts & own
-        ended = timestep.done if counts is None else timestep.done & counts
-
-        def over_ended(values: Array) -> Float32[Array, ""]:
-            return jnp.sum(jnp.where(ended, values.astype(jnp.float32), 0.0))
-
-        return cls(
-            count=jnp.sum(ended.astype(jnp.float32)),
-            total_reward=over_ended(episode.total_reward),
-            length=over_ended(episode.length),
-            extra={name: over_ended(values) for name, values in episode.extra.items()},
-            terms={
-                name: jnp.sum(values if counts is None else jnp.where(counts, values, 0.0))
-                for name, values in timestep.terms.items()
-            },
-        )
-
-    @property
-    def totals(self) -> dict[str, Any]:
-        """The sums of the numbers of an episode, by name, on the device or on the host."""
-        return {"return": self.total_reward, "length": self.length, **self.extra}
-
-    def means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Means over episodes: their numbers, and the terms of their reward, by name, on the host.
-
-        Both are empty without a finished episode. The terms are summed over all steps, unfinished
-        episodes included, and divided by the number of finished episodes.
-        """
-        count = float(self.count)
-        if not count:
-            return {}, {}
-        return (
-            {name: float(total) / count for name, total in self.totals.items()},
-            {name: float(total) / count for name, total in self.terms.items()},
-        )
 
 
 class Rollout(OfEnvironments):

@@ -12,10 +12,9 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from hackmatrix_rl.agent import ValueScale
 from hackmatrix_rl.agent.networks import REMAT, ActorCritic
-from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name, split_trainable
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, split_trainable
 from hackmatrix_rl.system.errors import finite
 from hackmatrix_rl.training._mean_gradient import Loss, MeanGradient
-from hackmatrix_rl.training._optimizer import UnitRate
 from hackmatrix_rl.training._report import StepReport
 from hackmatrix_rl.training._state_shardings import learner_shardings
 from hackmatrix_rl.training.sharding import check_offload, constrain, fsdp_shardings, move
@@ -185,28 +184,6 @@ class GradientStep(eqx.Module):
         metrics, norm = jax.tree.map(lambda leaf: jnp.where(measured, leaf, 0), (metrics, norm))
         counts = measured.astype(jnp.int32), applied.astype(jnp.int32), skipped
         return after, StepReport(metrics, norm, *counts)
-
-    def reported_rate(
-        self, learner: Learner, rate: Float32[Array, ""]
-    ) -> dict[str, Float32[Array, ""]]:
-        """The learning rate of the last step as a metric, `learning_rate`.
-
-        Args:
-            learner: after the step.
-            rate: factor on the optimizer's change.
-
-        Returns:
-            Empty where only the optimizer knows its rate: it keeps none in its state, as
-            `optax.inject_hyperparams` does, or several.
-        """
-        if isinstance(self.optimizer, UnitRate):
-            return {"learning_rate": rate}
-        own = [
-            leaf
-            for path, leaf in jax.tree.leaves_with_path(learner.optimizer_state)
-            if path_name(path).endswith(".hyperparams['learning_rate']")
-        ]
-        return {"learning_rate": rate * own[0].astype(jnp.float32)} if len(own) == 1 else {}
 
     def _averaged(
         self, average: PyTree[Array] | None, policy: ActorCritic, applied: Bool[Array, ""]

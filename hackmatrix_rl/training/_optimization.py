@@ -14,7 +14,7 @@ from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import EnvSpec
 from hackmatrix_rl.system.errors import instance, similar, whole
 from hackmatrix_rl.training._gradient_step import GradientStep, Learner
-from hackmatrix_rl.training._optimizer import optimizer_of
+from hackmatrix_rl.training._optimizer import optimizer_of, reported_rate
 from hackmatrix_rl.training.sharding import mesh_of
 
 
@@ -110,7 +110,8 @@ class Optimization(GradientStep):
             learner: after the step.
             rate: factor on the optimizer's changes.
         """
-        return {**self.reported_rate(learner, rate), **self.precision.report(learner.scaling)}
+        known = reported_rate(self.optimizer, learner.optimizer_state, rate)
+        return {**known, **self.precision.report(learner.scaling)}
 
 
 def optimization_of(

@@ -9,8 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float32, PyTree
 
 from hackmatrix_rl.agent import Constant, FromFunction, Schedule, ends_of
+from hackmatrix_rl.agent.precision import path_name
 from hackmatrix_rl.system.errors import check_array, described, finite, place
 
 
@@ -74,6 +76,30 @@ def optimizer_of(
         "rates; leave learning_rate out, or mark an optimizer whose own rate is 1: "
         "optimizer=hackmatrix_rl.training.unit_rate(optax.adam(1.0))"
     )
+
+
+def reported_rate(
+    optimizer: optax.GradientTransformation, state: PyTree[Array], rate: Float32[Array, ""]
+) -> dict[str, Float32[Array, ""]]:
+    """The learning rate of the last step as a metric, `learning_rate`.
+
+    Args:
+        optimizer: of the step.
+        state: its state after the step.
+        rate: factor on its changes.
+
+    Returns:
+        Empty where only the optimizer knows its rate: its state has none, as that of
+        `optax.inject_hyperparams` does, or several.
+    """
+    if isinstance(optimizer, UnitRate):
+        return {"learning_rate": rate}
+    own = [
+        leaf
+        for path, leaf in jax.tree.leaves_with_path(state)
+        if path_name(path).endswith(".hyperparams['learning_rate']")
+    ]
+    return {"learning_rate": rate * own[0].astype(jnp.float32)} if len(own) == 1 else {}
 
 
 def _schedule(given: Any) -> Schedule:

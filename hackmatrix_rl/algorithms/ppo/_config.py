@@ -316,7 +316,8 @@ class PPOConfig(config.ActorCriticConfig):
 
     def _check_start(self, policy: "networks.ActorCritic") -> None:
         """Raises a ConfigError if the network cannot start as the settings say."""
-        from hackmatrix_rl.algorithms.ppo._ppo import check_teacher, critic_warmup_of
+        from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
+        from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
 
         if self.teacher_kl != 0:
             with refusing(f"--teacher-kl {self.teacher_kl}: ", ". Use another --network."):

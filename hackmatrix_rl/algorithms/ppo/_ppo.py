@@ -2,34 +2,35 @@
 
 import math
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Unpack
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths, parameters_of, path_name
-from hackmatrix_rl.algorithms.ppo._custom_loss import check_loss, check_output
-from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
-from hackmatrix_rl.env import Environment, EnvSpec, check_is_environment, check_own_shapes, env_keys
-from hackmatrix_rl.system import bytes_of, errors
-from hackmatrix_rl.training.sharding import (
-    BY_STEP_AND_ENVIRONMENT,
-    REPLICATED,
-    ShardedCollector,
-    devices_of_one,
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
+from hackmatrix_rl.algorithms.ppo._arguments import (
+    check_output,
+    collector_of,
+    critic_warmup_of,
+    losses_of,
+    num_steps_of,
+    target_kl_of,
 )
+from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
+from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
+from hackmatrix_rl.env import Environment, check_is_environment, check_own_shapes, env_keys
+from hackmatrix_rl.system import bytes_of, errors
+from hackmatrix_rl.training.sharding import ShardedCollector, devices_of_one
 
 
 class PPOState(training.TrainState):
     """The training state of PPO.
 
-    `teacher` is the policy that the KL term of the loss holds on to: the one that training began
-    with. It never changes. It is `None` without such a term.
+    `teacher` is the initial policy if the loss has a KL term to it, else `None`. It never changes.
     """
 
     collector_state: agent.CollectorState
@@ -41,20 +42,17 @@ class PPO(training.LearnerAlgorithm[PPOState]):
 
     Source: Schulman et al. 2017, "Proximal policy optimization algorithms".
 
+    The constructor describes `target_kl` and `critic_warmup`.
+
     Attributes:
-        environment: to act in.
         collect: lets the policy act.
-        estimate: says how good each action was. It may hold schedules, as the loss may (see
+        estimate: estimates the advantages. Its numbers may be schedules, as in `loss` (see
             `hackmatrix_rl.agent.resolve_schedules`).
-        loss: what to descend.
+        loss: the loss to minimize.
         optimization: the gradient step, with optimizer, learning rate, precision and mesh.
         sizes: environments, minibatches and epochs of an update.
-        value_scale: the units of the network's value before the first update.
-        target_kl: stops the update early, before the first minibatch whose `LossMetrics.divergence`
-            exceeds this. `None`: no limit.
-        teaches: whether the policy at the start stays as the teacher of the loss.
-        critic_warmup: environment steps from the start in which only the value head is updated.
-        initial_policy: the policy to start from.
+        value_scale: units of the network's value before the first update.
+        teaches: whether the initial policy is kept as the teacher of the loss.
     """
 
     environment: Environment
@@ -119,9 +117,9 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         *,
         trained: PyTree[Bool[Array, ""]] | None = None,
     ) -> tuple[training.Learner, training.StepReport]:
-        """Descends the loss on one minibatch after another, on the environments in `order`.
+        """One gradient step for each minibatch, of the environments in each row of `order`.
 
-        The whole rollout has the number of its first minibatch. `trained` says which parameters
+        `batch.number` is the number of the first minibatch. `trained` selects the parameters that
         change, as in `Optimization.apply`.
         """
 
@@ -182,14 +180,14 @@ class PPO(training.LearnerAlgorithm[PPOState]):
 
         Args:
             environment: the environment to train in.
-            policy: the policy to start from. It is copied, not changed. If the loss has
-                `needs_teacher` (`PPOLoss(teacher_kl_coef=0.5)`), a copy stays as the teacher.
-            loss: from a policy and a `Batch` to a scalar and `LossMetrics`; by default
-                `PPOLoss()`. Numbers in it may be schedules, if it allows that.
-            gae: estimates the advantages; by default `GAE()`. The same holds for its numbers.
+            policy: the initial policy. It is copied. If the loss has `needs_teacher`
+                (`PPOLoss(teacher_kl_coef=0.5)`), a second copy is the teacher.
+            loss: maps a policy and a `Batch` to a scalar and `LossMetrics`; by default
+                `PPOLoss()`.
+            gae: estimates the advantages; by default `GAE()`.
             collector: lets the policy act; by default a `RolloutCollector` that keeps what the
-                loss needs. Each device of the mesh runs a `RolloutCollector` for its own
-                environments. Any other `Collector`, a subclass of that one too, is used as it is.
+                loss needs. Each device of the mesh runs a `RolloutCollector` on its share of the
+                environments. Any other `Collector`, including a subclass, is used unchanged.
             value_scale: units in which the network learns values; by default `RunningScale()`.
             num_envs: number of environments.
             num_steps: steps of each environment in an update; by default 128, or as in the
@@ -197,10 +195,10 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             num_minibatches: number of minibatches in one pass over a rollout; must divide
                 `num_envs`.
             update_epochs: number of passes over a rollout.
-            target_kl: largest KL divergence from the policy that acted. Once it is exceeded, the
-                rest of the update is skipped. `None` for no limit.
-            critic_warmup: environment steps from the start in which only the value head is updated
-                (`heads.value`), so that a good policy is not changed by a bad critic.
+            target_kl: an update stops before the first minibatch whose `LossMetrics.divergence`
+                from the policy that acted exceeds this. `None` for no limit.
+            critic_warmup: number of initial environment steps in which only the value head
+                (`heads.value`) is updated, to protect a good policy from an untrained critic.
             optimization: optimizer, learning rate, precision, memory and devices.
             arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
@@ -269,8 +267,9 @@ class PPO(training.LearnerAlgorithm[PPOState]):
     ) -> training.Metrics:
         """Means of the losses over the minibatches, and of the episodes that ended."""
         metrics = report.metrics(dispatch, batch=self.steps_per_update)
-        auxiliary = auxiliary_means(report.steps.metrics)
-        return replace(metrics, learning={**metrics.learning, **auxiliary})
+        auxiliary = report.steps.metrics.auxiliary
+        means = {} if auxiliary is None else auxiliary.means()
+        return replace(metrics, learning={**metrics.learning, **means})
 
     def learning_only(self, state: PPOState) -> "PPO":
         """A copy that learns from a rollout of zeros.
@@ -290,139 +289,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         return games * self.collect.num_steps * (bytes_of(spec.stored) + spec.num_actions)
 
 
-def teacher_log_probs(
-    teacher: ActorCritic, rollout: agent.Rollout, *, precision: PrecisionPolicy, mesh: Mesh
-) -> Float32[Array, "num_steps num_envs num_actions"]:
-    """Log-probabilities of all actions under a teacher, minus infinity for illegal ones.
-
-    Each device asks the teacher about its own environments, one step after another: that takes
-    no more memory than acting does.
-    """
-    arrays, code = eqx.partition(precision.cast_to_compute(teacher), eqx.is_array)
-
-    def on_one(
-        arrays: Any, observations: PyTree[Array], masks: Bool[Array, "num_steps some num_actions"]
-    ) -> Float32[Array, "num_steps some num_actions"]:
-        policy = eqx.combine(arrays, code)
-
-        def one(step: tuple[Any, Any]) -> Float32[Array, "some num_actions"]:
-            observation, mask = step
-            logits, _, _ = jax.vmap(lambda seen: policy(seen, policy.initial_carry()))(observation)
-            return agent.MaskedCategorical(logits, mask).log_probs
-
-        return jax.lax.map(one, (observations, masks))
-
-    return jax.shard_map(
-        on_one,
-        mesh=mesh,
-        in_specs=(REPLICATED, BY_STEP_AND_ENVIRONMENT, BY_STEP_AND_ENVIRONMENT),
-        out_specs=BY_STEP_AND_ENVIRONMENT,
-        check_vma=False,  # the specs say what varies over devices
-    )(arrays, rollout.observation, rollout.mask)
-
-
 def all_or_value_head(policy: ActorCritic, everything: Bool[Array, ""]) -> PyTree[Bool[Array, ""]]:
     """For each parameter, whether it changes: all do, or the value head's alone."""
     return jax.tree.map_with_path(
         lambda path, _: everything | training.is_value_head(path_name(path)), parameters_of(policy)
     )
-
-
-def auxiliary_means(losses: agent.LossMetrics) -> dict[str, float]:
-    """The parts of the auxiliary loss, averaged over the minibatches that compute them."""
-    auxiliary = losses.auxiliary
-    if auxiliary is None or not float(auxiliary.due):
-        return {}
-    parts = {
-        "aux_terms_loss": auxiliary.terms,
-        "aux_end_loss": auxiliary.terminated,
-        **({} if auxiliary.won is None else {"aux_win_loss": auxiliary.won}),
-    }
-    return {name: float(total) / float(auxiliary.due) for name, total in parts.items()}
-
-
-NUM_STEPS = 128
-"""Steps of a rollout by default."""
-
-
-def num_steps_of(given: Any, collector: Any) -> Any:
-    """`num_steps`; where it is `None`, the collector's, or this package's default."""
-    if collector is None:
-        return NUM_STEPS if given is None else given
-    errors.instance("collector", collector, agent.Collector, "RolloutCollector(128)")
-    if given is not None and given != collector.num_steps:
-        raise ValueError(
-            f"num_steps is {given}, and the collector takes {collector.num_steps} steps; leave "
-            "num_steps out"
-        )
-    return collector.num_steps
-
-
-def losses_of(
-    loss: Any, gae: Any, value_scale: Any
-) -> tuple[Any, agent.AdvantageEstimator, agent.ValueScale]:
-    """Loss, advantage estimator and value scale; this package's default for each `None`."""
-    loss = agent.PPOLoss() if loss is None else loss
-    gae = agent.GAE() if gae is None else gae
-    value_scale = agent.RunningScale() if value_scale is None else value_scale
-    check_loss(loss)
-    errors.instance("gae", gae, agent.AdvantageEstimator, "hm.GAE(gamma=0.99)")
-    errors.instance("value_scale", value_scale, agent.ValueScale, "RunningScale()")
-    return loss, gae, value_scale
-
-
-def check_teacher(policy: ActorCritic) -> None:
-    """Raises a ValueError if a network has memory: a rollout keeps the acting policy's."""
-    if jax.tree.leaves(jax.eval_shape(policy.initial_carry)):
-        raise ValueError(
-            f"the KL to a teacher needs a network without memory; {type(policy).__name__} has one"
-        )
-
-
-def target_kl_of(given: Any) -> float | None:
-    """`target_kl` as a float; raises unless it is `None` or a positive number."""
-    if given is not None and errors.finite("target_kl", given) <= 0:
-        raise ValueError(f"target_kl must be positive or None, not {given}")
-    return None if given is None else float(given)
-
-
-def critic_warmup_of(given: Any, policy: ActorCritic) -> int:
-    """`critic_warmup` as a whole number; raises if the policy has no value head to warm up."""
-    if given == 0:
-        return 0
-    steps = errors.whole("critic_warmup", given)
-    if not any(map(training.is_value_head, parameter_paths(policy))):
-        raise ValueError(
-            f"critic_warmup={steps} trains the parameters {training.VALUE_HEAD} alone; "
-            f"{type(policy).__name__} has none of this name. Use a TrunkActorCritic, or 0"
-        )
-    return steps
-
-
-def collector_of(
-    given: agent.Collector | None, num_steps: int, loss: Any, spec: EnvSpec, mesh: Mesh
-) -> agent.Collector:
-    """The collector, or this package's for `None`; a `RolloutCollector` on each device."""
-    # Only an auxiliary loss needs the parts of the reward of each step.
-    terms = spec.terms if getattr(loss, "auxiliary", None) is not None else ()
-    keep_log_probs = bool(getattr(loss, "needs_old_log_probs", False))
-    if given is None:
-        given = agent.RolloutCollector(num_steps, terms=terms, keep_log_probs=keep_log_probs)
-    choice = getattr(given, "choice", agent.DRAWN)
-    if not isinstance(choice, type(agent.DRAWN)):
-        raise ValueError(
-            f"collector chooses the actions by {type(choice).__name__}, and PPO learns from those "
-            "drawn from the policy; leave choice out"
-        )
-    if terms and given.terms != terms:
-        raise ValueError(
-            f"collector keeps the terms {list(given.terms)}, and the auxiliary loss needs all of "
-            "the environment; use terms=environment.spec.terms"
-        )
-    if keep_log_probs and not given.keep_log_probs:
-        raise ValueError(
-            "collector does not keep the log-probabilities of all actions, which the loss needs; "
-            "use keep_log_probs=True"
-        )
-    # A subclass may collect in its own way, which `ShardedCollector` would not call.
-    return ShardedCollector(given, mesh) if type(given) is agent.RolloutCollector else given

@@ -7,9 +7,8 @@ from agent import probes
 from agent.probes import make_trainer
 from training.states import assert_same
 
-from hackmatrix_rl.agent import AuxiliaryLoss, AuxiliaryMetrics, LossMetrics, PPOLoss
+from hackmatrix_rl.agent import AuxiliaryLoss, AuxiliaryMetrics, PPOLoss
 from hackmatrix_rl.agent.networks import MLPActorCritic, add_auxiliary_head
-from hackmatrix_rl.algorithms.ppo._ppo import auxiliary_means
 
 # Two programs are compared bit by bit.
 pytestmark = pytest.mark.usefixtures("optimized")
@@ -50,8 +49,5 @@ def test_what_is_told_is_a_mean_over_the_turns_and_nothing_without_one():
     told = ["aux_terms_loss" in trainer.dispatch(1).learning for _ in range(3)]
     assert told == [True, False, True]
     number = jnp.float32(1.0)
-    losses = LossMetrics(
-        *[number] * 5,
-        auxiliary=AuxiliaryMetrics(due=0.5 * number, terms=3 * number, terminated=number),
-    )
-    assert auxiliary_means(losses) == {"aux_terms_loss": 6.0, "aux_end_loss": 2.0}
+    sums = AuxiliaryMetrics(due=0.5 * number, terms=3 * number, terminated=number)
+    assert sums.means() == {"aux_terms_loss": 6.0, "aux_end_loss": 2.0}

@@ -16,7 +16,7 @@ from hackmatrix_rl.agent._schedules import resolve_schedules
 from hackmatrix_rl.agent.networks import GRUActorCritic, MLPActorCritic, add_auxiliary_head
 from hackmatrix_rl.agent.precision import parameter_paths
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.algorithms.ppo._ppo import critic_warmup_of
+from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
 from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference

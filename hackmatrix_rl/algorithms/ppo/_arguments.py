@@ -1,4 +1,4 @@
-"""What PPO expects of a custom loss: how it is called, and what it returns."""
+"""The arguments of `PPO`: defaults and checks, with the checks of a custom loss."""
 
 import inspect
 from typing import Any
@@ -6,13 +6,93 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array
 
-from hackmatrix_rl import agent
+from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
-from hackmatrix_rl.agent.precision import PrecisionPolicy
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
 from hackmatrix_rl.env import EnvSpec
 from hackmatrix_rl.system import errors
+from hackmatrix_rl.training.sharding import ShardedCollector
+
+NUM_STEPS = 128
+"""Steps of a rollout by default."""
+
+
+def num_steps_of(given: Any, collector: Any) -> Any:
+    """`num_steps`; where it is `None`, the collector's, or this package's default."""
+    if collector is None:
+        return NUM_STEPS if given is None else given
+    errors.instance("collector", collector, agent.Collector, "RolloutCollector(128)")
+    if given is not None and given != collector.num_steps:
+        raise ValueError(
+            f"num_steps is {given}, and the collector takes {collector.num_steps} steps; leave "
+            "num_steps out"
+        )
+    return collector.num_steps
+
+
+def losses_of(
+    loss: Any, gae: Any, value_scale: Any
+) -> tuple[Any, agent.AdvantageEstimator, agent.ValueScale]:
+    """Loss, advantage estimator and value scale; this package's default for each `None`."""
+    loss = agent.PPOLoss() if loss is None else loss
+    gae = agent.GAE() if gae is None else gae
+    value_scale = agent.RunningScale() if value_scale is None else value_scale
+    check_loss(loss)
+    errors.instance("gae", gae, agent.AdvantageEstimator, "hm.GAE(gamma=0.99)")
+    errors.instance("value_scale", value_scale, agent.ValueScale, "RunningScale()")
+    return loss, gae, value_scale
+
+
+def target_kl_of(given: Any) -> float | None:
+    """`target_kl` as a float; raises unless it is `None` or a positive number."""
+    if given is not None and errors.finite("target_kl", given) <= 0:
+        raise ValueError(f"target_kl must be positive or None, not {given}")
+    return None if given is None else float(given)
+
+
+def critic_warmup_of(given: Any, policy: ActorCritic) -> int:
+    """`critic_warmup` as a whole number; raises if the policy has no value head to warm up."""
+    if given == 0:
+        return 0
+    steps = errors.whole("critic_warmup", given)
+    if not any(map(training.is_value_head, parameter_paths(policy))):
+        raise ValueError(
+            f"critic_warmup={steps} trains the parameters {training.VALUE_HEAD} alone; "
+            f"{type(policy).__name__} has none of this name. Use a TrunkActorCritic, or 0"
+        )
+    return steps
+
+
+def collector_of(
+    given: agent.Collector | None, num_steps: int, loss: Any, spec: EnvSpec, mesh: Mesh
+) -> agent.Collector:
+    """The collector, or this package's for `None`; a `RolloutCollector` on each device."""
+    # Only an auxiliary loss needs the parts of the reward of each step.
+    terms = spec.terms if getattr(loss, "auxiliary", None) is not None else ()
+    keep_log_probs = bool(getattr(loss, "needs_old_log_probs", False))
+    if given is None:
+        given = agent.RolloutCollector(num_steps, terms=terms, keep_log_probs=keep_log_probs)
+    choice = getattr(given, "choice", agent.DRAWN)
+    if not isinstance(choice, type(agent.DRAWN)):
+        raise ValueError(
+            f"collector chooses the actions by {type(choice).__name__}, and PPO learns from those "
+            "drawn from the policy; leave choice out"
+        )
+    if terms and given.terms != terms:
+        raise ValueError(
+            f"collector keeps the terms {list(given.terms)}, and the auxiliary loss needs all of "
+            "the environment; use terms=environment.spec.terms"
+        )
+    if keep_log_probs and not given.keep_log_probs:
+        raise ValueError(
+            "collector does not keep the log-probabilities of all actions, which the loss needs; "
+            "use keep_log_probs=True"
+        )
+    # A subclass may collect in its own way, which `ShardedCollector` would not call.
+    return ShardedCollector(given, mesh) if type(given) is agent.RolloutCollector else given
 
 
 def check_loss(loss: Any) -> None:
