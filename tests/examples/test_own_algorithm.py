@@ -79,8 +79,8 @@ def test_the_config_of_the_page_gives_flags_a_run_folder_and_a_resume(wheel_envi
         return run_python("-m", "hackmatrix_rl", "train", *arguments, cwd=tmp_path, env=own)
 
     # A constant rate: the program does not depend on the end, and the second process finds it.
-    chosen = ("--algorithm", "reinforce", "--preset", "debug", "--num-steps", "8")
-    chosen += ("--eval-episodes", "0", "--history", "4", "--learning-rate", "constant:0.001")
+    chosen = ("--algorithm", "reinforce", "--env", "cartpole", "--preset", "debug")
+    chosen += ("--num-steps", "8", "--eval-episodes", "0", "--learning-rate", "constant:0.001")
     status, told = train(*chosen, "--precision", "bf16")
     assert status == 2
     assert "REINFORCE computes in float32" in told

@@ -69,7 +69,6 @@ class PPOConfig(config.ActorCriticConfig):
     algorithm: ClassVar[str] = "ppo"
     summary: ClassVar[str] = "from rewards"
     continued: ClassVar[Mapping[str, Any]] = CONTINUED
-    elsewhere: ClassVar[Mapping[str, Any]] = config.SMALL
     continues: ClassVar[bool] = True
     varies: ClassVar[tuple[str, ...]] = (
         "learning_rate",

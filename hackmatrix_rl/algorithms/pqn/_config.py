@@ -5,15 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
 
 from hackmatrix_rl.agent import networks
-from hackmatrix_rl.runs.config import (
-    ACCELERATOR,
-    CPU,
-    DEBUG,
-    SMALL,
-    Given,
-    RolloutConfig,
-    options_in,
-)
+from hackmatrix_rl.runs.config import ACCELERATOR, CPU, DEBUG, Given, RolloutConfig, options_in
 
 if TYPE_CHECKING:
     from hackmatrix_rl.algorithms.pqn._pqn import PQN
@@ -39,7 +31,6 @@ class PQNConfig(RolloutConfig):
     )
     continues: ClassVar[bool] = True
     varies: ClassVar[tuple[str, ...]] = ("learning_rate", "gamma", "q_lambda", "epsilon")
-    elsewhere: ClassVar[Mapping[str, Any]] = SMALL
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "cpu": {**CPU, **_PQN},
         **{kind: {**ACCELERATOR, **_PQN, "device": kind} for kind in ("gpu", "tpu")},

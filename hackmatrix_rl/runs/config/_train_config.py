@@ -27,6 +27,7 @@ from hackmatrix_rl.runs.config._texts import (
     schedule_of,
 )
 from hackmatrix_rl.runs.config._train_fields import MAX_STEPS, TrainFields
+from hackmatrix_rl.runs.config._words import Words
 from hackmatrix_rl.system import check_path
 from hackmatrix_rl.system.errors import ConfigError, flag, refusing, shortened
 
@@ -72,7 +73,8 @@ class TrainConfig(TrainFields, RunConfig, ABC):
 
     Attributes:
         steps_by: the field with the steps of each game between updates.
-        elsewhere: what replaces the preset of a device in an environment other than HackMatrix.
+        elsewhere: replaces the preset of a device in an environment other than HackMatrix, as far
+            as the algorithm has these settings.
 
     Raises:
         ConfigError: if a value cannot work, before anything is compiled.
@@ -81,7 +83,7 @@ class TrainConfig(TrainFields, RunConfig, ABC):
     counts: ClassVar[str] = "env_steps"
     best_by: ClassVar[str | None] = "return"
     steps_by: ClassVar[str] = "num_steps"
-    elsewhere: ClassVar[Mapping[str, Any]] = {}
+    elsewhere: ClassVar[Mapping[str, Any]] = SMALL
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
         ("return", "mean return"),
         ("score", "mean score"),
@@ -100,7 +102,7 @@ class TrainConfig(TrainFields, RunConfig, ABC):
             return chosen
         own = {each.name for each in settings_of(cls) if each.metadata["env"] in ("", env)}
         small = cls.elsewhere if preset != "debug" else {"network": cls.elsewhere["network"]}
-        return {**{name: chosen[name] for name in chosen if name in own}, **small}
+        return {name: each for name, each in {**chosen, **small}.items() if name in own}
 
     def check(self) -> None:
         """Raises a ConfigError if settings cannot go together; normalizes the reward's text."""
@@ -232,6 +234,15 @@ class TrainConfig(TrainFields, RunConfig, ABC):
     def rate(self) -> "agent.Schedule":
         """The learning rate over environment steps."""
         return self.over_time(self.learning_rate)
+
+    @property
+    def at_once(self) -> int:
+        """Environments in a part of a gradient step."""
+        return self.num_envs // self.grad_accum
+
+    def words(self, devices: int = 1) -> Words:
+        """By default the summary."""
+        return Words(learning=self.summary)
 
     def shared_arguments(self, given: Given) -> dict[str, Any]:
         """The arguments that algorithms have in common, by name."""
