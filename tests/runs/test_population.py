@@ -149,31 +149,6 @@ def test_an_agent_of_a_wandb_sweep_can_start_it_as_it_is(tmp_path, cache):
     assert first["learning_rate"] == pytest.approx(0.003)
 
 
-@pytest.mark.parametrize(
-    ("given", "parts"),
-    [
-        (("--vary", "num_envs=8,16"), ("num_envs cannot differ", "Use learning_rate, gamma")),
-        (("--vary", "gamma=0.9"), ("two values or more", "Use --gamma 0.9 for one")),
-        (("--vary", "gamma=nan,0.9"), ("gamma",)),
-        (("--vary", "learning_rate"), ("expected a setting with its values",)),
-        (("--vary", "gamma=0.9,0.99,ent_coef=0.1"), ("2 of gamma and 1 of ent_coef",)),
-        (("--vary", "gamma=0.9,2"), ("--gamma 2.0 is too large",)),
-        (("--vary", "gamma=0.9,linear:0.9:0.99"), ("--vary gamma=", "estimate.gamma")),
-        (("--seeds", 2, "--debug", "nojit"), ("--seeds 2", "--debug")),
-        (("--seeds", 2, "--env", "hackmatrix"), ("in stages", "--algorithm")),
-        (("--seeds", 2, "--offload-optimizer"), ("--offload-optimizer",)),
-        (("--seeds", 3, "--mesh", "population=2"), ("--seeds 3", "use 4 members")),
-        (("--mesh", "population=2"), ("Add --seeds 2",)),
-        (("--stop-unhealthy-members",), ("there is one training", "--seeds 8")),
-        (("--wandb-members",), ("there is one training", "--seeds 8")),
-        (("--seeds", 2, "--seed", 2**32 - 1), ("--seed 4294967296 is too large",)),
-    ],
-)
-def test_what_one_program_cannot_do_is_refused(here, given, parts):
-    assert_refused(invoke("train", "--env", "cartpole", *given), *parts)
-    assert not any(here.iterdir())
-
-
 def test_other_commands_that_train_refuse_several_trainings(here):
     varied = invoke("bench", "--preset", "debug", "--algorithm", "ppo", "--vary", "gamma=0.9,0.99")
     assert_refused(varied, "--vary gamma=0.9,0.99: bench does one training at a time")

@@ -98,28 +98,6 @@ def test_other_algorithms_copy_and_go_on_bit_by_bit(algorithm, sizes, tmp_path):
     assert_same_end(run, stopped)
 
 
-@pytest.mark.parametrize(
-    ("given", "parts"),
-    [
-        (("--pbt-interval", 0), ("--pbt-interval 0", "1 or more")),
-        (("--pbt-interval", 5), ("--pbt-interval 5", "Add --vary")),
-        (("--pbt-interval", 5, "--seeds", 4), ("--pbt-interval 5", "Add --vary")),
-        (("--pbt-metric", "score"), ("--pbt-metric score", "Add --pbt-interval")),
-        ((*VARIED, "--pbt-interval", 5), ("--pbt-fraction 0.25 of 2", "4 members or more")),
-        ((*VARIED, *EXPLOITS, "--pbt-fraction", 0.6), ("--pbt-fraction 0.6", "0.5 or less")),
-        ((*VARIED, *EXPLOITS, "--pbt-perturb", 1), ("--pbt-perturb 1.0", "more than 1")),
-        ((*VARIED, *EXPLOITS, "--pbt-resample", 2), ("--pbt-resample 2.0", "1 or less")),
-        ((*VARIED, *EXPLOITS, "--pbt-bounds", "gamma=1"), ("--pbt-bounds gamma=1", "=1e-5:1e-2")),
-        ((*VARIED, *EXPLOITS, "--pbt-bounds", "x=0:1"), ("--pbt-bounds", "x does not differ")),
-        ((*VARIED, *EXPLOITS, "--pbt-metric", "score"), ("--pbt-metric score", "length", "return")),
-        (("--vary", "gamma=0.9,0.9", *EXPLOITS), ("--pbt-interval 2", "nothing to explore")),
-    ],
-)
-def test_what_cannot_be_is_refused(here, given, parts):
-    assert_refused(invoke("train", "--env", "cartpole", *given), *parts)
-    assert not any(here.iterdir())
-
-
 def lineage():
     """Three members over three intervals, of which the last one has no exploit."""
     rates = [(1.0, 2.0, 4.0), (1.0, 2.0, 2.5), (3.0, 2.0, 2.5)]
