@@ -1,6 +1,5 @@
 """Population-based training by `train --pbt-interval`, with all that a run has."""
 
-import json
 import sys
 
 import numpy as np
@@ -13,6 +12,7 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.runs import report_of
 from hackmatrix_rl.runs._lineage import Lineage, draw_setting, schedule_file
 from hackmatrix_rl.runs.config import make_config, read_settings
+from hackmatrix_rl.runs.sinks import read_json_lines
 
 SIZES = ("--num-envs", 4, "--num-steps", 16, "--num-minibatches", 1, "--update-epochs", 1)
 SHORT = ("--total-timesteps", 448, "--updates-per-dispatch", 4, "--width", 4, "--depth", 1)
@@ -34,7 +34,7 @@ def run(tmp_path_factory, cache):
 
 
 def rows_of(run):
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return read_json_lines(run / "metrics.jsonl")
 
 
 @pytest.mark.slow

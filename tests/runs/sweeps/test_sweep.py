@@ -20,24 +20,12 @@ from hackmatrix_rl.runs.sweeps._page import _parallel
 from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Metrics, StopTraining
 from hackmatrix_rl.view import figures
+from runs.on_cartpole import TOML as BASE
 
 pytestmark = pytest.mark.processes
 
 pytest.importorskip("optuna")
 
-BASE = """
-env = "cartpole"
-algorithm = "ppo"
-num_envs = 8
-num_steps = 8
-num_minibatches = 2
-update_epochs = 1
-total_timesteps = 512
-updates_per_dispatch = 1
-width = 8
-depth = 1
-mesh = "data=1"
-"""
 SPACE = 'learning_rate = {low = 1e-4, high = 1e-1, log = true, schedule = "constant:{}"}\n'
 OWN = """
 import hackmatrix_rl as hm
