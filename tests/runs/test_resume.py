@@ -5,9 +5,7 @@ import os
 import shutil
 import time
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,7 +20,7 @@ from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays, read_me
 from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system.errors import ConfigError
-from hackmatrix_rl.training import Stored, Trainer
+from hackmatrix_rl.training import Stored, Trainer, arrays_to_store, random_keys
 
 from .on_cartpole import final, go_on, settings, train, trainer_of
 
@@ -192,18 +190,8 @@ def halfway():
 
 
 def stored_from(state):
-    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(state, eqx.is_array))
-    named = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
-    is_key = {
-        name for name, leaf in named.items() if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    }
-    return Stored(
-        {
-            name: np.array(jax.random.key_data(leaf) if name in is_key else leaf)
-            for name, leaf in named.items()
-        },
-        {name: str(jax.random.key_impl(named[name])) for name in is_key},
-    )
+    arrays = {name: np.array(each) for name, each in arrays_to_store(state).items()}
+    return Stored(arrays, random_keys(state))
 
 
 def test_everything_that_is_stored_belongs_to_a_group(halfway):
