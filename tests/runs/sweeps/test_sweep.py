@@ -12,7 +12,7 @@ from cli.commands import assert_refused, done, invoke
 
 from hackmatrix_rl.runs import RunLock
 from hackmatrix_rl.runs.config import config_from_dict, make_config, read_settings
-from hackmatrix_rl.runs.sinks import Length
+from hackmatrix_rl.runs.sinks import Length, read_json_lines
 from hackmatrix_rl.runs.sweeps import _study as studies
 from hackmatrix_rl.runs.sweeps import _work as working
 from hackmatrix_rl.runs.sweeps import open_sweep, space_here
@@ -48,7 +48,7 @@ def trials(folder):
 
 
 def rows(folder):
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return read_json_lines(folder / "metrics.jsonl")
 
 
 def opened(folder="sweep", **changes):
