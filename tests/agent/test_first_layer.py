@@ -68,30 +68,33 @@ def test_the_parts_of_the_features_are_all_of_them(spec):
     assert not split.show(split.sparse(bare)).any()
 
 
+@eqx.filter_jit
+def unrolled(policy, seen):
+    return evaluator_of(policy).unroll(seen, (), jnp.zeros((20, 3), bool))
+
+
+@eqx.filter_jit
+def one_by_one(policy, seen):
+    return jax.vmap(jax.vmap(lambda one: policy(one, ())[:2]))(seen)
+
+
+@eqx.filter_jit
+@eqx.filter_grad
+def gradient(policy, seen, evaluate):
+    logits, value = evaluate(policy, seen)
+    return jnp.mean(logits**2) + jnp.mean(value**2)
+
+
 @pytest.mark.parametrize("things", [0.0, 0.03, 1.0])
 def test_the_network_gives_and_learns_the_same_as_step_by_step(spec, things):
     policy = MLPActorCritic(spec, width=32, key=jax.random.key(0))
-    seen, done = observations(20, 3, things), jnp.zeros((20, 3), bool)
+    seen = observations(20, 3, things)
     boards = jnp.swapaxes(spec.split.seen(seen), 0, 1)
     assert 10 < starts_of_runs(boards.reshape(60, 36)).sum() < 40
-
-    def unrolled(policy):
-        return evaluator_of(policy).unroll(seen, (), done)
-
-    def one_by_one(policy):
-        return jax.vmap(jax.vmap(lambda one: policy(one, ())[:2]))(seen)
-
-    def gradient(evaluate):
-        def total(policy):
-            logits, value = evaluate(policy)
-            return jnp.mean(logits**2) + jnp.mean(value**2)
-
-        return eqx.filter_jit(eqx.filter_grad(total))(policy)
-
-    jax.tree.map(close, unrolled(policy), one_by_one(policy))
-    jax.tree.map(close, gradient(unrolled), gradient(one_by_one))
+    jax.tree.map(close, unrolled(policy, seen), one_by_one(policy, seen))
+    jax.tree.map(close, *(gradient(policy, seen, each) for each in (unrolled, one_by_one)))
     narrow = precision("bf16").cast_to_compute(policy)
-    for one, other in zip(unrolled(narrow), one_by_one(narrow), strict=True):
+    for one, other in zip(unrolled(narrow, seen), one_by_one(narrow, seen), strict=True):
         np.testing.assert_allclose(one, other, atol=0.05)
 
 

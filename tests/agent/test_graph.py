@@ -153,13 +153,13 @@ def test_one_set_of_weights_plays_boards_of_every_size():
         assert_close(other, hm.GraphActorCritic(spec_of(6), width=16, key=KEY), rtol=0, atol=0)
 
 
-def slopes(policy, observations):
+def slopes(policy, observations, make=evaluator_of):
     @eqx.filter_jit
     @eqx.filter_grad
     def of(policy, observations):
         steps = jax.tree.map(lambda leaf: leaf[None], observations)
         done = jnp.zeros((1, observations.first.size), bool)
-        logits, value = evaluator_of(policy).unroll(steps, (), done)
+        logits, value = make(policy).unroll(steps, (), done)
         return jnp.mean(jnp.sin(logits)) + jnp.mean(value**2)
 
     return of(policy, observations)
@@ -171,16 +171,8 @@ def test_every_weight_has_a_finite_gradient_and_blocks_can_be_recomputed():
     for leaf in jax.tree.leaves(plain):
         assert np.isfinite(leaf).all()
         assert np.abs(leaf).max() > 0
-
-    @eqx.filter_jit
-    @eqx.filter_grad
-    def again(policy, observations):
-        steps = jax.tree.map(lambda leaf: leaf[None], observations)
-        done = jnp.zeros((1, observations.first.size), bool)
-        logits, value = rematerialized(policy, "blocks").unroll(steps, (), done)
-        return jnp.mean(jnp.sin(logits)) + jnp.mean(value**2)
-
-    assert_close(again(network, seen), plain, rtol=1e-5, atol=1e-6)
+    again = slopes(network, seen, lambda policy: rematerialized(policy, "blocks"))
+    assert_close(again, plain, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("bf16", jnp.bfloat16), ("f16", jnp.float16)])

@@ -20,6 +20,7 @@ IMITATE = (
     "imitate --preset debug --num-envs 4 --num-steps 8 --width 8 --max-enemies 4 "
     "--max-transmissions 4 --history 1 --updates-per-dispatch 1 --buffer-size 64 --eval-episodes 0"
 )
+R2D2 = "train --preset debug --algorithm r2d2 --num-envs 8 --sequence-batch-size 8 --run-dir run"
 SELF_PLAY = (
     "selfplay --vertices 4 --num-simulations 4 --width 8 --game-batch-size 8 --moves-per-update 4 "
     "--training-batch-size 16 --train-steps 2 --buffer-size 96 --opening 1 --save-interval 1 "
@@ -57,6 +58,7 @@ OF_VALUES = {
     "train --precision-parts .heads": "--precision-parts .heads: '.heads' is no",
     "train --network mpl": "--network mpl ... mlp",
     "train --network nowhere:factory": "--network nowhere:factory ... no module",
+    f"{DEBUG} --network graph": "--network graph: ... the clique game only",
     "train --network gru --depth 3": "--network gru ... no depth",
     "train --remat blocks": "--remat blocks: --network cells ... no blocks ... --network residual",
     "train --process-id 1": "--coordinator, --num-processes missing",
@@ -203,6 +205,47 @@ OF_VALUES = {
         "--algorithm self-play: has its own command ... hackmatrix-rl selfplay"
     ),
 }
+OF_R2D2 = {
+    "--network cells": "--network cells: policy is a ConvActorCritic without",
+    "--buffer-size 2000000000": "use --buffer-size ",
+    "--grad-accum 3": "use --grad-accum 1, 2, 4 or 8",
+    "--mesh data=3": "--num-envs 8 does not divide over the 3",
+}
+BASED = (
+    "--vary learning_rate=1e-3,1e-2,gamma=0.9,0.99 --pbt-interval 2 --pbt-fraction 0.5 "
+    "--pbt-perturb 1.5 --pbt-burn-in 3"
+)
+OF_SEVERAL = {
+    "--vary num_envs=8,16": "num_envs cannot differ ... Use learning_rate, gamma",
+    "--vary gamma=0.9": "two values or more ... Use --gamma 0.9 for one",
+    "--vary gamma=nan,0.9": "gamma",
+    "--vary learning_rate": "expected a setting with its values",
+    "--vary gamma=0.9,0.99,ent_coef=0.1": "2 of gamma and 1 of ent_coef",
+    "--vary gamma=0.9,2": "--gamma 2.0 is too large",
+    "--vary gamma=0.9,linear:0.9:0.99": "--vary gamma= ... estimate.gamma",
+    "--seeds 2 --debug nojit": "--seeds 2 ... --debug",
+    "--seeds 2 --env hackmatrix": "in stages ... --algorithm",
+    "--seeds 2 --offload-optimizer": "--offload-optimizer",
+    "--seeds 3 --mesh population=2": "--seeds 3 ... use 4 members",
+    "--mesh population=2": "Add --seeds 2",
+    "--stop-unhealthy-members": "there is one training ... --seeds 8",
+    "--wandb-members": "there is one training ... --seeds 8",
+    "--seeds 2 --seed 4294967295": "--seed 4294967296 is too large",
+    "--pbt-interval 0": "--pbt-interval 0 ... 1 or more",
+    "--pbt-interval 5": "--pbt-interval 5 ... Add --vary",
+    "--pbt-interval 5 --seeds 4": "--pbt-interval 5 ... Add --vary",
+    "--pbt-metric score": "--pbt-metric score ... Add --pbt-interval",
+    "--vary learning_rate=1e-3,1e-2,gamma=0.9,0.99 --pbt-interval 5": (
+        "--pbt-fraction 0.25 of 2 ... 4 members or more"
+    ),
+    f"{BASED} --pbt-fraction 0.6": "--pbt-fraction 0.6 ... 0.5 or less",
+    f"{BASED} --pbt-perturb 1": "--pbt-perturb 1.0 ... more than 1",
+    f"{BASED} --pbt-resample 2": "--pbt-resample 2.0 ... 1 or less",
+    f"{BASED} --pbt-bounds gamma=1": "--pbt-bounds gamma=1 ... =1e-5:1e-2",
+    f"{BASED} --pbt-bounds x=0:1": "--pbt-bounds ... x does not differ",
+    f"{BASED} --pbt-metric score": "--pbt-metric score ... length ... return",
+    f"{BASED} --vary gamma=0.9,0.9": "--pbt-interval 2 ... nothing to explore",
+}
 # Flags of `imitate` and of `selfplay`, in small trainings.
 OF_IMITATE = {
     "": "--algorithm imitation needs a player ... --teacher runner",
@@ -335,6 +378,8 @@ OF_COMMANDS = {
 
 REFUSED = OF_VALUES | OF_PLACES | OF_COMMANDS
 REFUSED |= {f"train {flags} --dry-run": said for flags, said in OF_ENVIRONMENTS.items()}
+REFUSED |= {f"{R2D2} {flags}": said for flags, said in OF_R2D2.items()}
+REFUSED |= {f"train --env cartpole {flags}": said for flags, said in OF_SEVERAL.items()}
 REFUSED |= {f"{IMITATE} --run-dir run {flags}": said for flags, said in OF_IMITATE.items()}
 REFUSED |= {f"{SELF_PLAY} --run-dir run {flags}": said for flags, said in OF_SELF_PLAY.items()}
 
@@ -342,6 +387,7 @@ REFUSED |= {f"{SELF_PLAY} --run-dir run {flags}": said for flags, said in OF_SEL
 @pytest.mark.parametrize("typed", REFUSED, ids=lambda typed: ascii(typed[:60]))
 def test_a_bad_value_gets_one_line(typed, here, monkeypatch):
     monkeypatch.setattr("hackmatrix_rl.view.terminal.check_terminal", lambda command: None)
+    monkeypatch.setattr("hackmatrix_rl.training.Trainer.lower", None)  # before it compiles
     assert_refused(invoke(*shlex.split(typed)), *REFUSED[typed].split(" ... "))
     assert list(here.iterdir()) == [], "nothing may be left behind"
 

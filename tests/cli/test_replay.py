@@ -195,19 +195,3 @@ def test_other_weights_of_the_same_rewards_empty_the_buffer(trained, tmp_path):
     assert GO_ON in again.stdout
     stored = read_arrays(find_checkpoint(run), "training").arrays
     assert int(stored[".collector_state.buffer.filled"]) == 4
-
-
-REFUSED = {
-    "no memory": (("--network", "cells"), "--network cells: policy is a ConvActorCritic without"),
-    "too large a buffer": (("--buffer-size", 2_000_000_000), "use --buffer-size "),
-    "parts of a batch": (("--grad-accum", 3), "use --grad-accum 1, 2, 4 or 8"),
-    "a mesh that does not fit": (("--mesh", "data=3"), "--num-envs 8 does not divide over the 3"),
-}
-
-
-@pytest.mark.parametrize("wrong", REFUSED)
-def test_what_cannot_work_is_refused_before_it_compiles(wrong, tmp_path, monkeypatch):
-    flags, said = REFUSED[wrong]
-    monkeypatch.setattr("hackmatrix_rl.training.Trainer.lower", None)
-    assert_refused(invoke("train", *SMALL, *flags, "--run-dir", tmp_path / "run"), said)
-    assert not (tmp_path / "run").exists()

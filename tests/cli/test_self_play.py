@@ -256,12 +256,6 @@ def test_a_network_for_one_board_is_refused_on_others(trained):
         loaded.on(5)
 
 
-def test_a_graph_network_is_refused_on_other_games(here):
-    refused = invoke("train", "--network", "graph", "--preset", "debug", "--run-dir", "run")
-    assert_refused(refused, "--network graph: ", "the clique game only")
-    assert not (here / "run").exists()
-
-
 def test_counterexamples_are_kept_and_a_handicap_is_played(tmp_path):
     run = tmp_path / "run"
     flags = ("--objective", "avoid", "--simulations-second", 2, "--run-dir", run)

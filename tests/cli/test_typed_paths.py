@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from runs.on_cartpole import TOML
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.algorithms.imitation import read_demonstrations
@@ -17,20 +18,7 @@ from hackmatrix_rl.view.replays import Match, Replay
 
 from .commands import done
 
-SMALL = """
-env = "cartpole"
-algorithm = "ppo"
-num_envs = 8
-num_steps = 8
-num_minibatches = 2
-update_epochs = 1
-width = 8
-depth = 1
-eval_episodes = 0
-mesh = "data=1"
-total_timesteps = 64
-run_dir = "~/runs/a"
-"""
+SMALL = TOML.replace("512", "64") + 'eval_episodes = 0\nrun_dir = "~/runs/a"\n'
 
 
 @pytest.fixture

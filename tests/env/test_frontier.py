@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
+from training.states import assert_same
 
 from hackmatrix_rl.agent import EpisodeSums
 from hackmatrix_rl.env import BLOCK, Frontier, HackMatrix, env_keys, whole_games
@@ -68,17 +69,8 @@ def test_what_is_saved_is_what_it_is_called(played):
     np.testing.assert_array_equal(filled, np.asarray(bank.reached) > 0)
     saved = jax.tree.map(lambda leaf: leaf[0], bank.saved)
     see = jax.jit(jax.vmap(lambda game: (legal_actions(GAME.config, game), GAME.observe(game))))
-    for one, other in zip(
-        jax.tree.leaves((saved.mask, saved.observation)),
-        jax.tree.leaves(see(saved.game)),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one[filled[0]], other[filled[0]])
-
-
-def assert_equal(one, other):
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        np.testing.assert_array_equal(a, b)
+    kept = (saved.mask, saved.observation), see(saved.game)
+    assert_same(*jax.tree.map(lambda leaf: leaf[filled[0]], kept))
 
 
 def test_the_share_of_ended_episodes_begins_from_the_bank(played):
@@ -112,7 +104,7 @@ def test_devices_do_not_matter(played):
         check_vma=False,
     )
     state, (seen, observation, _) = jax.jit(cut)(env_keys(jax.random.key(0), NUM_ENVS))
-    assert_equal((state, seen, observation), (played[0], *played[1][:2]))
+    assert_same((state, seen, observation), (played[0], *played[1][:2]))
 
 
 def test_rare_kinds_are_drawn_more_often(played):

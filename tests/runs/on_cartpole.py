@@ -11,6 +11,20 @@ from hackmatrix_rl.runs.config import make_config
 
 from .cartpole_command import compose
 
+TOML = """
+env = "cartpole"
+algorithm = "ppo"
+num_envs = 8
+num_steps = 8
+num_minibatches = 2
+update_epochs = 1
+total_timesteps = 512
+updates_per_dispatch = 1
+width = 8
+depth = 1
+mesh = "data=1"
+"""
+"""A small training as a file of settings."""
 SIZES = ("num_envs", "num_steps", "minibatches", "update_epochs", "updates_per_dispatch")
 
 

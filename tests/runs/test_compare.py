@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from agent import probes
 from agent.probes import make_trainer
+from training.states import assert_same
 
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.agent.precision import precision
@@ -57,17 +58,12 @@ def test_both_are_trained_from_each_seed_and_measured(compared):
     assert found.as_dict()["baseline"]["name"] == "f32"
     assert found.as_dict()["candidate"]["episodes"] == 64
     # The same as training alone.
-    is_single_process = contender("is_single_process")
-    is_single_process.start(4)
+    alone = contender("alone")
+    alone.start(4)
     for _ in range(5):
-        is_single_process.trainer.dispatch(4)
-    for a, b in zip(
-        jax.tree.leaves(eqx.filter(is_single_process.trainer.policy, eqx.is_array)),
-        jax.tree.leaves(eqx.filter(found.measured[0].policies[1], eqx.is_array)),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a, b)
-    returns = evaluate(is_single_process.trainer.policy, PROBE, episodes=64, key=jax.random.key(4))
+        alone.trainer.dispatch(4)
+    assert_same(alone.trainer.policy, found.measured[0].policies[1])
+    returns = evaluate(alone.trainer.policy, PROBE, episodes=64, key=jax.random.key(4))
     np.testing.assert_array_equal(returns.values["return"], found.measured[0].returns[1])
     assert one.trainer.compiled
 

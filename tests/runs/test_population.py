@@ -1,23 +1,22 @@
 """Several trainings in one program (`--seeds`, `--vary`), with all that a run has."""
 
-import json
 import os
 import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from cli.commands import assert_refused, done, invoke
 from processes import assert_same_end, copy_stopped_after, finish, start
-from training.states import arrays
+from training.states import arrays, assert_same
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.runs.checkpoints import initial_weights
 from hackmatrix_rl.runs.config import make_config
+from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system.errors import ConfigError
 
 STUBS = Path(__file__).parents[1] / "system" / "stubs"
@@ -43,7 +42,7 @@ def run(tmp_path_factory, cache):
 
 @pytest.mark.slow
 def test_a_run_of_several_trainings_has_the_metrics_of_each(run):
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rows = read_json_lines(run / "metrics.jsonl")
     assert [row["env_steps"] for row in rows] == [64, 128, 192, 256]
     rates = [rows[0][f"member/{member}/learning_rate"] for member in range(4)]
     np.testing.assert_allclose(rates, [1e-3, 1e-3, 3e-3, 3e-3], rtol=1e-6)
@@ -55,24 +54,20 @@ def test_each_is_that_of_its_seed_and_settings_alone(run, tmp_path):
     alone = tmp_path / "alone"
     done(*CARTPOLE, "--seed", 6, "--learning-rate", 3e-3, "--run-dir", alone)
     single, member = hm.load(alone), hm.load(run, member=3)
-    for a, b in zip(arrays(single.policy), arrays(member.policy), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
-    for a, b in zip(arrays(single.value_scale()), arrays(member.value_scale()), strict=True):
+    ends = [arrays((each.policy, each.value_scale())) for each in (single, member)]
+    for a, b in zip(*ends, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
     others = [hm.load(run, member=0), hm.load(run, member=1), member]
     assert len({bytes(arrays(each.policy)[0]) for each in others}) == 3
-    like = jax.tree.map(lambda leaf: leaf, single.policy)
-    np.testing.assert_array_equal(
-        arrays(hm.load(run, like=like, member=1))[0], arrays(others[1].policy)[0]
-    )
+    assert_same(hm.load(run, like=single.policy, member=1), others[1].policy)
 
 
 @pytest.mark.slow
 def test_the_best_of_them_by_a_metric_is_loaded_and_plays(run):
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    end = read_json_lines(run / "metrics.jsonl")[-1]  # the last tenth of four updates
 
-    def last(name):  # the last tenth of four updates
-        return [rows[-1][f"member/{k}/{name}"] for k in range(4)]
+    def last(name):
+        return [end[f"member/{k}/{name}"] for k in range(4)]
 
     number = np.argmax(last("return"))
     assert hm.load(run, member="return").member == number
@@ -83,7 +78,7 @@ def test_the_best_of_them_by_a_metric_is_loaded_and_plays(run):
         hm.load(run, member="luck")
     best = hm.load(run, member="-entropy")
     player, _ = find_player(f"{run}#-entropy")
-    np.testing.assert_array_equal(arrays(player.policy)[0], arrays(best.policy)[0])
+    assert_same(player.policy, best.policy)
     with pytest.raises(ConfigError, match="member is 4"):
         find_player(f"{run}#4")
 
@@ -97,7 +92,7 @@ def test_the_best_one_plays_and_begins_another_training_where_none_is_named(run,
     assert hm.load(run).member == best.member
     notes = []
     player, _ = find_player(str(run), report=notes.append)
-    np.testing.assert_array_equal(arrays(player.policy)[0], arrays(best.policy)[0])
+    assert_same(player.policy, best.policy)
     assert notes == [
         f"{run}#{best.member} plays: {who}, because it has the highest return over the last tenth "
         f"of 4 trainings. Another one: {run}#0"
@@ -108,8 +103,7 @@ def test_the_best_one_plays_and_begins_another_training_where_none_is_named(run,
         found, _ = initial_weights(
             replace(config, init=str(begin)), best.policy, report=notes.append
         )
-        wanted = hm.load(run, member=number).policy
-        np.testing.assert_array_equal(arrays(found)[0], arrays(wanted)[0])
+        assert_same(found, hm.load(run, member=number).policy)
     assert notes[1:] == [f"--init {run}: {notes[0].partition(' plays: ')[2].partition('. ')[0]}"]
 
 
@@ -143,35 +137,9 @@ def test_an_agent_of_a_wandb_sweep_can_start_it_as_it_is(tmp_path, cache):
     }
     status, told = finish(start(*command, cwd=tmp_path, **environment))
     assert status == 0, told
-    asked = [json.loads(line) for line in (tmp_path / "wandb-inits.jsonl").read_text().splitlines()]
-    assert {each["id"] for each in asked} == {"r1"}
-    first = json.loads((tmp_path / "wandb-rows.jsonl").read_text().splitlines()[0])
+    assert {each["id"] for each in read_json_lines(tmp_path / "wandb-inits.jsonl")} == {"r1"}
+    first = read_json_lines(tmp_path / "wandb-rows.jsonl")[0]
     assert first["learning_rate"] == pytest.approx(0.003)
-
-
-@pytest.mark.parametrize(
-    ("given", "parts"),
-    [
-        (("--vary", "num_envs=8,16"), ("num_envs cannot differ", "Use learning_rate, gamma")),
-        (("--vary", "gamma=0.9"), ("two values or more", "Use --gamma 0.9 for one")),
-        (("--vary", "gamma=nan,0.9"), ("gamma",)),
-        (("--vary", "learning_rate"), ("expected a setting with its values",)),
-        (("--vary", "gamma=0.9,0.99,ent_coef=0.1"), ("2 of gamma and 1 of ent_coef",)),
-        (("--vary", "gamma=0.9,2"), ("--gamma 2.0 is too large",)),
-        (("--vary", "gamma=0.9,linear:0.9:0.99"), ("--vary gamma=", "estimate.gamma")),
-        (("--seeds", 2, "--debug", "nojit"), ("--seeds 2", "--debug")),
-        (("--seeds", 2, "--env", "hackmatrix"), ("in stages", "--algorithm")),
-        (("--seeds", 2, "--offload-optimizer"), ("--offload-optimizer",)),
-        (("--seeds", 3, "--mesh", "population=2"), ("--seeds 3", "use 4 members")),
-        (("--mesh", "population=2"), ("Add --seeds 2",)),
-        (("--stop-unhealthy-members",), ("there is one training", "--seeds 8")),
-        (("--wandb-members",), ("there is one training", "--seeds 8")),
-        (("--seeds", 2, "--seed", 2**32 - 1), ("--seed 4294967296 is too large",)),
-    ],
-)
-def test_what_one_program_cannot_do_is_refused(here, given, parts):
-    assert_refused(invoke("train", "--env", "cartpole", *given), *parts)
-    assert not any(here.iterdir())
 
 
 def test_other_commands_that_train_refuse_several_trainings(here):

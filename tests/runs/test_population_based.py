@@ -1,6 +1,5 @@
 """Population-based training by `train --pbt-interval`, with all that a run has."""
 
-import json
 import sys
 
 import numpy as np
@@ -13,6 +12,7 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.runs import report_of
 from hackmatrix_rl.runs._lineage import Lineage, draw_setting, schedule_file
 from hackmatrix_rl.runs.config import make_config, read_settings
+from hackmatrix_rl.runs.sinks import read_json_lines
 
 SIZES = ("--num-envs", 4, "--num-steps", 16, "--num-minibatches", 1, "--update-epochs", 1)
 SHORT = ("--total-timesteps", 448, "--updates-per-dispatch", 4, "--width", 4, "--depth", 1)
@@ -34,7 +34,7 @@ def run(tmp_path_factory, cache):
 
 
 def rows_of(run):
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return read_json_lines(run / "metrics.jsonl")
 
 
 @pytest.mark.slow
@@ -96,28 +96,6 @@ def test_other_algorithms_copy_and_go_on_bit_by_bit(algorithm, sizes, tmp_path):
     copy_stopped_after(run, 3, stopped)
     done("train", "--resume-run", stopped)
     assert_same_end(run, stopped)
-
-
-@pytest.mark.parametrize(
-    ("given", "parts"),
-    [
-        (("--pbt-interval", 0), ("--pbt-interval 0", "1 or more")),
-        (("--pbt-interval", 5), ("--pbt-interval 5", "Add --vary")),
-        (("--pbt-interval", 5, "--seeds", 4), ("--pbt-interval 5", "Add --vary")),
-        (("--pbt-metric", "score"), ("--pbt-metric score", "Add --pbt-interval")),
-        ((*VARIED, "--pbt-interval", 5), ("--pbt-fraction 0.25 of 2", "4 members or more")),
-        ((*VARIED, *EXPLOITS, "--pbt-fraction", 0.6), ("--pbt-fraction 0.6", "0.5 or less")),
-        ((*VARIED, *EXPLOITS, "--pbt-perturb", 1), ("--pbt-perturb 1.0", "more than 1")),
-        ((*VARIED, *EXPLOITS, "--pbt-resample", 2), ("--pbt-resample 2.0", "1 or less")),
-        ((*VARIED, *EXPLOITS, "--pbt-bounds", "gamma=1"), ("--pbt-bounds gamma=1", "=1e-5:1e-2")),
-        ((*VARIED, *EXPLOITS, "--pbt-bounds", "x=0:1"), ("--pbt-bounds", "x does not differ")),
-        ((*VARIED, *EXPLOITS, "--pbt-metric", "score"), ("--pbt-metric score", "length", "return")),
-        (("--vary", "gamma=0.9,0.9", *EXPLOITS), ("--pbt-interval 2", "nothing to explore")),
-    ],
-)
-def test_what_cannot_be_is_refused(here, given, parts):
-    assert_refused(invoke("train", "--env", "cartpole", *given), *parts)
-    assert not any(here.iterdir())
 
 
 def lineage():

@@ -5,9 +5,7 @@ import os
 import shutil
 import time
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,7 +20,7 @@ from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays, read_me
 from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system.errors import ConfigError
-from hackmatrix_rl.training import Stored, Trainer
+from hackmatrix_rl.training import Stored, Trainer, arrays_to_store, random_keys
 
 from .on_cartpole import final, go_on, settings, train, trainer_of
 
@@ -35,6 +33,9 @@ def test_a_resumed_run_is_bitwise_the_run_that_was_never_stopped(tmp_path):
     go_on(tmp_path / "stopped", total_timesteps=2048)
     assert first_difference(final(tmp_path / "straight"), final(tmp_path / "stopped")) is None
     assert read_metadata(find_checkpoint(tmp_path / "stopped" / "run"))["update"] == 8
+    # A finished run that is resumed is finished.
+    assert go_on(tmp_path / "stopped").exit_code == 0
+    assert first_difference(final(tmp_path / "straight"), final(tmp_path / "stopped")) is None
 
 
 def begin(folder, **changes):
@@ -84,14 +85,19 @@ def test_a_run_that_lost_its_checkpoints_does_not_start_anew(tmp_path, lost):
         find_resumable_run(str(begun.path))
 
 
-def test_rows_that_will_be_written_anew_are_taken_out(tmp_path):
+def test_a_damaged_checkpoint_is_set_aside_and_the_rows_after_the_one_before_are_replaced(tmp_path):
     train(settings(tmp_path, total_timesteps=2048, save_interval=6, keep=5))
     newest = find_checkpoint(tmp_path / "run")
     (newest / "manifest.json").unlink()  # as if it had been killed while writing this
     file = tmp_path / "run" / "metrics.jsonl"
     *_, kept, later = (sum(of_row(row).values()) for row in read_json_lines(file))
     os.utime(file, times=(time.time() - 3600,) * 2)
+    stopped = find_resumable_run(str(tmp_path / "run"))
+    assert stopped.update == 6
+    assert "incomplete" in stopped.notes[0]
     go_on(tmp_path)
+    names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
+    assert names == {"0", "6", "8", "8.damaged"}
     rows = read_json_lines(file)
     assert [row["updates"] for row in rows] == [2, 4, 6, 8]
     log = (tmp_path / "run" / "log.txt").read_text()
@@ -102,18 +108,6 @@ def test_rows_that_will_be_written_anew_are_taken_out(tmp_path):
     assert times["train"] > sum(row["seconds"] for row in rows) - 1e-6
     assert "time 1:0" in log
     assert "waiting for a restart" in log
-
-
-def test_a_damaged_checkpoint_is_set_aside_and_not_lost(tmp_path):
-    train(settings(tmp_path, total_timesteps=2048, save_interval=4))
-    newest = find_checkpoint(tmp_path / "run")
-    (newest / "manifest.json").unlink()
-    stopped = find_resumable_run(str(tmp_path / "run"))
-    assert stopped.update == 4
-    assert "incomplete" in stopped.notes[0]
-    go_on(tmp_path)
-    names = {path.name for path in (tmp_path / "run" / "checkpoints").iterdir()}
-    assert names == {"0", "4", "8", "8.damaged"}
 
 
 def test_a_checkpoint_plays_the_average_of_the_weights(tmp_path):
@@ -131,13 +125,6 @@ def test_a_checkpoint_plays_the_average_of_the_weights(tmp_path):
     assert first_difference(played, learned) is not None
     with pytest.raises(ConfigError, match=r"--ema none: .*--ema 0\.9, and the average is part"):
         config.check_changes("mine", {"ema": None})
-
-
-def test_a_finished_run_that_is_resumed_is_finished(tmp_path):
-    train(settings(tmp_path, total_timesteps=512))
-    before = final(tmp_path)
-    assert go_on(tmp_path).exit_code == 0
-    assert first_difference(before, final(tmp_path)) is None
 
 
 def test_another_number_of_games_keeps_what_was_learned_and_begins_fresh_games(tmp_path):
@@ -203,18 +190,8 @@ def halfway():
 
 
 def stored_from(state):
-    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(state, eqx.is_array))
-    named = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
-    is_key = {
-        name for name, leaf in named.items() if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    }
-    return Stored(
-        {
-            name: np.array(jax.random.key_data(leaf) if name in is_key else leaf)
-            for name, leaf in named.items()
-        },
-        {name: str(jax.random.key_impl(named[name])) for name in is_key},
-    )
+    arrays = {name: np.array(each) for name, each in arrays_to_store(state).items()}
+    return Stored(arrays, random_keys(state))
 
 
 def test_everything_that_is_stored_belongs_to_a_group(halfway):

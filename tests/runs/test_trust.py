@@ -81,6 +81,10 @@ def sign(run, tmp_path, monkeypatch):
     forge_config(run, network=NETWORK)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield sign
+    forget_sent()
+
+
+def forget_sent():
     for name in [name for name in sys.modules if name.split(".")[0] == "sent"]:
         del sys.modules[name]
 
@@ -266,8 +270,7 @@ def test_what_was_trusted_once_needs_no_flag_again(run, sign, state):
     (run / "x").mkdir(parents=True)
     shutil.copy(run.parent / "moved" / "x" / "net.py", run.parent / "net.py")
     (run / "x" / "net.py").symlink_to(run.parent / "net.py")
-    for name in [name for name in sys.modules if name.split(".")[0] == "sent"]:
-        del sys.modules[name]
+    forget_sent()
     with pytest.raises(ConfigError, match=r"code of the module sent\.x\.net, which would be"):
         load(run.parent / "moved")
 
@@ -312,8 +315,7 @@ def claim_all(run, entry):
 )
 def test_what_was_trusted_once_is_not_another_thing(run, sign, state, change):
     load(run, trust_code=True)
-    for name in [name for name in sys.modules if name.split(".")[0] == "sent"]:
-        del sys.modules[name]
+    forget_sent()
     sign.unlink()
     (entry,) = state.iterdir()
     change(run, entry)

@@ -37,16 +37,22 @@ def run(tmp_path):
     return config, make_run_folder(config)
 
 
+@pytest.fixture
+def service(monkeypatch):
+    made = Service()
+    monkeypatch.setattr(sent, "open_wandb", lambda *given: made)
+    return made
+
+
 def evaluations():
     won = np.array([True, False, False, True])
     values = {"return": np.arange(4.0), "won": won}
     return {"trained": Evaluation(episodes=4, values=values, unfinished=0)}
 
 
-def test_the_table_has_a_row_for_each_player_and_the_film_is_a_gif(run, monkeypatch):
+def test_the_table_has_a_row_for_each_player_and_the_film_is_a_gif(run, service):
     config, folder = run
-    service, told = Service(), []
-    monkeypatch.setattr(sent, "open_wandb", lambda *given: service)
+    told = []
     folder.replays.mkdir()
     Replay.from_match(Match.start(seed=3)).save(
         folder.replays / "update-00000008_return-1.00_stage-1.json"
@@ -62,22 +68,19 @@ def test_the_table_has_a_row_for_each_player_and_the_film_is_a_gif(run, monkeypa
     assert told == []
 
 
-def test_a_run_without_replays_sends_the_table_alone(run, monkeypatch):
-    service = Service()
-    monkeypatch.setattr(sent, "open_wandb", lambda *given: service)
+def test_a_run_without_replays_sends_the_table_alone(run, service):
     send_summary(*run, evaluations(), note=pytest.fail)
     assert list(service.tables) == ["final evaluations"]
     assert service.films == []
 
 
-def test_what_fails_is_told_and_the_service_is_closed(run, monkeypatch):
-    service, told = Service(), []
+def test_what_fails_is_told_and_the_service_is_closed(run, service):
+    told = []
 
     def table(name, rows):
         raise OSError("no route")
 
     service.table = table
-    monkeypatch.setattr(sent, "open_wandb", lambda *given: service)
     send_summary(*run, evaluations(), note=told.append)
     (line,) = told
     assert "could not send the final evaluations to Weights & Biases: OSError: no route" in line

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 
-import hackmatrix_rl
 from hackmatrix_rl.runs import _versions
 from hackmatrix_rl.runs._monitor import Profiler
 from hackmatrix_rl.runs._versions import commit, describe_start, record_start
@@ -149,4 +148,3 @@ def test_code_that_was_changed_since_its_commit_is_marked(tmp_path):
     assert len(clean) == 40
     (tmp_path / "__init__.py").write_text("changed")
     assert commit(tmp_path) == clean + "+"
-    assert hackmatrix_rl.__file__

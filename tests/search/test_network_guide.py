@@ -157,21 +157,21 @@ def test_a_result_is_the_rewards_on_the_way_and_the_value_at_the_end():
     guide = for_return(Action.UP, 2.0, most_moves=3)
 
     @jax.jit
-    def found(game, wanted=True):
+    def found(game, wanted):
         chance = Chance.from_key(jax.random.key(0))
         return 20 * guide.roll_out(game, jnp.int32(Action.UP), jnp.bool_(wanted), chance=chance)
 
     one = first(games())
-    assert found(one) == pytest.approx(GAMMA**3 * 140)
+    assert found(one, True) == pytest.approx(GAMMA**3 * 140)
     assert found(one, False) == pytest.approx(140), "nothing was played"
     third, eighth = (
         first(from_arrays(CONFIG, position((4, 5), exit=(5, 5), stage=stage, score=4)))
         for stage in (3, 8)
     )
-    assert found(third) == pytest.approx(4 + GAMMA * 140), "the next stage's value"
-    assert found(eighth) == pytest.approx(100 + 2 * 900), "nothing after a victory"
+    assert found(third, True) == pytest.approx(4 + GAMMA * 140), "the next stage's value"
+    assert found(eighth, True) == pytest.approx(100 + 2 * 900), "nothing after a victory"
     hunted = games(hp=1, enemies=[daemon(2, 1), virus(2, 3), virus(1, 2)])
-    assert found(first(hunted)) == 0, "nor after death"
+    assert found(first(hunted), True) == 0, "nor after death"
 
 
 def test_undo_is_played_where_the_network_draws_it():

@@ -20,6 +20,15 @@ def assert_same(one, other):
         np.testing.assert_array_equal(a, b)
 
 
+def assert_same_but_for_rounding(one, other, **tolerance):
+    """Whole numbers, such as keys and steps of games, are the same."""
+    for a, b in zip(arrays(one), arrays(other), strict=True):
+        if np.issubdtype(a.dtype, np.floating):
+            np.testing.assert_allclose(a, b, **tolerance)
+        else:
+            np.testing.assert_array_equal(a, b)
+
+
 def assert_all_changed(one, other):
     """No array is what it was."""
     assert not any(map(np.array_equal, arrays(one), arrays(other)))

@@ -36,7 +36,7 @@ from hackmatrix_rl.training._mean_gradient import part_of
 from hackmatrix_rl.training.sharding import mesh, place, replicated_shardings, single_device
 
 from .narrow import traced_update
-from .states import arrays, assert_same
+from .states import arrays, assert_same, assert_same_but_for_rounding
 
 pytestmark = pytest.mark.devices
 
@@ -236,11 +236,7 @@ def test_every_algorithm_accumulates_recomputes_and_offloads(algorithm, shape):
     """Network, optimizer, games and buffer do not depend on it; only the rounding differs."""
     name, (plain, metrics) = algorithm
     found, others = learned(name, mesh=mesh(shape), **FEATURES)
-    for a, b in zip(arrays(found.state), arrays(plain.state), strict=True):
-        if np.issubdtype(a.dtype, np.floating):
-            np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
-        else:
-            np.testing.assert_array_equal(a, b)
+    assert_same_but_for_rounding(found.state, plain.state, rtol=2e-3, atol=2e-4)
     assert others.learning == pytest.approx(metrics.learning, rel=5e-3, abs=1e-4)
     acting = jax.tree.leaves(eqx.filter(found.state.collector_state, eqx.is_array))
     assert {len(leaf.sharding.device_set) for leaf in acting} == {found.mesh.size}

@@ -22,18 +22,17 @@ pytestmark = pytest.mark.devices
 KEY = jax.random.key(3)
 
 
-def started(factor: float) -> Trainer:
-    trainer = make_trainer(
-        probes.observation_matters(), precision=precision("f16"), loss=Large(jnp.float32(factor))
-    )
-    trainer.start(KEY)
-    return trainer
+@pytest.fixture(scope="module")
+def trainer() -> Trainer:
+    """Its first steps overflow; compiled once, and each test starts it anew."""
+    loss = Large(jnp.float32(2.0**12))
+    return make_trainer(probes.observation_matters(), precision=precision("f16"), loss=loss)
 
 
 class Large(eqx.Module):
     """PPO, its loss times a factor that overflows float16 from some scale on."""
 
-    factor: jax.Array  # an argument of the compiled program, which all tests share
+    factor: jax.Array
     base: PPOLoss = PPOLoss()
 
     def __call__(self, policy, batch: Batch):
@@ -63,8 +62,8 @@ def test_cartpole_is_learned_in_float16():
     assert found[-1].learning["loss_scale"] >= 2**10
 
 
-def test_a_scale_that_is_too_large_is_halved_until_steps_are_taken():
-    trainer = started(2.0**12)
+def test_a_scale_that_is_too_large_is_halved_until_steps_are_taken(trainer):
+    trainer.start(KEY)
     first = trainer.dispatch(4)
     skipped, taken = first.learning["skipped"], first.learning["gradient_steps"]
     assert skipped > 0
@@ -80,15 +79,15 @@ def test_a_scale_that_is_too_large_is_halved_until_steps_are_taken():
     assert second.learning["loss_scale"] == float(scaling.scale)
 
 
-def test_scale_and_counters_are_in_the_checkpoint(tmp_path):
-    trainer = started(2.0**12)
+def test_scale_and_counters_are_in_the_checkpoint(trainer, tmp_path):
+    trainer.start(KEY)
     trainer.dispatch(2)
     learner = trainer.state.learner
     with CheckpointWriter(tmp_path, keep=1, config=PPOConfig()) as writer:
         writer.save(2, policy=learner.policy, training=trainer.state, counters={})
-    fresh = started(2.0**12)
-    fresh.state = restore(find_checkpoint(tmp_path), "training", fresh.state)
-    back = fresh.state.learner
+    trainer.start(KEY)
+    trainer.state = restore(find_checkpoint(tmp_path), "training", trainer.state)
+    back = trainer.state.learner
     assert isinstance(back.scaling, LossScale)
     assert back.scaling.scale == learner.scaling.scale != 2.0**15
     assert back.scaling.streak == learner.scaling.streak > 0

@@ -16,7 +16,7 @@ from hackmatrix_rl.algorithms.self_play import Search
 from hackmatrix_rl.games.clique import CliqueConfig
 from hackmatrix_rl.training import Constant, EvaluateEvery, adam, updates_until
 
-from .states import arrays, assert_same
+from .states import assert_same, assert_same_but_for_rounding
 
 SIZE = 4
 KEYS = jax.vmap(jax.random.key)(jnp.arange(SIZE))
@@ -59,15 +59,6 @@ def trained(trainer, key, updates=2):
     return trainer
 
 
-def assert_same_but_for_rounding(one, other):
-    """Whole numbers, such as keys and steps of games, are the same."""
-    for a, b in zip(arrays(one), arrays(other), strict=True):
-        if np.issubdtype(a.dtype, np.floating):
-            np.testing.assert_allclose(a, b, **ROUNDING)
-        else:
-            np.testing.assert_array_equal(a, b)
-
-
 @pytest.fixture(scope="module")
 def four():
     return trained(population(), KEYS)
@@ -91,7 +82,7 @@ def test_a_member_is_the_training_of_its_key(make, mesh):
     alone = trained(hm.Trainer(make(member)), KEYS[member])
     own = together.algorithm.member(together.state, member)
     assert jax.tree.structure(own) == jax.tree.structure(alone.state)
-    assert_same_but_for_rounding(own, alone.state)
+    assert_same_but_for_rounding(own, alone.state, **ROUNDING)
     if mesh is not None:
         weight = jax.tree.leaves(eqx.filter(together.state.learner.policy, eqx.is_array))[0]
         assert weight.sharding.shard_shape(weight.shape)[0] < SIZE
@@ -127,7 +118,7 @@ def test_it_goes_on_from_a_file_bit_by_bit_and_on_another_mesh(four, tmp_path):
         trainer.load(tmp_path / "file")
         trainer.dispatch(1)
     assert_same(again.state, four.state)
-    assert_same_but_for_rounding(cut.state, four.state)
+    assert_same_but_for_rounding(cut.state, four.state, **ROUNDING)
 
 
 def test_numbers_may_differ_and_other_numbers_need_no_other_program():
@@ -147,7 +138,7 @@ def test_numbers_may_differ_and_other_numbers_need_no_other_program():
     loss = PPOLoss(ent_coef=10 * rates[1], clip_coef=100 * rates[1])
     alone = hm.Trainer(ppo(learning_rate=rates[1], loss=loss, gae=hm.GAE(gamma=1 - rates[1])))
     trained(alone, KEYS[1])
-    assert_same_but_for_rounding(made.algorithm.member(made.state, 1), alone.state)
+    assert_same_but_for_rounding(made.algorithm.member(made.state, 1), alone.state, **ROUNDING)
     assert with_rates(1e-4, 2e-4).lower().as_text() == made.lower().as_text()
 
 

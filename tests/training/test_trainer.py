@@ -32,6 +32,20 @@ def started(**changes) -> Trainer:
     return trainer
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """Compiled once; each test starts it anew."""
+    return started()
+
+
+def states_after(trainer, *dispatches):
+    """The state after some dispatches of so many updates, from the start on."""
+    trainer.start(KEY)
+    for updates in dispatches:
+        trainer.dispatch(updates)
+    return trainer.place(trainer.state)
+
+
 @pytest.mark.parametrize("name", ["f32", pytest.param("bf16", marks=pytest.mark.nightly)])
 def test_cartpole_is_solved(name):
     environment = CartPole()
@@ -53,21 +67,16 @@ def test_cartpole_is_solved(name):
     assert last.episode["return"] >= 475
 
 
-def test_several_updates_in_a_dispatch_are_the_same_as_one_after_another():
-    together, apart = started(), started()
-    together.dispatch(3)
-    for _ in range(3):
-        apart.dispatch(1)
-    assert_same(together.state, apart.state)
+def test_several_updates_in_a_dispatch_are_the_same_as_one_after_another(plain):
+    assert_same(states_after(plain, 3), states_after(plain, 1, 1, 1))
 
 
-def test_the_same_key_trains_the_same_and_another_key_does_not():
-    one, same, other = started(), started(), started()
-    other.start(jax.random.key(4))
-    for trainer in (one, same, other):
-        trainer.dispatch(2)
-    assert_same(one.state, same.state)
-    weights = [t.state.learner.policy.layers[0].weight for t in (one, other)]
+def test_the_same_key_trains_the_same_and_another_key_does_not(plain):
+    one, same = states_after(plain, 2), states_after(started(), 2)
+    assert_same(one, same)
+    plain.start(jax.random.key(4))
+    plain.dispatch(2)
+    weights = [state.learner.policy.layers[0].weight for state in (one, plain.state)]
     assert not np.array_equal(*weights)
 
 
@@ -80,12 +89,11 @@ def test_it_trains_to_the_total_by_whole_updates():
     assert [m.updates for m in more] == [12]
 
 
-def test_a_key_starts_anew_from_the_policy_that_was_handed_in():
-    trainer = started()
-    trainer.dispatch(2)
-    trainer.start(KEY)
-    assert_same(trainer.policy, trainer._policy)
-    assert int(trainer.state.env_steps) == 0
+def test_a_key_starts_anew_from_the_policy_that_was_handed_in(plain):
+    states_after(plain, 2)
+    plain.start(KEY)
+    assert_same(plain.policy, plain._policy)
+    assert int(plain.state.env_steps) == 0
 
 
 def test_the_state_is_donated_and_what_was_handed_in_or_out_is_not():

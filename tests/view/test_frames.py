@@ -160,6 +160,16 @@ def alone(count: int) -> Arrays:
     return arrays
 
 
+def stepped(count: int, actions: np.ndarray, seed: int, **player: int):
+    """Frames before and after a move of recorded positions, what is left, and what happened."""
+    replay, arrays = shared_replay(), recorded(count)
+    set_to(arrays, "player", **player)
+    set_to(arrays, "game", step_active=1, pending_siphon_transmissions=0)
+    after, outcome = replay.step(replay.states(arrays), actions, seed)
+    later = frames_of(jax.tree.map(lambda leaf: leaf[:count], after))
+    return frames_of(from_arrays(CONFIG, arrays)), later, after, outcome
+
+
 def test_an_enemy_hits_exactly_if_the_frame_says_so():
     replay = shared_replay()
     arrays = alone(MOST)
@@ -175,15 +185,8 @@ def test_an_enemy_hits_exactly_if_the_frame_says_so():
 
 def test_a_shot_hits_what_the_frame_says():
     """STEP skips the enemy turn, and the attack kills: only the target is gone."""
-    replay = shared_replay()
-    arrays = recorded(MOST)
-    set_to(arrays, "player", attack_damage=9)
-    set_to(arrays, "game", step_active=1, pending_siphon_transmissions=0)
-    states = replay.states(arrays)
-    frames = frames_of(from_arrays(CONFIG, arrays))
     actions = np.arange(BATCH) % 4
-    after, outcome = replay.step(states, actions, 2)
-    later = frames_of(jax.tree.map(lambda leaf: leaf[:MOST], after))
+    frames, later, _, outcome = stepped(MOST, actions, 2, attack_damage=9)
     hits = set()
     for number, (frame, next_) in enumerate(zip(frames, later, strict=True)):
         shot = frame.shots[actions[number]]
@@ -217,16 +220,9 @@ def without(things, cell: int) -> list[tuple[int, int | None]]:
 
 
 def test_a_siphon_takes_what_the_frame_says():
-    replay = shared_replay()
-    arrays = recorded(MANY)
-    set_to(arrays, "player", data_siphons=2)
-    set_to(arrays, "game", step_active=1, pending_siphon_transmissions=0)
-    states = replay.states(arrays)
-    frames = frames_of(from_arrays(CONFIG, arrays))
-    after, outcome = replay.step(states, np.full(BATCH, SIPHON), 3)
+    frames, later, after, outcome = stepped(MANY, np.full(BATCH, SIPHON), 3, data_siphons=2)
     assert outcome["legal"].all()
     results = to_arrays(after)
-    later = frames_of(jax.tree.map(lambda leaf: leaf[:MANY], after))
     pending = results["game"][:MANY, column("game", "pending_siphon_transmissions")]
     yields = [frame.siphon_yield() for frame in frames]
     for name in ("credits", "energy"):

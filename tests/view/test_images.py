@@ -1,13 +1,12 @@
 """PNG, GIF and film."""
 
-import os
-import stat
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from processes import stand_ins
 
 from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import Drawing, check_ffmpeg, draw, image_of, save_gif, save_mp4, save_png
@@ -112,6 +111,11 @@ def test_a_gif_keeps_only_what_changes(tmp_path: Path):
     assert sizes[1] < 3 * sizes[0]
 
 
+def stand_in(folder: Path, does: str) -> tuple[str, str]:
+    """PATH, with a program `ffmpeg` before all others."""
+    return "PATH", stand_ins(folder, ffmpeg=does)["PATH"]
+
+
 @pytest.mark.parametrize("save", [save_gif, save_mp4])
 @pytest.mark.parametrize(
     ("pictures", "given", "error", "said"),
@@ -124,19 +128,9 @@ def test_a_gif_keeps_only_what_changes(tmp_path: Path):
     ids=["none", "no time", "sizes", "theme"],
 )
 def test_what_cannot_be_saved_is_refused(save, pictures, given, error, said, tmp_path, monkeypatch):
-    fake_ffmpeg(tmp_path, monkeypatch, "cat > /dev/null")
+    monkeypatch.setenv(*stand_in(tmp_path, "cat > /dev/null"))
     with pytest.raises(error, match=said):
         save(pictures, tmp_path / "x", **given)
-
-
-def fake_ffmpeg(folder: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:
-    """Puts a program `ffmpeg` before all others on the PATH."""
-    folder = folder / "bin"
-    folder.mkdir()
-    program = folder / "ffmpeg"
-    program.write_text(f"#!/bin/sh\n{does}\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
 def test_a_film_without_ffmpeg_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -149,9 +143,8 @@ def test_a_film_without_ffmpeg_says_what_to_do(tmp_path: Path, monkeypatch: pyte
 
 def test_a_film_hands_every_picture_to_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     film = 'for last; do :; done; echo film > "${last#file:}"'
-    fake_ffmpeg(
-        tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/args; cat > {tmp_path}/pixels; {film}'
-    )
+    does = f'echo "$@" > {tmp_path}/args; cat > {tmp_path}/pixels; {film}'
+    monkeypatch.setenv(*stand_in(tmp_path, does))
     (tmp_path / "mine").write_text("precious")
     (tmp_path / "game.mp4").symlink_to(tmp_path / "mine")
     save_mp4(drawings(3), tmp_path / "game.mp4", seconds_per_frame=0.5)
@@ -168,6 +161,6 @@ def test_a_film_hands_every_picture_to_ffmpeg(tmp_path: Path, monkeypatch: pytes
     "does", ["cat > /dev/null; echo no codec >&2; exit 1", "echo no codec >&2; exit 1"]
 )
 def test_what_ffmpeg_says_is_passed_on(does, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    fake_ffmpeg(tmp_path, monkeypatch, does)
+    monkeypatch.setenv(*stand_in(tmp_path, does))
     with pytest.raises(ConfigError, match=r"ffmpeg cannot write .*game.mp4: no codec"):
         save_mp4(drawings(), tmp_path / "game.mp4", scale=100.0)

@@ -26,27 +26,35 @@ def started(policy=POLICY, loss=None, **changes):
     return trainer
 
 
+@pytest.fixture(scope="module")
+def headed(optimized):
+    """Compiled once; each test starts it anew."""
+    return started()
+
+
 def test_a_head_without_the_loss_changes_no_bit_of_what_is_learned():
-    plain, headed = started(PLAIN, PPOLoss()), started(POLICY, PPOLoss())
-    for trainer in (plain, headed):
+    plain, more = started(PLAIN, PPOLoss()), started(POLICY, PPOLoss())
+    for trainer in (plain, more):
         trainer.dispatch(2)
-    learned = headed.state.learner.policy
+    learned = more.state.learner.policy
     assert_same(learned.headless, plain.state.learner.policy)
     assert_same(learned.auxiliary, POLICY.auxiliary)
 
 
-def test_going_on_takes_its_turns_as_if_it_had_not_stopped():
-    whole, first, second = started(), started(), started()
-    whole.dispatch(3)  # turns are at minibatches 0 and 20 of 24
-    first.dispatch(2)
-    second.state = first.state
+def test_going_on_takes_its_turns_as_if_it_had_not_stopped(headed):
+    headed.start(KEY)
+    headed.dispatch(3)  # turns are at minibatches 0 and 20 of 24
+    whole, second = headed.place(headed.state), started()
+    headed.start(KEY)
+    headed.dispatch(2)
+    second.state = headed.state
     second.dispatch(1)
-    assert_same(whole.state.learner, second.state.learner)
+    assert_same(whole.learner, second.state.learner)
 
 
-def test_what_is_told_is_a_mean_over_the_turns_and_nothing_without_one():
-    trainer = started()
-    told = ["aux_terms_loss" in trainer.dispatch(1).learning for _ in range(3)]
+def test_what_is_told_is_a_mean_over_the_turns_and_nothing_without_one(headed):
+    headed.start(KEY)
+    told = ["aux_terms_loss" in headed.dispatch(1).learning for _ in range(3)]
     assert told == [True, False, True]
     number = jnp.float32(1.0)
     sums = AuxiliaryMetrics(due=0.5 * number, terms=3 * number, terminated=number)

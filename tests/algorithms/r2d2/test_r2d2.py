@@ -266,9 +266,6 @@ def test_every_environment_acts_with_its_own_epsilon_and_legally():
     assert tame.action[:, 0].tolist() == best.tolist()
 
 
-TRUNCATES = probes.truncation()
-
-
 def test_parts_take_less_memory():
     """A gradient step keeps the hidden layers of one part only.
 

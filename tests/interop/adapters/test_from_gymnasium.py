@@ -267,16 +267,6 @@ def test_a_state_is_used_once():
         jax.block_until_ready(environment.step(state, actions, keys))
 
 
-def test_the_trainer_takes_it():
-    environment = hm.from_gymnasium("CartPole-v1")
-    policy = hm.MLPActorCritic(environment.spec, width=16, depth=1, key=jax.random.key(0))
-    trainer = hm.Trainer(hm.PPO(environment, policy, num_envs=4, num_steps=16))
-    *_, last = trainer.train(256, key=jax.random.key(1))
-    assert last.env_steps >= 256
-    found = hm.evaluate(trainer.policy, environment, episodes=4, key=jax.random.key(2))
-    assert found.estimate("return").mean > 5
-
-
 def test_what_it_cannot_play_is_refused_by_name():
     with pytest.raises(ValueError, match="needs Discrete ones"):
         hm.from_gymnasium("Pendulum-v1")

@@ -119,15 +119,21 @@ def test_ten_thousand_games_are_tracked_to_their_end(config, part):
     assert play_beside(config, seed=100 + part, games=250, moves=1000) == set(Memory)
 
 
-def test_what_a_siphon_calls_while_step_is_active_is_known_of_question_blocks_too():
-    beside = Beside(GameConfig(), seed=2)
+def on_board(cells, cell, config=None):
+    """A game that begins on a cell of a board with these contents, with all programs."""
+    beside = Beside(config or GameConfig(), seed=2)
     beside.begin()
-    cells = np.zeros((36, 7), np.int8)
-    cells[14, :3] = Content.HIDDEN_DATA, 6, 6
-    cells[2, :3] = Content.HIDDEN_PROGRAM, Program.STEP, 4
-    cells[9, :3] = Content.DATA, 1, 1
-    cells[7, :3] = Content.HIDDEN_DATA, 1, 1
-    beside.put(cells=cells, cell=8)
+    board = np.zeros((36, 7), np.int8)
+    for place, content in cells.items():
+        board[place, : len(content)] = content
+    beside.put(cells=board, cell=cell)
+    return beside
+
+
+def test_what_a_siphon_calls_while_step_is_active_is_known_of_question_blocks_too():
+    cells = {14: (Content.HIDDEN_DATA, 6, 6), 2: (Content.HIDDEN_PROGRAM, Program.STEP, 4)}
+    cells |= {9: (Content.DATA, 1, 1), 7: (Content.HIDDEN_DATA, 1, 1)}
+    beside = on_board(cells, 8)
     for action in (Action.REDUC, Action.REDUC, Action.STEP, Action.SIPHON):
         beside.step(action)
     assert beside.tracker.pending == 4 + 2
@@ -137,13 +143,9 @@ def test_what_a_siphon_calls_while_step_is_active_is_known_of_question_blocks_to
 
 
 def test_a_block_that_was_siphoned_calls_nothing_again():
-    beside = Beside(GameConfig(), seed=2)
-    beside.begin()
-    cells = np.zeros((36, 7), np.int8)
-    cells[14, :3] = Content.DATA, 6, 6
     # No play leaves a spawn count there, but `setState` does, and another program may.
-    cells[2, :6] = Content.PROGRAM, Program.STEP, 4, 0, 0, True
-    beside.put(cells=cells, cell=8)
+    siphoned = (Content.PROGRAM, Program.STEP, 4, 0, 0, True)
+    beside = on_board({14: (Content.DATA, 6, 6), 2: siphoned}, 8)
     for _ in range(2):
         beside.step(Action.STEP)
         beside.step(Action.SIPHON)
@@ -152,11 +154,7 @@ def test_a_block_that_was_siphoned_calls_nothing_again():
 
 @pytest.mark.parametrize("config", LEAGUES, ids=lambda config: config.league)
 def test_a_new_stage_begins_anew_and_undo_may_reach_behind_it(config):
-    beside = Beside(config, seed=2)
-    beside.begin()
-    board = np.zeros((36, 7), np.int8)
-    board[0, :3] = Content.DATA, 1, 1
-    beside.put(cells=board, cell=34)
+    beside = on_board({0: (Content.DATA, 1, 1)}, 34, config)
     for action in (Action.CALM, Action.ATK_PLUS, Action.REDUC, Action.WAIT, Action.ATK_PLUS):
         beside.step(action)
     beside.step(Action.STEP)
@@ -171,18 +169,14 @@ def test_a_new_stage_begins_anew_and_undo_may_reach_behind_it(config):
 
 
 def test_no_scheduled_task_comes_while_calm_is_active():
-    beside = Beside(GameConfig(), seed=2)
-    beside.begin()
-    beside.put(cells=np.zeros((36, 7), np.int8), cell=0)
+    beside = on_board({}, 0)
     for action in (Action.CALM, *[Action.WAIT] * 13):
         beside.step(action)
     assert beside.tracker.next_task == 12
 
 
 def test_the_interval_of_scheduled_tasks_has_a_least_value():
-    beside = Beside(GameConfig(), seed=2)
-    beside.begin()
-    beside.put(cells=np.zeros((36, 7), np.int8), cell=0)
+    beside = on_board({}, 0)
     for _ in range(10):
         beside.step(Action.SIPHON)
     assert beside.tracker.interval == 4

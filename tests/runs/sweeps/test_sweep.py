@@ -12,7 +12,7 @@ from cli.commands import assert_refused, done, invoke
 
 from hackmatrix_rl.runs import RunLock
 from hackmatrix_rl.runs.config import config_from_dict, make_config, read_settings
-from hackmatrix_rl.runs.sinks import Length
+from hackmatrix_rl.runs.sinks import Length, read_json_lines
 from hackmatrix_rl.runs.sweeps import _study as studies
 from hackmatrix_rl.runs.sweeps import _work as working
 from hackmatrix_rl.runs.sweeps import open_sweep, space_here
@@ -20,24 +20,12 @@ from hackmatrix_rl.runs.sweeps._page import _parallel
 from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Metrics, StopTraining
 from hackmatrix_rl.view import figures
+from runs.on_cartpole import TOML as BASE
 
 pytestmark = pytest.mark.processes
 
 pytest.importorskip("optuna")
 
-BASE = """
-env = "cartpole"
-algorithm = "ppo"
-num_envs = 8
-num_steps = 8
-num_minibatches = 2
-update_epochs = 1
-total_timesteps = 512
-updates_per_dispatch = 1
-width = 8
-depth = 1
-mesh = "data=1"
-"""
 SPACE = 'learning_rate = {low = 1e-4, high = 1e-1, log = true, schedule = "constant:{}"}\n'
 OWN = """
 import hackmatrix_rl as hm
@@ -60,7 +48,7 @@ def trials(folder):
 
 
 def rows(folder):
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return read_json_lines(folder / "metrics.jsonl")
 
 
 def opened(folder="sweep", **changes):

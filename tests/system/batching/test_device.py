@@ -17,6 +17,7 @@ from hackmatrix_rl.system.batching import (
     one_round_loop,
     read_row,
     settled,
+    size_of,
     sparse_cond,
     sparse_while_loop,
     write_row,
@@ -87,13 +88,15 @@ def test_a_gpu_gathers_where_a_buffer_is_wide_enough():
 
 
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
-def test_a_set_bit_is_found_by_its_index(platform):
-    words = jnp.array([0, 1, 1 << 31, 0xFFFFFFFF, 0xA5000050], jnp.uint32)
+def test_a_set_bit_is_found_by_its_index_and_set_bits_are_counted(platform):
+    words = np.random.default_rng(0).integers(1, 2**32, 64, dtype=np.uint32)
+    words[:5] = 0, 1, 1 << 31, 0xFFFFFFFF, 0xA5000050
     places = [[n for n in range(32) if int(word) >> n & 1] for word in words]
     with traced_as_on(platform):
         found = jax.jit(jax.vmap(jax.vmap(nth_bit, (None, 0)), (0, None)))(words, jnp.arange(33))
     for row, each in zip(found, places, strict=True):
         np.testing.assert_array_equal(row, each + [32] * (33 - len(each)))
+    assert size_of(jnp.asarray(words)).tolist() == [*map(len, places)]
 
 
 def test_a_loop_can_ask_for_buffers_everywhere():

@@ -8,7 +8,7 @@ import pytest
 from hackmatrix_rl.env import CELL
 from hackmatrix_rl.games.hackmatrix import NUM_CELLS, Board, CellSet, Enemies, Transmissions
 from hackmatrix_rl.games.hackmatrix._board import CORNERS, inner_bits, inner_cells
-from hackmatrix_rl.system.batching import fields, nth_bit, size_of
+from hackmatrix_rl.system.batching import fields
 
 pytestmark = pytest.mark.smoke
 
@@ -38,17 +38,6 @@ def test_numbers_come_back_and_the_others_stay():
         if name in ("hp", "cell"):
             expected[:25] = 1 if name == "hp" else 7
         np.testing.assert_array_equal(field.read(changed.words), expected)
-
-
-def test_the_nth_bit_is_the_nth_bit():
-    words = np.random.default_rng(0).integers(1, 2**32, 64, dtype=np.uint32)
-    words[:2] = 1, 0xFFFFFFFF
-    every = jnp.broadcast_to(words[:, None], (64, 33))
-    found = np.asarray(nth_bit(every, jnp.broadcast_to(jnp.arange(33), (64, 33))))
-    for word, bits, size in zip(words, found, size_of(jnp.asarray(words)), strict=True):
-        places = [place for place in range(32) if word >> place & 1]
-        assert bits.tolist() == [*places, *[32] * (33 - len(places))]
-        assert size == len(places)
 
 
 def test_cells_that_are_no_corners_fit_in_a_word():
