@@ -8,6 +8,7 @@ import numpy as np
 
 def arrays(tree):
     leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_array))
+    assert leaves  # NumPy's are none: a comparison of nothing would pass
     raw = [
         jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
         for leaf in leaves
