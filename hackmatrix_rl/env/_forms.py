@@ -1,4 +1,4 @@
-"""The kinds of observation of HackMatrix, by name: how to see, and how to encode."""
+"""The observation and the spec of HackMatrix for each kind of observation."""
 
 from functools import lru_cache, partial
 
@@ -37,12 +37,12 @@ Seen = CompactObservation | TacticalObservation | Observation
 
 
 def remembered(history: History, kind: Kind) -> Int32[Array, "7"] | None:
-    """The part of the history that `see` needs; `None` for a kind of the screen alone."""
+    """The part of the history that `see` needs; `None` for a kind without memory."""
     return recollection(history) if kind == "tactical" else None
 
 
 def supposed(position: Position, config: GameConfig, kind: Kind) -> Int32[Array, "7"] | None:
-    """`remembered` of a position whose history is not known."""
+    """`remembered` for a position whose history is unknown."""
     if kind != "tactical":
         return None
     return supposed_recollection(position, rewind_across_stages=config.rewind_across_stages)
@@ -70,7 +70,7 @@ def spec_of(config: GameConfig, kind: Kind) -> EnvSpec:
 
 @lru_cache
 def _shape(config: GameConfig, kind: Kind) -> Seen:
-    """The shapes of one observation. Cached, because tracing a new game takes 0.25 seconds."""
+    """The shapes of one observation. Cached: tracing a new game takes 0.25 seconds."""
 
     def first() -> Seen:
         game = new_game(config, key=jax.random.key(0))

@@ -95,7 +95,7 @@ def test_colourings_of_two_boards_do_not_go_into_a_file(tmp_path):
 
 GOOD = {"vertices": 5, "clique_size": 3, "graph6": [PENTAGON.graph6]}
 BAD = {
-    "a clique": ({"graph6": ["D~{"]}, "the first player has the clique 0, 1, 2 in a board"),
+    "a clique": ({"graph6": ["D~{"]}, "the first player has the clique 0, 1, 2 on a board"),
     "a clique of the second": ({"graph6": ["D??"]}, "the second player has the clique 0, 1, 2"),
     "short": ({"graph6": ["D"]}, "D is not a graph6 of 5 vertices"),
     "empty": ({"graph6": [""]}, "is not a graph6 of 5 vertices"),
