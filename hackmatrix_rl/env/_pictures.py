@@ -1,4 +1,4 @@
-"""Games drawn by their environment: a picture, a text, or neither."""
+"""The picture or text of a game, from its environment."""
 
 from typing import Any
 
@@ -11,15 +11,15 @@ from hackmatrix_rl.env._single_game import Batched, SingleGame
 from hackmatrix_rl.system.errors import ConfigError, described, is_ours, place
 
 MOST_PIXELS = 4096
-"""Pixels of a side of a picture, at most."""
+"""The largest height and width of a picture."""
 
 
 def picture_of(
     environment: Environment, state: PyTree[Array], game: int = 0
 ) -> str | np.ndarray | None:
-    """One game as its environment draws it: its picture, else its text, else `None`.
+    """The picture of one game, else its text, else `None`.
 
-    A picture is uint8 `[height, width, 3]`. `state` is one that `reset` or `step` returned.
+    A picture is uint8 `[height, width, 3]`. `state` is the state that `reset` or `step` returned.
     """
     drawn = environment.draw(state, game)
     if drawn is not None:
@@ -38,7 +38,7 @@ def picture_of(
 
 
 def check_pictures(environment: Environment) -> None:
-    """Draws the start of one game, if a class outside of this package says how."""
+    """Draws the start of one game, if its `draw` or `render` is from outside this package."""
     owner = _owner(environment)
     base = SingleGame if isinstance(owner, SingleGame) else Environment
     own = any(getattr(type(owner), name) is not getattr(base, name) for name in ("draw", "render"))
@@ -48,7 +48,7 @@ def check_pictures(environment: Environment) -> None:
 
 
 def _owner(environment: Environment) -> Any:
-    """Whose methods draw: the game of a batch, or the environment."""
+    """The object whose methods draw: the game of a batch, or the environment."""
     return environment.game if isinstance(environment, Batched) else environment
 
 

@@ -191,7 +191,9 @@ SPECS: dict[Program, Spec] = {
 # fmt: on
 
 CREDITS = np.array([SPECS[program].credits for program in Program], np.int32)
+"""The cost of each program in credits."""
 ENERGY = np.array([SPECS[program].energy for program in Program], np.int32)
+"""The cost of each program in energy."""
 SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.int32)
 
 
