@@ -308,7 +308,7 @@ OF_PLACES = {
     "report gone": "gone: holds no run",
     "report . --output nowhere/page.html": "--output ... there is no folder",
     f"bench --json {'a' * 300}": "--json aaa ... 255 characters",
-    "bench --json /dev/full": "--json /dev/full: is no file",
+    "bench --json /dev/full": "--json /dev/full: is not a file",
     "bench --json no/such/folder.json": "no/such/folder.json",
     "bench --full --json nowhere/full.json": "--json ... there is no folder nowhere",
 }
