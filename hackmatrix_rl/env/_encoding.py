@@ -167,7 +167,6 @@ def _check_single(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
 
 
 def features_from_classic(observation: Observation) -> Features:
-    """The features of the classic encoding."""
     _check_single(observation.player.shape, (10,))
     flat = jnp.concatenate([observation.player, observation.programs])
     return Features(flat=flat, grid=observation.grid)

@@ -51,7 +51,6 @@ def supposed(position: Position, config: GameConfig, kind: Kind) -> Int32[Array,
 def see(
     position: Position, recalled: Int32[Array, "7"] | None, kind: Kind, *, is_rare: bool = False
 ) -> Seen:
-    """The observation of one position."""
     if recalled is not None:
         return tactical_observation(position, recalled, is_rare=is_rare)
     compact = compact_observation(position, is_rare=is_rare)
@@ -59,7 +58,6 @@ def see(
 
 
 def spec_of(config: GameConfig, kind: Kind) -> EnvSpec:
-    """The spec of HackMatrix with this kind of observation."""
     spec = partial(EnvSpec, NUM_ACTIONS, _shape(config, kind), terms=TERM_NAMES)
     if kind == "classic":
         return spec(features_from_classic)

@@ -64,7 +64,6 @@ class Tally(eqx.Module):
 
     @property
     def undos(self) -> Int32[Array, "*batch"]:
-        """Number of UNDOs played."""
         return self.programs >> 16
 
     @staticmethod

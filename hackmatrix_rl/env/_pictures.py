@@ -14,17 +14,15 @@ MOST_PIXELS = 4096
 """The largest height and width of a picture."""
 
 
-def picture_of(
-    environment: Environment, state: PyTree[Array], game: int = 0
-) -> str | np.ndarray | None:
-    """The picture of one game, else its text, else `None`.
+def picture_of(environment: Environment, state: PyTree[Array]) -> str | np.ndarray | None:
+    """The picture of the first game of a batch, else its text, else `None`.
 
     A picture is uint8 `[height, width, 3]`. `state` is the state that `reset` or `step` returned.
     """
-    drawn = environment.draw(state, game)
+    drawn = environment.draw(state, 0)
     if drawn is not None:
         return _pixels(drawn, _method(environment, "draw"))
-    text: Any = environment.render(state, game)
+    text: Any = environment.render(state, 0)
     if text is None or isinstance(text, str):
         return text
     wants = "one string"

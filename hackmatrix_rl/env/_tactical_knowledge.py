@@ -64,7 +64,6 @@ TRANSMISSION = NUM_ENEMY_TYPES + 1
 
 
 def with_knowledge(observation: TacticalObservation) -> TacticalObservation:
-    """The observation with its `Knowledge`."""
     return eqx.tree_at(
         lambda seen: seen.known, observation, knowledge_of(observation), is_leaf=lambda x: x is None
     )
@@ -89,7 +88,6 @@ class Knowledge(eqx.Module):
 
     @staticmethod
     def from_observation(observation: TacticalObservation) -> "Knowledge":
-        """Computes all fields."""
         position = seen_position(observation)
         steps = _steps_to(CellSet.from_cell(position.player.cell), position)
         turns = _turns_to_contact(position, steps)

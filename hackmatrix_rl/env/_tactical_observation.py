@@ -85,7 +85,6 @@ def supposed_recollection(position: Position, *, rewind_across_stages: bool) -> 
 def tactical_observation(
     position: Position, recalled: Int32[Array, "7"], *, is_rare: bool = False
 ) -> TacticalObservation:
-    """The tactical observation of one position."""
     seen = compact_observation(position, is_rare=is_rare)
     clock = [
         position.next_scheduled_task_turn - position.turn,

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Int8, Int32
 from hackmatrix_rl.games.clique._config import CliqueConfig
 from hackmatrix_rl.games.clique._game import (
     FIRST,
+    NOBODY,
     SECOND,
     State,
     colours,
@@ -76,7 +77,9 @@ def solve(config: CliqueConfig) -> Solution:
     for moves, codes in reversed(list(enumerate(_by_moves(config.num_edges, colour)))):
         player = moves % 2
         if moves == config.num_edges:
-            best = np.full(codes.shape, _full_board(config, player), np.int8)
+            winner = NOBODY if config.full_board == "draw" else SECOND
+            result = 0 if winner == NOBODY else _WON if winner == player else _LOST
+            best = np.full(codes.shape, result, np.int8)
         else:
             best = _best_move(config, values, codes, colour[:, codes], player)
         ended = has_clique[colour[1 - player, codes]]  # by the last move, of the other player
@@ -119,13 +122,6 @@ def _cliques(config: CliqueConfig) -> np.ndarray:
         bits = sum(1 << int(numbers[pair]) for pair in combinations(vertices, 2))
         found |= (sets & np.uint16(bits)) == bits
     return found
-
-
-def _full_board(config: CliqueConfig, player: int) -> int:
-    """The value of a full board without a clique, for a player."""
-    if config.full_board == "draw":
-        return 0
-    return 1 if player == SECOND else -1
 
 
 def _best_move(

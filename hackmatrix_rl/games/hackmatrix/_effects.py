@@ -131,7 +131,6 @@ def random_target(
 
 
 def warp(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
-    """Moves the player onto the target."""
     player = replace(view.position.player, cell=given.target)
     return replace(view.position, player=player), jnp.int32(0)
 
@@ -191,7 +190,6 @@ def moved(enemies: Enemies, wanted: Int32[Array, " n"]) -> Enemies:
 
 
 def undo(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
-    """Restores the newest snapshot."""
     return restore(view.position, given.snapshot), jnp.int32(0)
 
 

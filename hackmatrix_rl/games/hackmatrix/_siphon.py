@@ -32,7 +32,6 @@ RESPITE = 5
 
 
 def siphon(position: Position) -> Position:
-    """The effect of the action siphon."""
     board, player = position.board, position.player
     here = CellSet.from_cell(player.cell)
     cross = here | here.neighbours()

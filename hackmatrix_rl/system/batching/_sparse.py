@@ -374,7 +374,7 @@ def first_indices(members: Bool[Array, " size"], width: int) -> Int32[Array, " w
 
 
 def _sums_before(numbers: Int32[Array, " n"]) -> Int32[Array, " n"]:
-    """The exclusive cumulative sum."""
+    """The exclusive cumulative sum: [2 0 3] -> [0 2 2]."""
     if numbers.size > _MOST_PAIRED:
         return jnp.cumsum(numbers, dtype=jnp.int32) - numbers
     place = np.arange(numbers.size)
