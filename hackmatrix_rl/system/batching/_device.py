@@ -27,6 +27,10 @@ def platform() -> str:
     It is the platform of the current mesh, whose devices need not be on this machine; without a
     mesh, JAX's default.
     """
+    return _platform()
+
+
+def _platform() -> str:  # tests replace it, also for modules that imported `platform`
     device = getattr(jax.sharding.get_abstract_mesh(), "abstract_device", None)
     if device is None:
         return jax.default_backend()
@@ -37,18 +41,18 @@ def platform() -> str:
 
 def is_dense() -> bool:
     """Whether a few games of a batch take as long as all, on the device traced for."""
-    return platform() in ("tpu", "gpu")
+    return _platform() in ("tpu", "gpu")
 
 
 def avoids_rounds() -> bool:
     """Whether rounds of a loop are slow, on the device traced for."""
-    return platform() == "gpu"
+    return _platform() == "gpu"
 
 
 def buffer_width(size: int, share: int) -> int:
     """The width of a buffer for 1/`share` of the games; `size` if all games are computed."""
     width = max(1, size // share)
-    least = {"tpu": size, "gpu": _LEAST_GPU_BUFFER}.get(platform(), 1)
+    least = {"tpu": size, "gpu": _LEAST_GPU_BUFFER}.get(_platform(), 1)
     return width if width >= least else size
 
 
@@ -57,7 +61,7 @@ def games_innermost(batch: Tree) -> Tree:
 
     Do not return them from a program: the next one would read them in the default layout.
     """
-    if platform() != "tpu":
+    if _platform() != "tpu":
         return batch
 
     def placed(leaf: Array) -> Array:
