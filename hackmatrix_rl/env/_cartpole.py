@@ -1,4 +1,4 @@
-"""CartPole: a second environment, small and well known."""
+"""CartPole."""
 
 import math
 
@@ -38,9 +38,8 @@ class CartPoleState(eqx.Module):
 class CartPole(Environment):
     """A cart with a pole on it. The actions push the cart left (0) or right (1).
 
-    Each step gives a reward of 1. An episode terminates when the pole leans more than 12 degrees
-    or the cart leaves the track. It is truncated after `max_steps`, so the best return is
-    `max_steps`.
+    The reward of each step is 1. An episode terminates when the pole leans more than 12 degrees
+    or the cart leaves the track. It is truncated after `max_steps`, the best return.
 
     Source: Barto, Sutton and Anderson 1983, with the constants of Gym's CartPole-v1.
 
@@ -49,7 +48,7 @@ class CartPole(Environment):
     """
 
     max_steps: int = eqx.field(static=True, default=500)
-    truncates = True  #: A good policy never lets the pole fall.
+    truncates = True  #: `max_steps` is always set.
 
     def __check_init__(self) -> None:
         check_max_steps(self.max_steps)
@@ -72,7 +71,7 @@ class CartPole(Environment):
         actions: Int32[Array, " num_envs"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[CartPoleState, Timestep]:
-        """Pushes each cart for 0.02 seconds. Action 1 pushes right, every other number left."""
+        """Pushes each cart for 0.02 seconds: right for action 1, left for any other number."""
         check_actions(actions, keys)
         after = CartPoleState(
             physics=_move(state.physics, jnp.where(actions == 1, PUSH, -PUSH)),

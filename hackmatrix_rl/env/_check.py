@@ -1,4 +1,4 @@
-"""Checks an environment by playing it: what shapes and dtypes cannot show."""
+"""Checks of an environment by playing it."""
 
 import warnings
 from collections.abc import Iterator
@@ -14,38 +14,38 @@ from hackmatrix_rl.env._held_games import closing_games
 from hackmatrix_rl.env._pictures import check_pictures
 from hackmatrix_rl.system.errors import check_jax, check_key, path_in_words, place, whole
 
-# Number of steps to play again: the same keys and actions must give the same timesteps.
+# Number of replayed steps: the same keys and actions must give the same timesteps.
 REPLAYED = 8
 
 
 def check_environment(
     environment: Any, *, steps: int = 200, num_envs: int = 16, key: Key[Array, ""] | None = None
 ) -> None:
-    """Checks the whole contract of an environment by playing random legal actions in it.
+    """Checks the contract of an environment by playing random legal actions.
 
     First it checks all shapes and dtypes, and the results of `render` and `draw`. Then it plays
-    some games and checks at every step:
+    games and checks at every step:
 
     - At least one action is legal.
     - Rewards, observations and features are finite.
     - An episode is terminated or truncated, not both. It is truncated only if `truncates` is
       true.
     - The last observation equals the observation where no episode ended.
-    - The statistics of an ended episode match the steps and rewards that were played.
+    - The statistics of an ended episode match its steps and rewards.
 
-    At the end it replays some steps. The same keys and actions must give the same games, also in a
-    batch with other games.
+    Finally it replays the first steps. The same keys and actions must give the same games, also in
+    a batch with other games.
 
     Args:
         environment: an instance of `Environment`.
-        steps: number of steps of each game. The end of an episode is checked only if some
-            episode ends within them.
+        steps: number of steps of each game. The end of an episode is checked only if an episode
+            ends within them.
         num_envs: number of games in the batch; at least 2.
-        key: source of all randomness; by default a fixed key.
+        key: source of randomness; by default a fixed key.
 
     Raises:
         TypeError: a value has the wrong type.
-        ValueError: another check failed. The message says what was expected, what was found,
+        ValueError: another check failed. The message says what was found, what was expected,
             and what to change.
 
     Warns:
@@ -97,7 +97,7 @@ def _play(
     actions: list[_Moment] | None = None,
     fixed: int | None = None,
 ) -> list[_Moment]:
-    """Plays some steps with random legal actions or with given ones."""
+    """Plays `steps` steps with random legal actions, or with given ones."""
     draw = np.random.default_rng(0)
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     state, timestep, features = program.reset(fold(keys, 0))
@@ -123,13 +123,13 @@ def _play(
 
 
 class _Inspector:
-    """Checks one timestep after another and adds up the steps and rewards of each episode."""
+    """Checks timesteps sequentially, and sums the steps and rewards of each episode."""
 
     def __init__(self, environment: Environment, num_envs: int) -> None:
         self._environment = environment
         self._truncates = environment.truncates
         self._total = np.zeros(num_envs)
-        self._moved = np.zeros(num_envs)  # the sum of the rewards' sizes
+        self._moved = np.zeros(num_envs)  # the sum of the absolute rewards
         self._length = np.zeros(num_envs, int)
         self._lengths: list[list[int]] = [[] for _ in range(num_envs)]
         self._where = ""
@@ -177,7 +177,7 @@ class _Inspector:
                 UserWarning,
                 stacklevel=4,
             )
-        # A game that was not reset ends again at every step.
+        # A game without a reset ends again at every step.
         if len(later) >= 8 and max(later) == 1 and min(firsts) > 1:
             raise ValueError(
                 f"{place(self._environment, 'step')}: all {len(later)} episodes after the first "
@@ -186,7 +186,7 @@ class _Inspector:
             )
 
     def _look(self, timestep: Any, features: Any) -> None:
-        """Checks what must be true of every timestep."""
+        """Checks the conditions on every timestep."""
         self._refuse(~timestep.mask.any(axis=1), "mask has no legal action; expected one or more")
         seen = {
             "observation": timestep.observation,
@@ -224,10 +224,10 @@ class _Inspector:
             episode.length,
             self._length,
         )
-        # The tolerance of a sum in float32.
         learned = LEARNED_RETURN in episode.extra
         name = f"extra[{LEARNED_RETURN!r}]" if learned else "total_reward"
         reported = episode.extra[LEARNED_RETURN] if learned else episode.total_reward
+        # The tolerance of a sum in float32.
         apart = np.abs(reported - self._total) > 1e-3 * self._moved + 1e-6
         self._refuse(
             done & (apart | ~np.isfinite(reported)),
@@ -250,7 +250,7 @@ class _Inspector:
 
 
 def _differs(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Which games differ by more than rounding."""
+    """Which games differ by more than rounding errors."""
     if np.issubdtype(one.dtype, np.floating):
         same = np.isclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
     else:

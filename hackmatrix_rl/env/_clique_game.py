@@ -1,4 +1,4 @@
-"""The clique game, as the player to move sees it, and its symmetries."""
+"""The clique game as a `SingleGame`, and its symmetries."""
 
 from typing import final
 
@@ -13,22 +13,19 @@ from hackmatrix_rl.games import clique
 
 
 class CliqueObservation(eqx.Module):
-    """A position from the view of the player to move.
+    """A position from the view of the player to move, so that one network plays both players."""
 
-    Both players see the board in the same way, so a network plays both without knowing colours.
-    """
-
-    own: Bool[Array, "*batch num_edges"]  #: The edges in the colour of the player to move.
+    own: Bool[Array, "*batch num_edges"]  #: The edges of the player to move.
     other: Bool[Array, "*batch num_edges"]  #: The edges of the other player.
-    first: Bool[Array, "*batch"]  #: Whether the player to move is the one who began.
+    first: Bool[Array, "*batch"]  #: Whether the first player is to move.
 
 
 @final
 class CliqueGame(SingleGame[clique.State]):
-    """The clique game between two players, who move in turn.
+    """The clique game between two players who move alternately.
 
-    A move rewards the player who makes it: 1 if the move wins, -1 if it loses, else 0. An illegal
-    move ends the episode without a reward, as in `HackMatrixGame`.
+    The reward is for the player who moved: 1 if the move wins, -1 if it loses, else 0. An illegal
+    move ends the episode with a reward of 0.
 
     Attributes:
         config: sizes and variant of the game.
@@ -38,7 +35,7 @@ class CliqueGame(SingleGame[clique.State]):
 
     @property
     def num_actions(self) -> int:
-        """The number of actions, one for each edge."""
+        """Number of edges."""
         return self.config.num_edges
 
     def start(self, *, key: Key[Array, ""]) -> clique.State:
@@ -54,7 +51,7 @@ class CliqueGame(SingleGame[clique.State]):
         )
 
     def legal(self, state: clique.State) -> Bool[Array, " num_actions"]:
-        """The edges without a colour; none after the end."""
+        """The uncoloured edges; none after the end."""
         return clique.legal_actions(self.config, state)
 
     def play(self, state: clique.State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
@@ -65,15 +62,15 @@ class CliqueGame(SingleGame[clique.State]):
 
 @final
 class VertexPermutations(Symmetry):
-    """Gives the vertices of a clique game other numbers, in a random order."""
+    """Renumbers the vertices of a clique game by a random permutation."""
 
     vertices: int = eqx.field(static=True)  #: Number of vertices.
 
     def __call__(self, observation: PyTree[Array], *, key: Key[Array, ""]) -> Changed:
-        """The position on renumbered vertices: the edges change places, and the moves with them.
+        """The position with permuted vertices, and so with permuted edges and actions.
 
         Raises:
-            TypeError: the observation is no `CliqueObservation`.
+            TypeError: the observation is not a `CliqueObservation`.
         """
         if not isinstance(observation, CliqueObservation):
             raise TypeError(

@@ -1,4 +1,4 @@
-"""Checks the shapes and dtypes of an environment without running it."""
+"""Checks of the shapes and dtypes of an environment by tracing alone."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from hackmatrix_rl.system.errors import (
     summary,
 )
 
-# Size of the batch that is traced. Few other axes have this size, so a wrong axis shows.
+# Size of the traced batch. Few other axes have this size, so a wrong axis is found.
 TRIED = 3
 
 _BATCH = "give it a leading axis of environments; jax.vmap makes a batch of what plays one game"
@@ -61,9 +61,9 @@ def check_is_environment(environment: Any) -> None:
 
 
 def check_own_shapes(environment: Environment) -> None:
-    """`check_shapes` of an environment that is, or holds, a class from outside this package.
+    """`check_shapes` of an environment that is, or contains, a class from outside this package.
 
-    The package's tests check its own, and HackMatrix takes seconds to trace.
+    The package's tests check its own classes, and HackMatrix takes seconds to trace.
     """
 
     def is_foreign(node: Any) -> bool:
@@ -183,7 +183,7 @@ def check_shapes(environment: Any) -> None:
 
 
 def _check_game(game: SingleGame[Any]) -> None:
-    """The methods of one game, which a message names instead of `Batched`'s."""
+    """Checks the methods of one game, so that messages name these instead of `Batched`'s."""
     count = game.num_actions
     if isinstance(count, bool) or not isinstance(count, int | np.integer):
         raise TypeError(

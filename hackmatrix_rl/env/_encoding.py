@@ -1,4 +1,4 @@
-"""Float encodings of an observation: the classic one (rules, section 10) and the default one."""
+"""Float encodings of an observation: classic (rules, section 10) and compact."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from hackmatrix_rl.env._observation import (
     compact_observation,
 )
 from hackmatrix_rl.games.hackmatrix import (
+    CREDITS,
+    ENERGY,
     NUM_CELLS,
     NUM_ENEMY_TYPES,
     NUM_PROGRAMS,
     SIZE,
-    SPECS,
     GameConfig,
-    Program,
     State,
 )
 from hackmatrix_rl.system.batching import BitField, bits_of
@@ -36,8 +36,8 @@ class Observation(eqx.Module):
     """The classic encoding of one observation."""
 
     player: Float32[Array, "10"]  #: Numbers of the player, scaled to about [0, 1].
-    programs: Float32[Array, " num_programs"]  #: 1 for each owned program.
-    #: The channels of each cell, in the order of `CLASSIC_CHANNELS`.
+    programs: Float32[Array, " num_programs"]  #: 1 for an owned program, else 0.
+    #: The `CLASSIC_CHANNELS` of each cell.
     grid: Float32[Array, "6 6 channels"]
 
 
@@ -45,24 +45,24 @@ def observe(config: GameConfig, state: State) -> Observation:
     """The classic encoding of one game.
 
     Args:
-        config: sizes of the game.
-        state: one game; use `jax.vmap` for several.
+        config: sizes of the game (unused).
+        state: one game; use `jax.vmap` for a batch.
     """
     return classic_from_compact(compact_observation(state.position))
 
 
 @dataclass(frozen=True)
 class Channel:
-    """How to compute one channel of the encoding from the word of a cell.
+    """A channel of the encoding, as a function of the word of a cell.
 
-    The channel is `min(number / scale, cap)` if the condition `when` holds, and 0 otherwise.
+    It is `min(number / scale, cap)` if the condition `when` holds, else 0.
     """
 
-    #: The field of `CELL` that gives the number. `None`: the channel is 1 where `when` holds.
+    #: The field of `CELL` with the number. `None`: the channel is 1 where `when` holds.
     field: str | None = None
-    scale: float = 1.0  #: The number is divided by this.
-    cap: float = np.inf  #: Upper bound of the channel.
-    when: tuple[tuple[str, int], ...] = ()  #: Pairs of a field and the number that it must have.
+    scale: float = 1.0
+    cap: float = np.inf
+    when: tuple[tuple[str, int], ...] = ()  #: Pairs of a field and its required number.
 
 
 def _one_hot(field: str, *numbers: int, **when: int) -> list[Channel]:
@@ -90,7 +90,7 @@ CLASSIC_CHANNELS = (
 """The channels of the classic encoding, in order."""
 
 SCREEN_CHANNELS = (Channel("last_known"), *_one_hot("transmission_type", *_TYPES))
-"""What the screen shows in addition to the classic channels."""
+"""The channels of the compact encoding that the classic one lacks."""
 
 
 def encode_cells(
@@ -98,12 +98,12 @@ def encode_cells(
     channels: tuple[Channel, ...],
     marked: Bool[Array, "cells"] | None = None,
 ) -> Float32[Array, "cells channels"]:
-    """Computes the channels of some cells from their words.
+    """The channels of some cells, from their words.
 
-    With `marked` there is one channel more at the end: 1 for a marked cell.
+    `marked` adds a last channel, which is 1 for a marked cell.
     """
-    # One expression for all channels: XLA computes it in one pass. Stacking the channels one by
-    # one takes several times as long as the rest of a small network.
+    # XLA computes one expression for all channels in one pass. Stacking the channels takes several
+    # times as long as the rest of a small network.
     table = [CELL[channel.field] if channel.field else BitField(0, 0) for channel in channels]
     need = [[(CELL[name], number) for name, number in channel.when] for channel in channels]
     last = [False] * len(channels)
@@ -119,14 +119,14 @@ def encode_cells(
     shift = row([field.shift for field in table], np.uint32)
     largest = row([field.largest for field in table], np.uint32)
     one = row([0 if channel.field else 1 for channel in channels], np.float32)
-    # A division takes many instructions. The product is the same for all numbers that occur: up to
-    # 16 ninths, and 4 thirds.
+    # Multiplication is faster than division, with the same result for all numbers that occur: up
+    # to 15 / 9 and 3 / 3.
     factor = row([1 / channel.scale for channel in channels], np.float32)
     cap = row([channel.cap for channel in channels], np.float32)
     words = grid[:, None]
     if marked is not None:
         words = jnp.where(row(last, bool), marked[:, None].astype(jnp.uint32), words)
-    # By way of a signed number: a TPU converts no unsigned one in one instruction.
+    # By way of int32: a TPU has no instruction that converts uint32 to float32.
     number = ((words >> shift) & largest).astype(jnp.int32).astype(jnp.float32)
     value = jnp.minimum(number * factor, cap) + one
     return jnp.where((words & mask) == wanted, value, 0)
@@ -167,18 +167,16 @@ def _check_single(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
 
 
 def features_from_classic(observation: Observation) -> Features:
-    """The classic encoding as a network's input."""
     _check_single(observation.player.shape, (10,))
     flat = jnp.concatenate([observation.player, observation.programs])
     return Features(flat=flat, grid=observation.grid)
 
 
 def features_from_compact(observation: CompactObservation) -> Features:
-    """The classic encoding and everything else on the screen, as a network's input.
+    """The features of the compact observation: the classic ones, and the rest of the screen.
 
-    The additional flat values are the score, credits and energy (logarithms, without a bound)
-    and the turn. The additional channels are the last-known cells of hidden cryptogs, the types
-    of transmissions, and the player's cell.
+    The additional flat features are the turn and the logarithms of score, credits and energy. The
+    additional channels are `SCREEN_CHANNELS` and the player's cell.
     """
     _check_single(observation.grid.shape, (NUM_CELLS,))
     numbers = observation.numbers.astype(jnp.float32)
@@ -197,8 +195,9 @@ def features_from_compact(observation: CompactObservation) -> Features:
     return Features(flat=flat, grid=grid)
 
 
-# The static features are what does not move on the board: 34 of the 48 channels, which change about
-# once in 20 steps. Enemies and transmissions are sparse: a board has about one of them.
+# Static features are those of blocks, resources, pickups and the exit: 34 of the 48 channels, which
+# change in about 1 of 20 steps. Those of enemies and transmissions are sparse: a board has about
+# one of them.
 _FIELDS = {"content", "value", "spawn_count", "credits", "energy", "siphoned", "siphon_center"}
 _BITS = np.uint32(sum(CELL[name].mask for name in _FIELDS))
 _CHANNELS = CLASSIC_CHANNELS + SCREEN_CHANNELS
@@ -239,11 +238,11 @@ COMPACT_SPLIT = FeatureSplit(
     others=_others,
     columns=_columns,
 )
-"""The split of the features that `features_from_compact` makes."""
+"""The split of the features of `features_from_compact`."""
 
 
 def action_cells(seen: CompactObservation) -> Int32[Array, "5"]:
-    """The neighbouring cell of each direction, and the player's own cell for siphon."""
+    """The neighbouring cell of each direction, and the player's cell for the siphon."""
     row, col = seen.numbers[Number.ROW], seen.numbers[Number.COL]
     rows = row + np.array([1, -1, 0, 0, 0], np.int32)
     cols = col + np.array([0, 0, -1, 1, 0], np.int32)
@@ -251,25 +250,23 @@ def action_cells(seen: CompactObservation) -> Int32[Array, "5"]:
     return jnp.where(on_board, rows * SIZE + cols, -1)
 
 
-_CREDITS = np.array([SPECS[program].credits for program in Program], np.int32)
-_ENERGY = np.array([SPECS[program].energy for program in Program], np.int32)
-_COSTS = np.stack([_CREDITS, _ENERGY], axis=-1).astype(np.float32) / 5
+_COSTS = np.stack([CREDITS, ENERGY], axis=-1).astype(np.float32) / 5
 
 
 def affordable(seen: CompactObservation) -> Bool[Array, " num_programs"]:
     """Whether the player can pay for each program, owned or not."""
     credits_, energy = seen.numbers[Number.CREDITS], seen.numbers[Number.ENERGY]
-    return (credits_ >= _CREDITS) & (energy >= _ENERGY)
+    return (credits_ >= CREDITS) & (energy >= ENERGY)
 
 
 def program_numbers(
     seen: CompactObservation, *further: Bool[Array, " num_programs"]
 ) -> Float32[Array, "num_programs numbers"]:
-    """Of each program: owned, affordable, what `further` says, and its costs."""
+    """For each program: whether it is owned, affordable, the `further` flags, and its costs."""
     flags = [bits_of(seen.programs, NUM_PROGRAMS), affordable(seen), *further]
     known = jnp.stack(flags, axis=-1).astype(jnp.float32)
     return jnp.concatenate([known, _COSTS], axis=-1)
 
 
 COMPACT_ACTIONS = ActionFeatures(cells=action_cells, numbers=program_numbers)
-"""The actions as the compact observation shows them."""
+"""The features of actions from the compact observation."""

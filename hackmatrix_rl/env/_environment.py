@@ -1,4 +1,4 @@
-"""The interface of an environment to the rest of the package."""
+"""The interface of an environment."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -18,35 +18,35 @@ from hackmatrix_rl.system.errors import shortened, whole
 
 
 class Features(eqx.Module):
-    """One observation as float arrays, ready for a network."""
+    """One observation as float arrays: the input of a network."""
 
-    flat: Float[Array, " features"]  #: Values that belong to no cell of a board.
-    #: Values of each cell of the board, channels last; `None` without a board.
+    flat: Float[Array, " features"]  #: Features without a cell of a board.
+    #: Features of each cell of the board, channels last; `None` without a board.
     grid: Float[Array, "rows cols channels"] | None = None
 
     def ravel(self) -> Float[Array, " all_features"]:
-        """All values in one vector: first the grid, then the flat values."""
+        """All features as one vector: the grid, then the flat ones."""
         if self.grid is None:
             return self.flat
         return jnp.concatenate([self.grid.ravel(), self.flat])
 
 
 def flat_features(observation: PyTree) -> Features:
-    """All arrays of an observation in one vector, as float32."""
+    """All arrays of an observation, concatenated as float32."""
     leaves = [jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(observation)]
     return Features(flat=jnp.concatenate(leaves))
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A function from one observation to `Features`, and the dtype of its results.
+    """A function from one observation to `Features`, and the dtype of the features.
 
     The function computes in float32. A network under a precision policy gets the features in the
     dtype of its parameters (see `ActorCritic`).
     """
 
-    function: Callable[[PyTree], Features]  #: The function.
-    dtype: DTypeLike = jnp.float32  #: Of the features.
+    function: Callable[[PyTree], Features]
+    dtype: DTypeLike = jnp.float32  #: The dtype of the features.
 
     def __call__(self, observation: PyTree) -> Features:
         """The features of one observation."""
@@ -65,15 +65,14 @@ class EnvSpec:
         num_actions: number of discrete actions.
         observation: a `jax.ShapeDtypeStruct` for each leaf of one observation (no batch axis).
         encode: turns one observation into `Features`. It is called under `jax.vmap`. The spec
-            holds any function as an `Encoder`.
-        terms: names of the parts of the reward (see `Timestep.terms`).
-        split: the parts of the features of `encode`, with which a dense first layer saves work;
-            `None` if the environment has no such split.
-        actions: features of single actions, for networks that embed actions; `None` if the
-            environment has none.
-        precompute: from one observation to the same one with intermediate results of `encode`,
-            which reads both. PPO computes it once per step and stores its result in the rollout,
-            instead of computing it again in each pass of learning. `None`: the same observation.
+            wraps a function in an `Encoder`.
+        terms: names of the terms of the reward (see `Timestep.terms`).
+        split: the split of the features of `encode`, which makes a dense first layer cheaper;
+            `None` without a split.
+        actions: features of single actions, for networks that embed actions; `None` without them.
+        precompute: adds intermediate results of `encode` to one observation; `encode` accepts
+            observations with and without them. A rollout stores the result, so that learning does
+            not recompute it in each epoch. `None`: the observation is stored as it is.
 
     Raises:
         ValueError: `split` belongs to another `encode`.
@@ -99,7 +98,7 @@ class EnvSpec:
 
     @property
     def num_features(self) -> int:
-        """Number of features of one observation: the length of `Features.ravel()`."""
+        """The length of `Features.ravel()` of one observation."""
         return jax.eval_shape(lambda seen: self.encode(seen).ravel(), self.observation).size
 
     @property
@@ -109,22 +108,21 @@ class EnvSpec:
 
 
 LEARNED_RETURN = "learned_return"
-"""Name in `EpisodeStatistics.extra` of the sum of `Timestep.reward` over the episode.
+"""The name in `EpisodeStatistics.extra` of the undiscounted sum of `Timestep.reward`.
 
-An environment has it if the reward to learn from differs from the reward that `total_reward`
-adds up."""
+An environment has it if the learned reward differs from the reported one (`total_reward`)."""
 
 
 class EpisodeStatistics(eqx.Module):
-    """Totals of the episodes that ended at this step. They mean something where `Timestep.done`.
+    """Totals of the episodes that ended at this step; undefined except where `Timestep.done`.
 
     Attributes:
         total_reward: undiscounted return of the episode, reported as `return`. It is the sum of
-            `Timestep.reward`, unless `extra` holds that sum as `learned_return`.
+            `Timestep.reward`, unless `extra` has this sum as `learned_return`.
         length: number of steps of the episode.
-        extra: further numbers of the environment, by name (stage, score, won ...).
-        counts: whether the episode of this step began as every evaluated episode does. Others are
-            left out of the sums of a rollout. `None`: all count.
+        extra: further metrics of the environment, by name (stage, score, won ...).
+        counts: whether the episode began like the episodes of an evaluation. The statistics of a
+            rollout ignore others. `None`: all count.
     """
 
     total_reward: Float32[Array, "*num_envs"]
@@ -136,22 +134,21 @@ class EpisodeStatistics(eqx.Module):
 class Timestep(eqx.Module):
     """The result of a step of a batch of environments.
 
-    An environment whose episode ended is already reset. There `observation` and `mask` belong to
-    the first position of the next episode; `reward`, `terminated`, `truncated`,
-    `last_observation`, `last_mask` and `episode` belong to the episode that ended.
+    An environment whose episode ended is already reset. There, `observation` and `mask` are of the
+    new episode; `reward`, `terminated`, `truncated`, `last_observation`, `last_mask`, `terms` and
+    `episode` are of the episode that ended.
 
     Attributes:
         observation: the observation for the next action; each leaf has a leading `num_envs` axis.
         mask: the legal actions of `observation`.
-        reward: reward of the last action, to learn from; 0 at the first timestep.
-        terminated: the rules of the environment ended the episode: no reward follows.
-        truncated: a limit that is not one of the rules cut the episode. The value of
-            `last_observation` stands for the rewards that would follow. Never true together with
-            `terminated`.
-        last_observation: the position that the action led to, before any reset. Equal to
-            `observation` where no episode ended.
+        reward: the learned reward of the last action; 0 at the first timestep.
+        terminated: whether the rules ended the episode. No reward follows.
+        truncated: whether a limit outside of the rules ended the episode. The value bootstraps from
+            `last_observation`. Never true together with `terminated`.
+        last_observation: the observation after the action, before a reset. It equals `observation`
+            where no episode ended.
         last_mask: the legal actions of `last_observation`.
-        terms: the parts of the reward by name; empty if the reward has no parts.
+        terms: the terms of the reward by name; empty if it has none.
         episode: totals of the episodes that ended at this step.
     """
 
@@ -172,11 +169,11 @@ class Timestep(eqx.Module):
 
 
 MOST_STEPS = 2**31 - 1
-"""The largest limit of steps: they are counted in 32 bits."""
+"""The largest limit of steps: the counter is int32."""
 
 
 def check_max_steps(max_steps: Any) -> None:
-    """Raises unless a limit of steps is a whole number that 32 bits can count."""
+    """Raises unless a limit of steps is a positive int32."""
     if whole("max_steps", max_steps) > MOST_STEPS:
         raise ValueError(
             f"max_steps must be at most {MOST_STEPS}, not {shortened(max_steps)}: steps are "
@@ -187,10 +184,10 @@ def check_max_steps(max_steps: Any) -> None:
 class Environment(eqx.Module):
     """A batch of independent environments that reset themselves.
 
-    All methods work under `jax.jit` and, unless `pure` is false, are pure. Every random draw of an
-    environment depends only on its own key. The games therefore stay the same when a batch is
-    split over devices. Keys of `rbg` and `unsafe_rbg` break this promise: under `jax.vmap`, JAX
-    draws for a whole batch from its first key.
+    `reset` and `step` work under `jax.jit` and, unless `pure` is false, are pure. Every random draw
+    of an environment depends only on its own key, so the games do not depend on how a batch is
+    sharded. Keys of `rbg` and `unsafe_rbg` break this promise: under `jax.vmap`, JAX draws for the
+    batch from its first key.
     """
 
     @property
@@ -223,52 +220,52 @@ class Environment(eqx.Module):
 
         Args:
             state: the state that `reset` or `step` returned.
-            actions: one action for each environment. Each environment defines what an illegal
-                action does.
-            keys: new random keys, one for each environment.
+            actions: one action per environment. The environment defines the effect of an illegal
+                action.
+            keys: fresh random keys, one per environment.
         """
 
     @property
     def pure(self) -> bool:
-        """Whether the state holds the whole games; false where Python plays them.
+        """Whether the state is complete; false if Python holds the games outside of it.
 
-        Only a pure environment can be checkpointed, resumed, and sharded over devices.
+        Only a pure environment can be checkpointed, resumed and sharded over devices.
         """
         return True
 
     @property
     def title(self) -> str:
-        """The name of the game, for people; by default the name of the class."""
+        """The display name of the game; by default the name of the class."""
         return type(self).__name__
 
     @property
     def longest_dependence(self) -> int | None:
-        """Steps of a sequence that holds all that one action may depend on; `None` if unknown.
+        """The length of a sequence with everything that its last action may depend on, in steps.
 
-        Shorter sequences teach a network with memory nothing of what lies before them.
+        A recurrent network cannot learn this dependence from shorter sequences. `None`: unknown.
         """
         return None
 
     def render(self, state: PyTree[Array], game: int = 0) -> str | None:
-        """One game as text, lines joined by newlines; `None` if the environment has none.
+        """One game as text, with lines joined by newlines; `None` without a text.
 
         Args:
             state: the state that `reset` or `step` returned, outside of `jax.jit`.
-            game: its number in the batch.
+            game: index of the game in the batch.
         """
         return None
 
     def draw(self, state: PyTree[Array], game: int = 0) -> Any:
-        """One game as a picture: uint8 `[height, width, 3]`; `None` if the environment has none.
+        """One game as a picture, uint8 `[height, width, 3]`; `None` without a picture.
 
-        The arguments are as in `render`. A picture replaces the text.
+        The arguments are as in `render`. A picture is shown instead of the text.
         """
         return None
 
     def drawable(self, report: Callable[[str], None]) -> "Environment":
-        """The same games, of which each position is drawn; by default this environment.
+        """The same games with pictures; by default this environment.
 
-        `report` takes a line about why some picture cannot be drawn.
+        `report` is called with one line if a picture cannot be drawn.
         """
         return self
 
@@ -279,7 +276,7 @@ class Environment(eqx.Module):
         keys: Key[Array, " num_envs"],
         after: PyTree[Array],
     ) -> PyTree[Array] | None:
-        """The last position of an episode, which a reset follows; `None` if nobody keeps it.
+        """The state after a step, before its resets; `None` if it is not available.
 
         `after` is the state that `step` returned for the other arguments.
         """
@@ -287,12 +284,12 @@ class Environment(eqx.Module):
 
 
 def env_keys(key: Key[Array, ""], num_envs: int, *, first: int = 0) -> Key[Array, " num_envs"]:
-    """One key for each environment. It depends only on `key` and the environment's index.
+    """A key for each environment, from `key` and the environment's index alone.
 
     Args:
-        key: the source of randomness.
+        key: source of randomness.
         num_envs: number of keys.
-        first: index of the first environment, if the batch is a part of a larger one.
+        first: index of the first environment, if the batch is part of a larger one.
     """
     index = np.arange(first, first + num_envs, dtype=np.uint32)
     return _folded(key, index)
@@ -306,7 +303,7 @@ def _folded(
 
 
 def start_key(key: Key[Array, ""]) -> Key[Array, ""]:
-    """The key of the first position of a game."""
+    """The key for `reset` of a game."""
     return jax.random.fold_in(key, 0)
 
 
@@ -314,9 +311,9 @@ def start_key(key: Key[Array, ""]) -> Key[Array, ""]:
 def start_games(
     environment: Environment, keys: Key[Array, " num_envs"]
 ) -> tuple[PyTree[Array], Timestep]:
-    """The first positions of the games of these keys (see `env_keys`), by one compiled program.
+    """`reset` with the `start_key` of each game (see `env_keys`), compiled as one program.
 
-    Each operation of a `reset` outside of a program is compiled by itself.
+    Outside of `jax.jit`, each operation of `reset` would be compiled separately.
     """
     return environment.reset(jax.vmap(start_key)(keys))
 
@@ -324,22 +321,6 @@ def start_games(
 def step_keys(
     key: Key[Array, ""], step: Int[Array, ""] | int
 ) -> tuple[Key[Array, ""], Key[Array, ""]]:
-    """The key of the player's choice, and the key of the environment, after `step` steps."""
+    """The key of the player's choice and the key of the environment, after `step` steps."""
     act, play = jax.random.split(jax.random.fold_in(key, step + 1))
     return act, play
-
-
-__all__ = [
-    "LEARNED_RETURN",
-    "Encoder",
-    "EnvSpec",
-    "Environment",
-    "EpisodeStatistics",
-    "Features",
-    "Timestep",
-    "env_keys",
-    "flat_features",
-    "start_games",
-    "start_key",
-    "step_keys",
-]

@@ -1,4 +1,4 @@
-"""Optional facts about an environment's features: per action, and how they split."""
+"""Optional structure of an environment's features: by action, and by how often they change."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from jaxtyping import Array, Float32, Int32, PyTree, UInt32
 
 @dataclass(frozen=True)
 class ActionFeatures:
-    """Features of single actions, for networks with an embedding of each action.
+    """Features of single actions, for networks that embed each action.
 
-    Both functions take one observation. Together their results may cover all actions or a part.
+    Both functions take one observation. `cells` covers the first actions and `numbers` the last
+    ones. They need not cover all actions.
     """
 
-    #: The cell of the board that each of the first actions is about (`row * columns + column`); -1
-    #: for a cell off the board.
+    #: The board cell of each of the first actions (`row * columns + column`); -1 off the board.
     cells: Callable[[PyTree[Array]], Int32[Array, " first"]]
-    #: The numbers of each of the last actions.
+    #: The features of each of the last actions.
     numbers: Callable[[PyTree[Array]], Float32[Array, "last numbers"]]
 
 
 class Columns(NamedTuple):
-    """The columns of `Features.ravel()` of each part of a split, in the order of the part."""
+    """For each part of a split, the indices of its features in `Features.ravel()`."""
 
     static: np.ndarray
     sparse: np.ndarray
@@ -32,19 +32,22 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureSplit:
-    """Static features stay for many steps, sparse ones are 0 in most cells, others are the rest."""
+    """A split of the features into static, sparse and other ones.
 
-    #: From one observation to all features, as in the environment's spec.
+    Static features rarely change. Sparse ones are 0 in most cells.
+    """
+
+    #: All features of one observation; the `encode` of the environment's spec.
     encode: Callable[[PyTree[Array]], Any]
-    #: The integers that determine the static features, of one observation or a batch.
+    #: The integers that determine the static features. Works with a batch, too.
     seen: Callable[[PyTree[Array]], PyTree[Array]]
-    #: From one observation to its static features.
+    #: The static features of one observation.
     static: Callable[[PyTree[Array]], Float32[Array, " static"]]
-    #: A word for each cell, which determines its sparse features; for a batch, too.
+    #: A word per cell, which determines its sparse features. Works with a batch, too.
     sparse: Callable[[PyTree[Array]], UInt32[Array, "*batch cells"]]
-    #: From the words of some cells to their sparse features; a word 0 has features 0.
+    #: The sparse features of some cells by their words; those of a word 0 are 0.
     show: Callable[[UInt32[Array, " some"]], Float32[Array, "some channels"]]
-    #: From one observation to its other features.
+    #: The other features of one observation.
     others: Callable[[PyTree[Array]], Float32[Array, " others"]]
-    #: The columns of each part, by the shapes of an observation.
+    #: The columns of each part, from the shapes of an observation.
     columns: Callable[[PyTree[Array]], Columns]

@@ -1,4 +1,4 @@
-"""The kinds of observation of HackMatrix, by name: how to see, and how to encode."""
+"""The observation and the spec of HackMatrix for each kind of observation."""
 
 from functools import lru_cache, partial
 
@@ -37,12 +37,12 @@ Seen = CompactObservation | TacticalObservation | Observation
 
 
 def remembered(history: History, kind: Kind) -> Int32[Array, "7"] | None:
-    """The part of the history that `see` needs; `None` for a kind of the screen alone."""
+    """The part of the history that `see` needs; `None` for a kind without memory."""
     return recollection(history) if kind == "tactical" else None
 
 
 def supposed(position: Position, config: GameConfig, kind: Kind) -> Int32[Array, "7"] | None:
-    """`remembered` of a position whose history is not known."""
+    """`remembered` for a position whose history is unknown."""
     if kind != "tactical":
         return None
     return supposed_recollection(position, rewind_across_stages=config.rewind_across_stages)
@@ -51,7 +51,6 @@ def supposed(position: Position, config: GameConfig, kind: Kind) -> Int32[Array,
 def see(
     position: Position, recalled: Int32[Array, "7"] | None, kind: Kind, *, is_rare: bool = False
 ) -> Seen:
-    """The observation of one position."""
     if recalled is not None:
         return tactical_observation(position, recalled, is_rare=is_rare)
     compact = compact_observation(position, is_rare=is_rare)
@@ -59,7 +58,6 @@ def see(
 
 
 def spec_of(config: GameConfig, kind: Kind) -> EnvSpec:
-    """The spec of HackMatrix with this kind of observation."""
     spec = partial(EnvSpec, NUM_ACTIONS, _shape(config, kind), terms=TERM_NAMES)
     if kind == "classic":
         return spec(features_from_classic)
@@ -70,7 +68,7 @@ def spec_of(config: GameConfig, kind: Kind) -> EnvSpec:
 
 @lru_cache
 def _shape(config: GameConfig, kind: Kind) -> Seen:
-    """The shapes of one observation. Cached, because tracing a new game takes 0.25 seconds."""
+    """The shapes of one observation. Cached: tracing a new game takes 0.25 seconds."""
 
     def first() -> Seen:
         game = new_game(config, key=jax.random.key(0))

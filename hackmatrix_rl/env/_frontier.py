@@ -1,4 +1,4 @@
-"""A curriculum of starts: some episodes begin where the agent itself has been, and rarely is."""
+"""A curriculum of start positions: some episodes start where the agent has rarely been."""
 
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -17,9 +17,9 @@ from hackmatrix_rl.system.batching import Chance
 Tree = TypeVar("Tree", bound=PyTree)
 
 KINDS = (*(f"stage {stage}" for stage in range(2, 9)), "first siphon", "first program", "hp 1")
-"""The positions that are saved. A later one of the same kind replaces an earlier one."""
+"""The kinds of saved positions. A new position replaces the saved one of its kind."""
 BLOCK = 8
-"""Neighbouring environments that share a bank."""
+"""Number of neighbouring environments that share saved positions."""
 
 
 class Saved(eqx.Module):
@@ -31,14 +31,14 @@ class Saved(eqx.Module):
 
 
 class Bank(eqx.Module):
-    """The saved positions of each block of environments: `reached` counts how often, by kind."""
+    """The saved positions of each block of environments, by kind."""
 
     saved: Saved
-    filled: Bool[Array, "blocks kinds"]
-    reached: Int32[Array, "blocks kinds"]
+    filled: Bool[Array, "blocks kinds"]  #: Whether there is a saved position.
+    reached: Int32[Array, "blocks kinds"]  #: How often the kind was reached.
 
     def draw(self, word: UInt32[Array, " blocks"]) -> Int32[Array, " blocks"]:
-        """A kind for each block, by how rarely it was reached."""
+        """A kind for each block, with probability proportional to 1 / (1 + `reached`)."""
         weight = jnp.where(self.filled, 1.0 / (1.0 + self.reached.astype(jnp.float32)), 0.0)
         below = jnp.cumsum(weight, axis=1)
         place = _uniform(word)[:, None] * below[:, -1:]
@@ -47,7 +47,7 @@ class Bank(eqx.Module):
 
 
 class FrontierState(eqx.Module):
-    """The state of the environments, and of the banks."""
+    """The state of the environments and of the banks."""
 
     inner: HackMatrixState
     is_new_game: Bool[Array, " num_envs"]
@@ -55,28 +55,30 @@ class FrontierState(eqx.Module):
 
     @property
     def games(self) -> State:
-        """The games, for players that read them."""
+        """The games, for players that read the state."""
         return self.inner.games
 
 
 class Frontier(Environment):
-    """HackMatrix in which a share of the episodes begins at a saved position.
+    """HackMatrix in which a share of the episodes starts from a saved position.
 
-    Saved are positions of the agent's own play: each new stage, the first siphon and the first
-    program of an episode, and hp 1. Rarely reached kinds are drawn more often. Such an episode
-    does not count in the statistics (`EpisodeStatistics.counts`). In one step, at most one
-    environment of a block saves, and at most one begins from the bank. Blocks are neighbours, so
-    the games do not depend on the devices; each device must hold whole blocks.
+    It saves positions of the agent's own play: the start of stages 2 to 8, the first siphon and the
+    first program of an episode, and a drop to hp 1. Rarely reached kinds are drawn more often. The
+    statistics ignore such an episode (`EpisodeStatistics.counts`).
+
+    Blocks of 8 neighbouring environments share their saved positions. In one step, at most one
+    environment of a block saves, and at most one starts from a saved position. Each device must
+    have complete blocks, so the games do not depend on the devices.
 
     Source: Ecoffet et al. 2021, "First return, then explore"; Salimans and Chen 2018, "Learning
     Montezuma's Revenge from a single demonstration".
 
     Raises:
-        ValueError: `share` is not between 0 and 1.
+        ValueError: `share` is not above 0 and below 1.
     """
 
     inner: HackMatrix  #: The game.
-    #: Part of the episodes that begins from the bank, once it holds something.
+    #: Share of the episodes that start from a saved position, once there is one.
     share: float = eqx.field(static=True, default=0.25)
 
     def __check_init__(self) -> None:
@@ -92,7 +94,7 @@ class Frontier(Environment):
         return self.inner.truncates
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[FrontierState, Timestep]:
-        """Starts new games, with empty banks."""
+        """Starts new games, without saved positions."""
         num_envs = keys.shape[0]
         if num_envs % BLOCK:
             raise ValueError(
@@ -116,7 +118,7 @@ class Frontier(Environment):
         actions: Int32[Array, " num_envs"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[FrontierState, Timestep]:
-        """Plays one action in each game; finished games restart, some from the bank."""
+        """Plays one action in each game, and resets the games that ended."""
         after, timestep = self.inner.step(state.inner, actions, keys)
         here = Saved(after.games, after.mask, timestep.observation)
         bank = _save(state.bank, _kinds(state.inner, after) & ~timestep.done[:, None], here)
@@ -142,7 +144,7 @@ class Frontier(Environment):
 
 
 def _counting(timestep: Timestep, is_new_game: Bool[Array, " num_envs"]) -> Timestep:
-    """The timestep in which only episodes from new games count."""
+    """The timestep with the counts of its episodes: only new games count."""
     counted: Timestep = eqx.tree_at(
         lambda x: x.episode.counts, timestep, is_new_game, is_leaf=lambda leaf: leaf is None
     )
@@ -150,7 +152,7 @@ def _counting(timestep: Timestep, is_new_game: Bool[Array, " num_envs"]) -> Time
 
 
 def whole_games(environment: Environment) -> Environment:
-    """The environment in which every episode is a whole game by the rules, to evaluate in."""
+    """The environment for evaluation, in which every episode is a full game by the rules."""
     if isinstance(environment, Frontier):
         return environment.inner
     if isinstance(environment, HackMatrix) and environment.without_undo_share > 0:
@@ -159,7 +161,7 @@ def whole_games(environment: Environment) -> Environment:
 
 
 def _kinds(before: HackMatrixState, after: HackMatrixState) -> Bool[Array, "num_envs kinds"]:
-    """Which kinds of positions the last step reached."""
+    """Which kinds of positions the step reached."""
     was, is_now = before.games.position, after.games.position
     stage = jnp.where(is_now.stage > was.stage, is_now.stage, 0)
     stages = stage[:, None] == jnp.arange(2, 9, dtype=jnp.int32)[None]
@@ -170,7 +172,7 @@ def _kinds(before: HackMatrixState, after: HackMatrixState) -> Bool[Array, "num_
 
 
 def _save(bank: Bank, reached: Bool[Array, "num_envs kinds"], here: Saved) -> Bank:
-    """The bank with the position of one environment of each block that reached something."""
+    """Saves, in each block, the position of the first environment that reached a kind."""
     apart = _blocks(reached)
     who = _first(apart.any(axis=2))
     kinds = _take(apart, who)
@@ -195,7 +197,7 @@ def _take(tree: Tree, index: Int32[Array, " blocks"]) -> Tree:
 def _put(
     tree: Tree, index: Int32[Array, " blocks"], entry: Tree, where: Bool[Array, " blocks"]
 ) -> Tree:
-    """The blocks with another entry at an index, where a condition holds."""
+    """The blocks with a new entry at an index, where a condition holds."""
 
     def one(block: Any, i: Any, new: Any, condition: Any) -> Any:
         old = lax.dynamic_index_in_dim(block, i, 0, False)
@@ -205,7 +207,7 @@ def _put(
 
 
 def _first(flags: Bool[Array, "blocks some"]) -> Int32[Array, " blocks"]:
-    """The index of the first flag that is set; 0 without one."""
+    """The index of the first set flag; 0 without one."""
     return jnp.argmax(flags, axis=1).astype(jnp.int32)
 
 

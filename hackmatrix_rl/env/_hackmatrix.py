@@ -1,4 +1,4 @@
-"""HackMatrix as an environment: many games at once. A game that ends is reset."""
+"""HackMatrix as an environment: a batch of games that reset themselves."""
 
 from typing import Any
 
@@ -19,8 +19,8 @@ from hackmatrix_rl.env._forms import Seen, remembered, see, spec_of, supposed
 from hackmatrix_rl.env._kinds import KINDS, Kind
 from hackmatrix_rl.games.hackmatrix import (
     FIRST_PROGRAM,
-    SIPHON,
     TERM_NAMES,
+    Action,
     GameConfig,
     GameStream,
     Outcome,
@@ -47,12 +47,8 @@ from hackmatrix_rl.system.batching import (
 )
 from hackmatrix_rl.system.errors import check_actions, described, share
 
-UNDO = FIRST_PROGRAM + Program.UNDO
-"""The action."""
-
-
 _Shown = tuple[Seen, Bool[Array, " num_actions"]]
-"""An observation, and the mask."""
+"""An observation and its mask."""
 
 
 class Tally(eqx.Module):
@@ -61,14 +57,13 @@ class Tally(eqx.Module):
     total_reward: Float32[Array, "*batch"]
     length: Int32[Array, "*batch"]
     siphons: Int32[Array, "*batch"]
-    #: Number of programs played (the lower 16 bits), and of those that were UNDO (the upper ones).
-    #: One word: stored states have no second.
+    #: Number of programs played (lower 16 bits) and of UNDOs among them (upper 16 bits):
+    #: 5 programs, 2 of them UNDO -> 2 << 16 | 5. Older stored states have only this field.
     programs: Int32[Array, "*batch"]
     learned_reward: Float32[Array, "*batch"] | None = None
 
     @property
     def undos(self) -> Int32[Array, "*batch"]:
-        """Number of UNDOs played."""
         return self.programs >> 16
 
     @staticmethod
@@ -84,7 +79,7 @@ class HackMatrixState(eqx.Module):
     games: State  #: The games; each leaf has a leading `num_envs` axis.
     mask: Bool[Array, "*batch num_actions"]  #: The legal actions of each game.
     tally: Tally  #: Totals of the current episodes.
-    #: Which environments never keep a snapshot; `None` if all keep them.
+    #: Which environments keep no snapshots; `None` if all keep them.
     without_undo: Bool[Array, "*batch"] | None = None
 
 
@@ -97,15 +92,15 @@ class HackMatrix(Environment):
             rules have no limit.
         observation: `"compact"` (the screen as small integers; the default), `"tactical"` (also
             what a player remembers) or `"classic"` (floats).
-        reward: weights of the parts of the reward. `Timestep.reward` is the weighted sum.
-            `EpisodeStatistics.total_reward` stays the game's own return. If some weight is not 1,
+        reward: weights of the terms of the reward. `Timestep.reward` is the weighted sum.
+            `EpisodeStatistics.total_reward` is unweighted. If a weight is not 1,
             `EpisodeStatistics.extra` has the weighted return as `learned_return`.
-        without_undo_share: share of the environments, the first ones of a device, that keep no
-            snapshot, so that UNDO is never legal there. Their episodes do not count in the
-            statistics, unless all are such.
+        without_undo_share: share of the environments without snapshots, in which UNDO is never
+            legal. They are the first ones of each device. Statistics ignore their episodes, unless
+            the share is 1.
 
     Raises:
-        TypeError: `reward` is not a `RewardConfig`, or `max_steps` is no whole number.
+        TypeError: `reward` is not a `RewardConfig`, or `max_steps` is not an integer.
         ValueError: `max_steps` is out of range, `observation` is unknown, or `without_undo_share`
             is not between 0 and 1.
     """
@@ -143,11 +138,11 @@ class HackMatrix(Environment):
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HackMatrixState, Timestep]:
         """Starts one game for each key."""
         games = jax.vmap(lambda key: new_game(self.config, key=key))(keys)
-        # Of games without enemies XLA would compute the first observations while it compiles.
+        # Without a barrier, XLA constant-folds parts of the first observations.
         return self.from_games(materialize(games))
 
     def from_games(self, games: State) -> tuple[HackMatrixState, Timestep]:
-        """Continues given games (a batch) as if each had just been reset."""
+        """Starts an episode from each of the given games (a batch)."""
         if self.without_undo_share == 0:
             return jax.vmap(self._begin)(games)
         count = games.position.stage.shape[0]
@@ -160,7 +155,7 @@ class HackMatrix(Environment):
         return see(game.position, recalled, self.observation, is_rare=True)
 
     def observe_position(self, position: Position) -> Seen:
-        """The observation of one position whose history is not known, as in an imagined game."""
+        """The observation of one position with an unknown history, as in a simulated game."""
         recalled = supposed(position, self.config, self.observation)
         return see(position, recalled, self.observation, is_rare=True)
 
@@ -172,7 +167,7 @@ class HackMatrix(Environment):
     ) -> tuple[HackMatrixState, Timestep]:
         """Plays one action in each game and resets the games that ended.
 
-        By the rules, an illegal action ends the episode. So does a number that is not an action.
+        By the rules, an illegal action ends the episode, as does a number that is not an action.
         """
         check_actions(actions, keys)
         return jax.vmap(self._step)(games_innermost(state), actions, keys)
@@ -210,10 +205,11 @@ class HackMatrix(Environment):
         tally = Tally(
             total_reward=state.tally.total_reward + reward,
             length=state.tally.length + 1,
-            siphons=state.tally.siphons + (outcome.legal & (action == SIPHON)).astype(jnp.int32),
+            siphons=state.tally.siphons
+            + (outcome.legal & (action == Action.SIPHON)).astype(jnp.int32),
             programs=state.tally.programs
             + (outcome.legal & (action >= FIRST_PROGRAM)).astype(jnp.int32)
-            + ((outcome.legal & (action == UNDO)).astype(jnp.int32) << 16),
+            + ((outcome.legal & (action == Action.UNDO)).astype(jnp.int32) << 16),
             learned_reward=learned_so_far,
         )
         terminated = ~outcome.legal | outcome.died | outcome.won
@@ -239,9 +235,9 @@ class HackMatrix(Environment):
     ) -> tuple[Position, _Shown]:
         """Sets up the next stage after a completed stage, and a new game after an ended episode.
 
-        An action that completes a stage at the step limit needs both: the last observation of
-        its episode shows the next stage. What was shown before the reset means something only
-        where `done`.
+        An action that completes a stage at the step limit needs both, since the last observation of
+        its episode shows the next stage. The second result is what was shown before the reset; it
+        is undefined unless `done`.
         """
         past = game.history.count > 0, remembered(game.history, self.observation)
 

@@ -1,4 +1,4 @@
-"""HackMatrix as one game, with the classic observation."""
+"""HackMatrix as a `SingleGame`, with the classic observation."""
 
 from typing import final
 
@@ -20,13 +20,13 @@ from hackmatrix_rl.games.hackmatrix import (
 
 @final
 class HackMatrixGame(SingleGame[State]):
-    """One game with the classic observation (rules, section 10). It has no limit of steps.
+    """One game with the classic observation (rules, section 10), without a limit of steps.
 
-    `HackMatrix` plays thousands of games many times as fast.
+    For large batches `HackMatrix` is many times faster.
 
     Attributes:
         config: sizes and league of the game.
-        reward: weights of the parts of the reward.
+        reward: weights of the terms of the reward.
     """
 
     config: GameConfig = eqx.field(static=True, default=GameConfig())
@@ -34,7 +34,7 @@ class HackMatrixGame(SingleGame[State]):
 
     @property
     def num_actions(self) -> int:
-        """Four directions, the siphon, and 23 programs."""
+        """4 directions, the siphon and 23 programs."""
         return NUM_ACTIONS
 
     def start(self, *, key: Key[Array, ""]) -> State:
@@ -50,7 +50,7 @@ class HackMatrixGame(SingleGame[State]):
         return legal_actions(self.config, state)
 
     def play(self, state: State, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
-        """One action. By the rules, an illegal one ends the episode."""
+        """Plays one action. By the rules, an illegal action ends the episode."""
         after, outcome = play(self.config, state, action, key=key)
         over = ~outcome.legal | outcome.died | outcome.won
         return Played(after, self.reward.weigh(outcome.terms), over)

@@ -1,4 +1,4 @@
-"""Games that Python holds for the state of an environment: who keeps them open, and until when."""
+"""Games that Python holds for the state of an environment, and their lifetime."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -10,29 +10,29 @@ from jaxtyping import PyTree
 
 
 class HeldGames(eqx.Module):
-    """The part of a state that refers to games that Python holds outside of it.
+    """The part of a state that refers to games that Python holds.
 
-    `evaluate` closes the games that it began; a `Trainer`'s games live as long as its state.
+    `evaluate` closes the games that it starts. The games of a `Trainer` live as long as its state.
     """
 
     @abstractmethod
     def hold(self) -> None:
-        """Keeps the games open until this state, and every other one that holds them, is gone."""
+        """Keeps the games open until all states that hold them are deleted."""
 
     @abstractmethod
     def close(self) -> None:
-        """Closes the games. Games that are closed already stay so."""
+        """Closes the games. It does nothing if they are closed already."""
 
 
 def hold_games(tree: PyTree) -> None:
-    """Keeps the games that a tree of concrete arrays names open as long as these arrays exist."""
+    """Keeps the games of a tree of concrete arrays open as long as these arrays exist."""
     for games in _held(tree):
         games.hold()
 
 
 @contextmanager
 def closing_games(tree: PyTree) -> Iterator[None]:
-    """Closes the games that Python holds for a state in the end. Most environments have none."""
+    """A context that closes the games that Python holds for a state, if any, on exit."""
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""The identity of the game: short texts for its rules, observation and actions.
+"""The identity of a game: short texts for its rules, observation and actions.
 
-A checkpoint stores it. A later version of the package compares it with its own identity and can
-say what has changed, instead of playing nonsense.
+A checkpoint stores it. A later version of the package compares it with its own identity, and
+refuses a checkpoint of another game with a message that names the difference.
 """
 
 import hashlib
@@ -22,16 +22,14 @@ from hackmatrix_rl.env._tactical_observation import Memory
 from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, RULES_VERSION, Direction, Program
 
 OBSERVATION_VERSION = 1
-"""Increase it when the meaning of an observation or its encoding changes, and none of the tables
-that `game_identity` reads shows the change."""
-
+"""Increase it when the meaning of an observation or of its encoding changes, and `_seen` does not
+show the change."""
 
 CLIQUE_VERSION = 1
-"""Increase it when the rules of the clique game change, or what its players see."""
-
+"""Increase it when the rules or the observation of the clique game change."""
 
 OTHER_VERSION = 1
-"""Increase it when the rules or the observations of CartPole or of a memory task change."""
+"""Increase it when the rules or the observation of CartPole or of a memory task change."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,8 @@ class GameIdentity:
     """The version of the game that a policy was trained for."""
 
     rules: str  #: `RULES_VERSION`.
-    observation: str  #: The kind of the observation, and a hash of its arrays, layout and encoding.
-    actions: str  #: The number of actions, and a hash of their names in order.
+    observation: str  #: The kind of observation, and a hash of its arrays, layout and encoding.
+    actions: str  #: The number of actions, and a hash of their names.
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.as_dict().items())
@@ -51,23 +49,23 @@ class GameIdentity:
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, Any]) -> "GameIdentity":
-        """The identity from a mapping that `as_dict` made."""
+        """The inverse of `as_dict`."""
         names = [each.name for each in fields(cls)]
         if sorted(texts) != sorted(names) or not all(type(each) is str for each in texts.values()):
             raise ValueError(f"must be {', '.join(names)}, a text each")
         return cls(**texts)
 
     def differences(self, other: "GameIdentity") -> dict[str, tuple[str, str]]:
-        """The texts that differ, by name: this identity's, then the other's."""
+        """The texts that differ, by name: of this identity and of the other."""
         here, there = self.as_dict(), other.as_dict()
         return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
 
 @lru_cache
 def game_identity(observation: Kind = "compact") -> GameIdentity:
-    """The identity of the game in this version of the package, by the kind of its observation.
+    """The identity of HackMatrix in this version of the package, for a kind of observation.
 
-    It does not depend on the sizes and limits in a config.
+    It does not depend on the sizes in a config.
     """
     return GameIdentity(
         rules=str(RULES_VERSION),
@@ -78,7 +76,7 @@ def game_identity(observation: Kind = "compact") -> GameIdentity:
 
 @lru_cache
 def clique_identity() -> GameIdentity:
-    """The identity of the clique game, whatever its sizes."""
+    """The identity of the clique game, for any sizes."""
     seen = [each.name for each in fields(CliqueObservation)]
     return GameIdentity(
         rules=f"clique-{CLIQUE_VERSION}",
@@ -88,7 +86,7 @@ def clique_identity() -> GameIdentity:
 
 
 def other_identity(env: str) -> GameIdentity:
-    """The identity of another environment, by the name that `--env` takes."""
+    """The identity of another environment, by its name for `--env`."""
     return GameIdentity(rules=f"{env}-{OTHER_VERSION}", observation=env, actions=env)
 
 
@@ -97,7 +95,7 @@ def _actions() -> list[str]:
 
 
 def _seen(environment: HackMatrix) -> list[str]:
-    """Everything that defines an observation and its encoding, as lines of text."""
+    """The definition of an observation and its encoding, as lines of text."""
     spec = environment.spec
     fed = jax.eval_shape(spec.encode, spec.observation)
     tactical = [

@@ -1,7 +1,6 @@
-"""What the player sees (rules, section 10).
+"""The compact observation: what the player sees (rules, section 10), as small integers.
 
-`CompactObservation` holds it as small integers. The rollout stores this form. `env/_encoding.py`
-computes a network's input from it.
+The rollout stores this form. `_encoding.py` computes the input of a network from it.
 """
 
 from enum import IntEnum
@@ -67,38 +66,37 @@ CELL = fields(
     transmission_type=3,
     last_known=1,
 )
-"""The fields of the word of a cell: what the player sees there. 0 means "none" in each field.
+"""The fields of the word of a cell. 0 means "none" in each field.
 
     content: a `Sight`.
-    value: points of a data block, or the number of the program of a program block.
+    value: points of a data block, or the `Program` of a program block.
     siphoned: whether a block was siphoned; 0 for other cells.
-    enemy: 1 + the type of the visible enemy; `enemy_hp` and the two flags belong to it.
-    transmission: `turns_remaining` of the visible transmission, 7 for 7 or more.
-    transmission_type: 1 + the type of the transmission while SHOW is active.
-    last_known: a hidden cryptog was last seen here.
+    enemy: 1 + type of the visible enemy. `enemy_hp` and the two `enemy_` flags are its, too.
+    transmission: `turns_remaining` of the visible transmission, at most 7.
+    transmission_type: 1 + type of the visible transmission while SHOW is active, else 0.
+    last_known: whether a hidden cryptog was last seen here.
 
-The words of `Board` have the same fields at the same bits.
+The fields of `Board` come first, at the same bits.
 """
 
 
 class CompactObservation(eqx.Module):
     """Everything that the screen of the original game shows, as integers."""
 
-    numbers: Int32[Array, "*batch numbers"]  #: One unscaled number for each `Number`.
-    programs: UInt32[Array, "*batch"]  #: The owned programs, one bit for each.
-    grid: UInt32[Array, "*batch 36"]  #: One word for each cell, see `CELL`; cell = row * 6 + col.
+    numbers: Int32[Array, "*batch numbers"]  #: Unscaled, indexed by `Number`.
+    programs: UInt32[Array, "*batch"]  #: The bit set of owned programs.
+    grid: UInt32[Array, "*batch 36"]  #: A word per cell (see `CELL`); cell = row * 6 + col.
 
     def plane(self, name: str) -> Int32[Array, "*batch 36"]:
-        """One field of `CELL`, for every cell."""
+        """One field of `CELL` for every cell."""
         return CELL[name].read(self.grid)
 
 
 def compact_observation(position: Position, *, is_rare: bool = False) -> CompactObservation:
     """The compact observation of one position.
 
-    `is_rare` says whether only a few games of a batch need it. Both values give the same
-    observation by different programs: `True` reads all slots at once and compiles faster, `False`
-    runs faster.
+    `is_rare` is whether only a few games of a batch need it. The result is the same: `True`
+    compiles faster, because it always reads all slots; `False` runs faster.
     """
     player, board = position.player, position.board
     numbers = {
@@ -138,7 +136,7 @@ def _board(board: Board) -> UInt32[Array, "36"]:
 Things = tuple[Enemies, Transmissions, Int32[Array, ""], Bool[Array, ""]]
 
 _FEW = 6
-"""Number of slots that are read in every game. Most games never fill more."""
+"""Number of slots read in every game. Most games never use more."""
 
 
 def _things(position: Position, *, is_rare: bool) -> UInt32[Array, "36"]:
@@ -163,7 +161,7 @@ def _things(position: Position, *, is_rare: bool) -> UInt32[Array, "36"]:
 def _enemies(
     enemies: Enemies, player_cell: Int32[Array, ""], show: Bool[Array, ""]
 ) -> UInt32[Array, "36"]:
-    """The fields of the visible enemies, and of the last-known cells of hidden cryptogs."""
+    """The fields of the visible enemies, and the last-known cells of hidden cryptogs."""
     row, column = row_and_column(player_cell)
     in_sight = row | column
     first = Enemies(_first_by_cell(enemies))
@@ -180,7 +178,7 @@ def _enemies(
 
 
 def _transmissions(transmissions: Transmissions, show: Bool[Array, ""]) -> UInt32[Array, "36"]:
-    """The fields of the transmissions; with their types while SHOW is active."""
+    """The fields of the visible transmissions."""
     turns = jnp.minimum(transmissions.turns_remaining, CELL["transmission"].largest)
     first = Transmissions(_first_by_cell(transmissions.replace(turns_remaining=turns)))
     kind = jnp.where(show, first.type + 1, 0)
@@ -190,7 +188,7 @@ def _transmissions(transmissions: Transmissions, show: Bool[Array, ""]) -> UInt3
 
 
 _RECORD = 24
-"""The bits that the word of an enemy, or of a transmission that is soon due, takes at most."""
+"""Bits of the word of an enemy, or of a transmission with `turns_remaining` of at most 7."""
 
 
 def _first_by_cell(slots: Slots) -> UInt32[Array, "36"]:
@@ -198,13 +196,13 @@ def _first_by_cell(slots: Slots) -> UInt32[Array, "36"]:
     cells = np.arange(NUM_CELLS, dtype=np.int32)
     words = jnp.where(slots.present, slots.words, jnp.uint32(0))
     if slots.size <= _FEW and not is_dense():
-        # A few slots are faster one by one: their axis is too short for vector instructions.
+        # A loop over a few slots is faster: their axis is too short for vector instructions.
         cell = jnp.where(slots.present, slots.cell, -1)
         found = jnp.zeros(NUM_CELLS, jnp.uint32)
         for slot in reversed(range(slots.size)):  # the first one writes last
             found = jnp.where(cells == cell[slot], words[slot], found)
         return found
-    # The first slot has the largest number above its word.
+    # The first slot has the largest number, in the bits above its word.
     numbers = np.arange(slots.size, 0, -1, dtype=np.uint32) << _RECORD
     words = jnp.where(slots.present, words | numbers, jnp.uint32(0))
     here = cells[:, None] == slots.cell[None, :]

@@ -1,4 +1,4 @@
-"""Games drawn by their environment: a picture, a text, or neither."""
+"""The picture or text of a game, from its environment."""
 
 from typing import Any
 
@@ -11,20 +11,18 @@ from hackmatrix_rl.env._single_game import Batched, SingleGame
 from hackmatrix_rl.system.errors import ConfigError, described, is_ours, place
 
 MOST_PIXELS = 4096
-"""Pixels of a side of a picture, at most."""
+"""The largest height and width of a picture."""
 
 
-def picture_of(
-    environment: Environment, state: PyTree[Array], game: int = 0
-) -> str | np.ndarray | None:
-    """One game as its environment draws it: its picture, else its text, else `None`.
+def picture_of(environment: Environment, state: PyTree[Array]) -> str | np.ndarray | None:
+    """The picture of the first game of a batch, else its text, else `None`.
 
-    A picture is uint8 `[height, width, 3]`. `state` is one that `reset` or `step` returned.
+    A picture is uint8 `[height, width, 3]`. `state` is the state that `reset` or `step` returned.
     """
-    drawn = environment.draw(state, game)
+    drawn = environment.draw(state, 0)
     if drawn is not None:
         return _pixels(drawn, _method(environment, "draw"))
-    text: Any = environment.render(state, game)
+    text: Any = environment.render(state, 0)
     if text is None or isinstance(text, str):
         return text
     wants = "one string"
@@ -38,7 +36,7 @@ def picture_of(
 
 
 def check_pictures(environment: Environment) -> None:
-    """Draws the start of one game, if a class outside of this package says how."""
+    """Draws the start of one game, if its `draw` or `render` is from outside this package."""
     owner = _owner(environment)
     base = SingleGame if isinstance(owner, SingleGame) else Environment
     own = any(getattr(type(owner), name) is not getattr(base, name) for name in ("draw", "render"))
@@ -48,7 +46,7 @@ def check_pictures(environment: Environment) -> None:
 
 
 def _owner(environment: Environment) -> Any:
-    """Whose methods draw: the game of a batch, or the environment."""
+    """The object whose methods draw: the game of a batch, or the environment."""
     return environment.game if isinstance(environment, Batched) else environment
 
 

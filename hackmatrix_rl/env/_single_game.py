@@ -1,4 +1,4 @@
-"""Games written for one player at a time, and the environment that plays many of them."""
+"""A game as pure functions of one state, and the environment that plays a batch of it."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -29,10 +29,10 @@ class Played(NamedTuple):
     """The result of an action.
 
     Attributes:
-        state: after it; at the end of an episode the last position.
-        reward: of the action.
-        terminated: the rules ended the episode.
-        truncated: a limit that is not one of the rules cut it.
+        state: the state after the action, before any reset.
+        reward: the reward of the action.
+        terminated: whether the rules ended the episode.
+        truncated: whether a limit outside of the rules ended the episode.
     """
 
     state: PyTree[Array]
@@ -44,7 +44,7 @@ class Played(NamedTuple):
 class SingleGame(eqx.Module, Generic[GameState]):
     """One game as pure functions of its state. `Batched` makes an `Environment` of it.
 
-    A game does not reset itself, counts no steps and adds up no rewards.
+    A game does not reset itself, count steps or sum rewards: `Batched` does.
     """
 
     @property
@@ -58,16 +58,16 @@ class SingleGame(eqx.Module, Generic[GameState]):
 
     @abstractmethod
     def observe(self, state: GameState) -> PyTree[Array]:
-        """The observation of the player, the input of the network."""
+        """The observation of the player."""
 
     @abstractmethod
     def play(self, state: GameState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
         """Takes one action.
 
         Args:
-            state: before it.
-            action: the action. What an illegal one does is the game's to define.
-            key: of everything that is drawn.
+            state: the state before the action.
+            action: the action. The game defines the effect of an illegal one.
+            key: source of randomness.
         """
 
     def legal(self, state: GameState) -> Bool[Array, " num_actions"]:
@@ -76,12 +76,12 @@ class SingleGame(eqx.Module, Generic[GameState]):
 
     @property
     def truncates(self) -> bool:
-        """Whether `Played.truncated` can be true; by default not."""
+        """Whether `Played.truncated` can be true; by default false."""
         return False
 
     @property
     def title(self) -> str:
-        """The name of the game, for people; by default the name of the class."""
+        """The display name of the game; by default the name of the class."""
         return type(self).__name__
 
     @property
@@ -90,25 +90,25 @@ class SingleGame(eqx.Module, Generic[GameState]):
         return None
 
     def render(self, state: GameState) -> str | None:
-        """The game as text, lines joined by newlines; by default `None`: it has no text.
+        """The game as text, with lines joined by newlines; `None`, the default, without a text.
 
         It is called outside of `jax.jit`, so it may use Python and NumPy.
         """
         return None
 
     def draw(self, state: GameState) -> Any:
-        """The game as a picture, uint8 `[height, width, 3]`; by default `None`: it has none.
+        """The game as a picture, uint8 `[height, width, 3]`; `None`, the default, without one.
 
-        It is called outside of `jax.jit`. Where there is a picture, the text is not shown.
+        It is called outside of `jax.jit`. A picture is shown instead of the text.
         """
         return None
 
     @property
     def encode(self) -> Callable[[PyTree], Features]:
-        """Turns an observation into features.
+        """A function from an observation to features.
 
-        By default an observation of one array with three axes is a board with channels last, and
-        any other becomes one vector. Return a `TokenFeatures` for a sequence of tokens.
+        By default, a single array with three axes is a board with channels last, and any other
+        observation becomes a vector. Return a `TokenFeatures` for a sequence of tokens.
         """
         seen = jax.tree.leaves(jax.eval_shape(self._first_look))
         return board_features if [leaf.ndim for leaf in seen] == [3] else flat_features
@@ -118,24 +118,23 @@ class SingleGame(eqx.Module, Generic[GameState]):
 
 
 def board_features(observation: PyTree) -> Features:
-    """The only array of an observation, as a board with channels last."""
+    """Features of an observation that is one array, a board with channels last."""
     (board,) = jax.tree.leaves(observation)
     return Features(flat=jnp.zeros(0, jnp.float32), grid=board.astype(jnp.float32))
 
 
 @dataclass(frozen=True)
 class TokenFeatures:
-    """The only array of an observation, a vector of tokens, as a board of one row.
+    """Features of an observation that is a vector of tokens: a board of one row, one-hot.
 
-    A game of tokens returns one as `SingleGame.encode`. Each token becomes the channel that is 1;
-    a number that is no token sets none.
+    A game of tokens returns one as `SingleGame.encode`. A number out of range becomes zeros.
 
     Attributes:
         vocabulary: number of tokens, which are 0 to `vocabulary - 1`.
 
     Raises:
-        TypeError: `vocabulary` is no whole number.
-        ValueError: it is less than 1.
+        TypeError: `vocabulary` is not an integer.
+        ValueError: `vocabulary` is less than 1.
     """
 
     vocabulary: int
@@ -166,21 +165,21 @@ class BatchedState(eqx.Module, Generic[GameState]):
     """The state of a batch of games."""
 
     games: GameState  #: The games; each leaf has a leading `num_envs` axis.
-    total_reward: Float32[Array, "*num_envs"]  #: Of the current episodes.
+    total_reward: Float32[Array, "*num_envs"]  #: Undiscounted return of the current episodes.
     length: Int32[Array, "*num_envs"]  #: Steps of the current episodes.
 
 
 @final
 class Batched(Environment, Generic[GameState]):
-    """Many games of one kind side by side, which reset themselves.
+    """A batch of games of one kind that reset themselves.
 
     Attributes:
         game: the game.
-        max_steps: number of steps after which an episode is truncated; `None` for no limit but
+        max_steps: number of steps after which an episode is truncated; `None` for no limit besides
             the game's own.
 
     Raises:
-        TypeError: `game` is no `SingleGame`, or `max_steps` is no whole number.
+        TypeError: `game` is not a `SingleGame`, or `max_steps` is not an integer.
         ValueError: `max_steps` is out of range.
     """
 
@@ -221,7 +220,7 @@ class Batched(Environment, Generic[GameState]):
         actions: Int32[Array, " num_envs"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[BatchedState[GameState], Timestep]:
-        """Plays one action in each game, and resets finished games."""
+        """Plays one action in each game, and resets the games that ended."""
         check_actions(actions, keys)
         return jax.vmap(self._step)(state, actions, keys)
 

@@ -1,8 +1,9 @@
-"""The eight symmetries of the board: what is seen and done in a turned or mirrored game.
+"""Symmetries of observations and actions; the eight symmetries of the HackMatrix board.
 
-The rules know no directions but for three things. The order of the directions breaks ties. Draws
-of cells depend on the numbers of the cells. The programs ROW and COL exchange their parts where
-rows become columns. So a turned game evolves like the original, turned, except for ties and draws.
+The rules commute with a symmetry of the board, with three exceptions. The order of directions
+breaks ties. Random draws of cells depend on cell numbers. ROW and COL are exchanged where rows
+become columns. The transformation handles the last one, so transformed games differ only in ties
+and draws.
 """
 
 from abc import abstractmethod
@@ -17,24 +18,24 @@ from jaxtyping import Array, Int32, Key, PyTree, Shaped, UInt32
 
 from hackmatrix_rl.env._observation import CELL, Number, Sight
 from hackmatrix_rl.games.hackmatrix import (
-    FIRST_PROGRAM,
     NUM_ACTIONS,
     NUM_CELLS,
     NUM_DIRECTIONS,
     SIZE,
     STEPS,
+    Action,
     Program,
 )
 
 
 class Changed(eqx.Module):
-    """A position in another view, in which its actions have other numbers."""
+    """A transformed observation, and the permutation of its actions."""
 
-    observation: PyTree[Array]  #: What is seen.
-    was: Int32[Array, " num_actions"]  #: By action, the number that it had before.
+    observation: PyTree[Array]  #: The transformed observation.
+    was: Int32[Array, " num_actions"]  #: The old number of each new action.
 
     def of_each(self, before: Shaped[Array, " num_actions"]) -> Shaped[Array, " num_actions"]:
-        """Values of each action, such as the mask, in the order of the new numbers."""
+        """Permutes values by action, such as the mask, into the new order."""
         return before[self.was]
 
     def action(self, before: Int32[Array, ""]) -> Int32[Array, ""]:
@@ -43,27 +44,21 @@ class Changed(eqx.Module):
 
 
 class Symmetry(eqx.Module):
-    """Transforms a position without changing the values of its actions.
-
-    Learning from the changed positions, too, multiplies what there is to learn from.
-    """
+    """A random transformation that preserves the values of actions, for data augmentation."""
 
     @abstractmethod
     def __call__(self, observation: PyTree[Array], *, key: Key[Array, ""]) -> Changed:
-        """The position in another view."""
+        """The transformed observation."""
 
 
 NUM_SYMMETRIES = 8
-"""Symmetry `s` turns the board by `s % 4` quarters counter-clockwise, and then mirrors left and
-right if `s` is 4 or more. Symmetry 0 changes nothing."""
+"""Symmetry `s` rotates the board by `s % 4` quarter turns counter-clockwise, and then mirrors left
+and right if `s >= 4`. Symmetry 0 is the identity."""
 
 
 @runtime_checkable
 class SeenBoard(Protocol):
-    """An observation, or a part of one, with the arrays of a `CompactObservation`.
-
-    Further arrays remain unchanged.
-    """
+    """An observation, or a part of one, with the arrays of a `CompactObservation`."""
 
     numbers: Any
     programs: Any
@@ -71,7 +66,6 @@ class SeenBoard(Protocol):
 
 
 def _cells() -> np.ndarray:
-    """By symmetry and cell, the cell that it becomes."""
     rows, cols = np.divmod(np.arange(NUM_CELLS), SIZE)
     turned = []
     for symmetry in range(NUM_SYMMETRIES):
@@ -85,38 +79,36 @@ def _cells() -> np.ndarray:
 
 
 def _actions() -> np.ndarray:
-    """By symmetry and action, the action that it becomes."""
     inside = SIZE + 1  # a cell with four neighbours
     actions = np.tile(np.arange(NUM_ACTIONS, dtype=np.int32), (NUM_SYMMETRIES, 1))
-    row, col = FIRST_PROGRAM + Program.ROW, FIRST_PROGRAM + Program.COL
     for symmetry, cells in enumerate(TURNED_CELL):
         steps = [int(cells[inside + step] - cells[inside]) for step in STEPS]
         actions[symmetry, :NUM_DIRECTIONS] = [STEPS.index(step) for step in steps]
         if _EXCHANGES[symmetry]:
-            actions[symmetry, [row, col]] = [col, row]
+            actions[symmetry, [Action.ROW, Action.COL]] = [Action.COL, Action.ROW]
     return actions
 
 
 _EXCHANGES = np.arange(NUM_SYMMETRIES) % 2 == 1
 """By symmetry, whether rows become columns."""
 TURNED_CELL = _cells()
-"""By symmetry and cell, the cell that it becomes."""
+"""The new cell, by symmetry and old cell."""
 TURNED_ACTION = _actions()
-"""By symmetry and action, the action that it becomes."""
+"""The new action, by symmetry and old action."""
 _CELL_FROM = np.argsort(TURNED_CELL, axis=1).astype(np.int32)
 _ACTION_FROM = np.argsort(TURNED_ACTION, axis=1).astype(np.int32)
 
 
 def turn(observation: PyTree[Array], symmetry: Int32[Array, ""]) -> Changed:
-    """One position of the turned game.
+    """Applies a symmetry of the board to one observation.
 
     Args:
-        observation: a `CompactObservation`, or a tree with such parts (see `SeenBoard`). What else
-            it holds must not depend on directions: it stays as it is.
+        observation: a `CompactObservation`, or a tree that contains one (see `SeenBoard`). All
+            other arrays stay as they are, so they must not depend on directions.
         symmetry: from 0 to `NUM_SYMMETRIES` - 1.
 
     Raises:
-        TypeError: the observation has no such part.
+        TypeError: the observation contains no `SeenBoard`.
     """
     parts = jax.tree.leaves(observation, is_leaf=_is_board)
     if not any(map(_is_board, parts)):
@@ -134,13 +126,13 @@ def turn(observation: PyTree[Array], symmetry: Int32[Array, ""]) -> Changed:
 
 @final
 class BoardSymmetries(Symmetry):
-    """Turns and mirrors the board of HackMatrix: one of the eight symmetries at random."""
+    """Applies one of the eight symmetries of the HackMatrix board, drawn uniformly (see `turn`)."""
 
     def __call__(self, observation: PyTree[Array], *, key: Key[Array, ""]) -> Changed:
-        """The position of the turned game.
+        """The transformed observation.
 
         Raises:
-            TypeError: the observation has no board that can be turned.
+            TypeError: the observation contains no `SeenBoard`.
         """
         return turn(observation, jax.random.randint(key, (), 0, NUM_SYMMETRIES))
 
@@ -165,14 +157,14 @@ def _turned(board: Any, symmetry: Int32[Array, ""]) -> Any:
 
 
 def _exchanged_bits(programs: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """The owned programs with ROW as COL, and COL as ROW."""
+    """The bit set of owned programs with the bits of ROW and COL exchanged."""
     one = jnp.uint32(1)
     differ = ((programs >> Program.ROW) ^ (programs >> Program.COL)) & one
     return programs ^ (differ << Program.ROW) ^ (differ << Program.COL)
 
 
 def _exchanged_blocks(grid: UInt32[Array, "36"]) -> UInt32[Array, "36"]:
-    """The cells with program blocks of ROW as COL, and of COL as ROW."""
+    """The cells with program blocks of ROW and COL exchanged."""
     value = CELL["value"].read(grid)
     is_program = CELL["content"].read(grid) == Sight.PROGRAM
     concerned = is_program & ((value == Program.ROW) | (value == Program.COL))

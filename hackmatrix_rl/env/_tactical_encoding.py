@@ -1,4 +1,4 @@
-"""A network's input from a tactical observation: the planes and numbers of its `Knowledge`."""
+"""The features of a tactical observation: the planes and numbers of its `Knowledge`."""
 
 from types import MappingProxyType
 from typing import Any
@@ -48,18 +48,18 @@ TACTICAL_PLANES = MappingProxyType(
         "undo": 1.0,
     }
 )
-"""The planes that follow the compact channels, in order, and what each is divided by.
+"""The planes after the compact channels, and the divisor of each.
 
 - distance: steps from the player around blocks.
 - exit_distance: steps to the exit around blocks.
-- pickup_distance: steps to the nearest data siphon around blocks.
-- line_of_fire: the cells of the player's row and column with nothing in between.
-- contact: for a visible enemy, 1 / (enemy turns until it attacks where the player stands).
-- beside: visible enemies on the four cells around that are not stunned.
-- virus_near: whether such a virus can come to one of the four cells with one step.
-- points, credits, energy, spawns, questions: what a siphon from here takes or calls; questions
-  counts question blocks, of which nothing else is known.
-- programs: programs that a siphon from here takes and that the player does not own yet.
+- pickup_distance: steps to the nearest data-siphon pickup around blocks.
+- line_of_fire: whether the cell is in the player's row or column with nothing in between.
+- contact: for a visible enemy, 1 / (enemy turns until it attacks the player on its current cell).
+- beside: number of visible, unstunned enemies on the four neighbouring cells.
+- virus_near: whether a visible, unstunned virus can reach a neighbouring cell with one step.
+- points, credits, energy, spawns, questions: the yield of a siphon from here. questions counts
+  question blocks, which no other plane counts.
+- programs: number of programs that a siphon from here takes and the player does not own.
 - undo: whether UNDO is one of them.
 """
 
@@ -76,19 +76,20 @@ _MEMORY_SCALES = MappingProxyType(
         Memory.ATK_PLUS_USES: 2.0,
     }
 )
-"""What the numbers of `Memory` are divided by; the others are flags."""
+"""The divisors of the numbers of `Memory`; the others are flags."""
 
 
 def features_from_tactical(observation: TacticalObservation) -> Features:
-    """The features of the compact observation, then tactical ones.
+    """The features of the compact observation, and the tactical ones.
 
-    The additional planes are `TACTICAL_PLANES`. The additional flat values are
+    The additional planes are `TACTICAL_PLANES`. The additional flat features are
 
-    - for each program, whether the player can pay for it, whether it would be usable if owned,
-      whether it is usable, and whether a siphon from here takes it;
-    - the additional planes at the four cells around the player and at its own; 0 off the board;
-    - for each direction, what the player attacks there: `_targets`;
-    - the numbers of enemies by time to contact;
+    - for each program, whether it is affordable, would be usable if owned, is usable, and is taken
+      by a siphon from here;
+    - the additional planes at the player's four neighbours and at the player's cell; 0 off the
+      board;
+    - for each direction, the target of an attack (see `_targets`);
+    - the numbers of enemies by turns to contact;
     - the numbers of `Memory`.
     """
     plain = features_from_compact(observation)
@@ -111,7 +112,7 @@ def features_from_tactical(observation: TacticalObservation) -> Features:
 
 
 def _planes(words: Words) -> Float32[Array, "cells planes"]:
-    """`TACTICAL_PLANES` of some cells from their words, all in one expression."""
+    """The `TACTICAL_PLANES` of some cells, in one expression (see `encode_cells`)."""
     table = [*WAYS.values(), *SIPHONS.values()]
 
     def row(values: list[Any], dtype: DTypeLike) -> np.ndarray:
@@ -131,9 +132,9 @@ def _planes(words: Words) -> Float32[Array, "cells planes"]:
 def _targets(
     words: UInt32[Array, "4"], attack_damage: Int32[Array, ""]
 ) -> Float32[Array, "4 numbers"]:
-    """Numbers of what the player attacks in each direction.
+    """Features of the target in each direction.
 
-    They are its kind (5 flags), hp / 3, whether it is destroyed, whether it is stunned, and
+    They are its kind (5 flags), hp / 3, whether the attack destroys it, whether it is stunned, and
     1 / distance.
     """
     read = {name: field.read(words) for name, field in TARGET.items()}
@@ -151,10 +152,10 @@ def _targets(
 
 
 def _program_numbers(observation: TacticalObservation) -> Float32[Array, "num_programs numbers"]:
-    """Of each program: owned, affordable, ready, usable, and its costs."""
+    """For each program: whether it is owned, affordable, ready and usable, and its costs."""
     ready = knowledge_of(observation).ready
     return program_numbers(observation, ready, ready & bits_of(observation.programs, NUM_PROGRAMS))
 
 
 TACTICAL_ACTIONS = ActionFeatures(cells=action_cells, numbers=_program_numbers)
-"""The actions as the tactical observation shows them."""
+"""The features of actions from the tactical observation."""

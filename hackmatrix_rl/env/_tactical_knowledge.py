@@ -1,4 +1,4 @@
-"""What follows from a tactical observation, in few words: PPO computes it once per step."""
+"""The intermediate results of the tactical encoding, as words. A rollout stores them."""
 
 from collections.abc import Mapping
 
@@ -46,50 +46,48 @@ WAYS = fields(
     virus_near=1,
 )
 SIPHONS = fields(points=7, programs=3, credits=4, energy=4, spawns=7, questions=3, undo=1)
-"""The planes of a cell in two words: as numbers, the first ones would be 36 writes apart."""
+"""The planes of a cell, in two words."""
 
 _FAR = 20
-"""Distances are no larger; a cell without a path has this one."""
+"""The maximum of distances, and the distance of an unreachable cell."""
 
 _CONTACTS = (1, 2, 4)
-"""Enemies are counted by their turns to contact: up to each of these, and beyond the last. Each
-count is a byte of one word, so that one sum over the cells makes all four."""
+"""Enemies are counted by their turns to contact: up to 1, 2, up to 4, and more. Each count is a
+byte of one word, so one sum over the cells gives all four: turns [1 3 4] -> 1 | 2 << 16."""
 BY_CONTACT = 8 * np.arange(len(_CONTACTS) + 1, dtype=np.uint32)
 
 TARGET = fields(kind=3, hp=2, stunned=1, distance=4)
-"""What an attack hits, in one word. The kind is 0 without a target, 1 + type for a visible enemy,
-and `TRANSMISSION` for a transmission."""
+"""The target of an attack, in one word. `kind` is 0 without a target, 1 + type of a visible enemy,
+or `TRANSMISSION`."""
 
 TRANSMISSION = NUM_ENEMY_TYPES + 1
 
 
 def with_knowledge(observation: TacticalObservation) -> TacticalObservation:
-    """The observation with its `Knowledge`."""
     return eqx.tree_at(
         lambda seen: seen.known, observation, knowledge_of(observation), is_leaf=lambda x: x is None
     )
 
 
 def knowledge_of(observation: TacticalObservation) -> "Knowledge":
-    """What the observation holds already, or what is computed from it."""
+    """The `Knowledge` of an observation, computed if it has none."""
     known: Knowledge | None = observation.known
     return computed_once(Knowledge.from_observation, observation) if known is None else known
 
 
 class Knowledge(eqx.Module):
-    """Everything that is computed from an observation, in few words."""
+    """The intermediate results of the tactical encoding."""
 
-    cells: tuple[UInt32[Array, "36"], UInt32[Array, "36"]]
-    around: tuple[UInt32[Array, "5"], UInt32[Array, "5"]]
-    targets: UInt32[Array, "4"]
-    contacts: UInt32[Array, ""]  # see `_CONTACTS`
-    ready: Bool[Array, " num_programs"]  # would be usable if owned
-    owned: UInt32[Array, ""]
-    to_take: UInt32[Array, ""]  # by a siphon from here
+    cells: tuple[UInt32[Array, "36"], UInt32[Array, "36"]]  #: Words of `WAYS` and `SIPHONS`.
+    around: tuple[UInt32[Array, "5"], UInt32[Array, "5"]]  #: `cells` at the `action_cells`.
+    targets: UInt32[Array, "4"]  #: A word of `TARGET` for each direction.
+    contacts: UInt32[Array, ""]  #: See `_CONTACTS`.
+    ready: Bool[Array, " num_programs"]  #: Whether a program would be usable if owned.
+    owned: UInt32[Array, ""]  #: The bit set of owned programs.
+    to_take: UInt32[Array, ""]  #: The bit set of new programs that a siphon from here takes.
 
     @staticmethod
     def from_observation(observation: TacticalObservation) -> "Knowledge":
-        """All of it."""
         position = seen_position(observation)
         steps = _steps_to(CellSet.from_cell(position.player.cell), position)
         turns = _turns_to_contact(position, steps)
@@ -107,21 +105,19 @@ class Knowledge(eqx.Module):
         )
 
     def programs(self) -> list[Bool[Array, " num_programs"]]:
-        """Whether each program would be usable, is usable, and is taken by a siphon from here."""
+        """Whether each program would be usable if owned, is usable, and is taken by a siphon."""
         owned = bits_of(self.owned, NUM_PROGRAMS)
         return [self.ready, self.ready & owned, bits_of(self.to_take, NUM_PROGRAMS)]
 
 
 def _steps_to(start: CellSet, position: Position) -> Int32[Array, "36"]:
-    """Steps around blocks between `start` and each cell."""
+    """Steps around blocks from `start` to each cell."""
     return jnp.minimum(distances(start, ~position.board.blocks), _FAR)
 
 
 def _word(table: Mapping[str, BitField], **planes: Array) -> UInt32[Array, "36"]:
-    """The planes in one word a cell.
-
-    XLA computes a reduction once, and anything else again for each channel that reads it.
-    """
+    """The planes as one word per cell."""
+    # XLA computes a reduction once. It would repeat any other operation in every channel.
     placed = [field.placed(planes[name]) for name, field in table.items()]
     return lax.reduce(jnp.stack(placed), np.uint32(0), lax.bitwise_or, (0,))
 
@@ -129,7 +125,7 @@ def _word(table: Mapping[str, BitField], **planes: Array) -> UInt32[Array, "36"]
 def _ways(
     position: Position, steps: Int32[Array, "36"], turns: Int32[Array, "36"]
 ) -> UInt32[Array, "36"]:
-    """The planes up to `virus_near`."""
+    """The planes of `WAYS`."""
     content, enemies, blocks = position.board.content, position.enemies, position.board.blocks
     stops = blocks | enemies.cells | position.transmissions.cells
     able = enemies.present & ~enemies.stunned
@@ -152,15 +148,15 @@ _ROWS, _COLS = _CELLS // SIZE, _CELLS % SIZE
 
 
 def _straight(cell: Int32[Array, ""]) -> Int32[Array, "36"]:
-    """Steps between a cell and each other, blocks or not."""
+    """Manhattan distance from a cell to each cell."""
     return jnp.abs(_ROWS - cell // SIZE) + jnp.abs(_COLS - cell % SIZE)
 
 
 def _turns_to_contact(position: Position, steps: Int32[Array, "36"]) -> Int32[Array, "36"]:
-    """Enemy turns until an enemy on each cell attacks, if nothing but blocks is in its way."""
-    # Enemy number N stands on cell N: `seen_position`.
+    """Enemy turns until an enemy on each cell attacks, if only blocks are in its way."""
+    # The enemy in slot N is on cell N (see `seen_position`).
     straight, enemies = _straight(position.player.cell), position.enemies
-    # An enemy that was pushed onto a block steps off it; no path around blocks leads there.
+    # No path around blocks leads to a block, but an enemy that was pushed onto one can leave it.
     direct = (enemies.type == EnemyType.GLITCH) | position.board.blocks.to_array()
     away = jnp.where(direct, straight, steps)
     speed = ENEMY_SPEED[EnemyType.VIRUS]
@@ -170,14 +166,14 @@ def _turns_to_contact(position: Position, steps: Int32[Array, "36"]) -> Int32[Ar
 
 
 def _contacts(position: Position, turns: Int32[Array, "36"]) -> UInt32[Array, ""]:
-    """The numbers of enemies by their turns to contact, soonest first."""
+    """Numbers of enemies by turns to contact (see `_CONTACTS`)."""
     bounds = np.array(_CONTACTS, np.int32)
     later = jnp.sum(turns[:, None] > bounds[None], axis=1, dtype=jnp.uint32)
     return jnp.sum(position.enemies.present.astype(jnp.uint32) << (8 * later), dtype=jnp.uint32)
 
 
 def _siphons(position: Position, taken: Yields, new: UInt32[Array, "36"]) -> UInt32[Array, "36"]:
-    """The planes from `points` on; 0 on blocks, where nobody siphons."""
+    """The planes of `SIPHONS`; 0 on blocks, except under the player."""
     word = _word(
         SIPHONS,
         points=taken.points,
@@ -194,7 +190,7 @@ def _siphons(position: Position, taken: Yields, new: UInt32[Array, "36"]) -> UIn
 
 
 def _around(observation: TacticalObservation, words: Words) -> Words:
-    """The words of the cell of each direction, and of the player's own; 0 off the board."""
+    """The words at the neighbour in each direction and at the player's cell; 0 off the board."""
     there = action_cells(observation)[:, None] == _CELLS[None]
     first, second = (
         jnp.sum(jnp.where(there, word[None], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
@@ -204,7 +200,7 @@ def _around(observation: TacticalObservation, words: Words) -> Words:
 
 
 def _lines(position: Position) -> UInt32[Array, "4"]:
-    """What the player attacks in each direction, as words."""
+    """The word of the target in each direction."""
     enemies, coming = position.enemies, position.transmissions.present
     words = _word(
         TARGET,
@@ -215,7 +211,7 @@ def _lines(position: Position) -> UInt32[Array, "4"]:
     )
     targets = enemies.cells | position.transmissions.cells
     up, down, left, right = rays(position.player.cell, position.board.blocks | targets)
-    # Each sum makes two directions: a word takes half of 32 bits, and no cell is in both.
+    # A word of `TARGET` has at most 16 bits, so each sum is of two directions: up | down << 16.
     pairs = [
         jnp.where((line & targets).to_array(), words, 0)
         | jnp.where((back & targets).to_array(), words << 16, 0)
@@ -226,8 +222,8 @@ def _lines(position: Position) -> UInt32[Array, "4"]:
 
 
 def _ready(observation: TacticalObservation, position: Position) -> Bool[Array, " num_programs"]:
-    """Whether each program would be usable if the player owned it, as far as the player sees."""
+    """Whether each program would be usable if owned, as far as the player sees."""
     view = View.from_position(position, can_undo=observation.memory[Memory.SNAPSHOTS] > 0)
-    # Not the bits of one word, as in the rules: XLA would compute all of them for each bit.
+    # Not a word as in `usable_programs`: XLA would compute all of its bits for each bit.
     met = jnp.stack([SPECS[program].usable(view) for program in Program])
     return met & affordable(observation)

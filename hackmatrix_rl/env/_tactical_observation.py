@@ -1,7 +1,7 @@
-"""The screen, and what a player remembers of the game.
+"""The tactical observation: the compact one, and what a player remembers of the game.
 
-`TacticalObservation` adds a few integers to the compact observation: what UNDO would bring back,
-and the clock of the enemies to come. `env/_tactical_encoding.py` computes a network's input.
+`TacticalObservation` adds a few integers: what UNDO would restore, and the schedule of enemies.
+`_tactical_encoding.py` computes the input of a network from it.
 """
 
 from enum import IntEnum
@@ -32,15 +32,14 @@ from hackmatrix_rl.games.hackmatrix import (
 )
 
 MOST_SNAPSHOTS = 15
-"""`Memory.SNAPSHOTS` counts no further."""
+"""The maximum of `Memory.SNAPSHOTS`."""
 
 
 class Memory(IntEnum):
     """Indices of `TacticalObservation.memory`.
 
-    The newest snapshot shows the end of the last enemy turn, so one UNDO takes back the programs
-    played since then; the second one takes back the turn. Their numbers are 0 where there is no
-    such snapshot.
+    The newest snapshot is of the end of the last enemy turn, so one UNDO reverts the programs
+    played since then, and a second one reverts the turn. The numbers of a missing snapshot are 0.
     """
 
     NEWEST_HP = 0
@@ -60,13 +59,13 @@ class Memory(IntEnum):
 class TacticalObservation(CompactObservation):
     """The compact observation, and what a player remembers."""
 
-    memory: Int32[Array, "*batch memories"]  #: One unscaled number for each `Memory`.
-    #: The `Knowledge` that follows from the rest, or `None` where it is not computed yet.
+    memory: Int32[Array, "*batch memories"]  #: Unscaled, indexed by `Memory`.
+    #: The `Knowledge` computed from the other fields, or `None` before it is computed.
     known: PyTree[Array] = None
 
 
 def recollection(history: History) -> Int32[Array, "7"]:
-    """The numbers of `Memory` up to `SNAPSHOTS`, for one game."""
+    """The numbers of `Memory` up to `SNAPSHOTS`."""
     numbers: list[Array] = []
     for back in (0, 1):
         past = recall(history, back=back)
@@ -76,7 +75,7 @@ def recollection(history: History) -> Int32[Array, "7"]:
 
 
 def supposed_recollection(position: Position, *, rewind_across_stages: bool) -> Int32[Array, "7"]:
-    """`recollection` where no history is known: both newest snapshots show what the player has."""
+    """`recollection` for an unknown history: both newest snapshots equal the current position."""
     player, owned = position.player, ((position.programs >> Program.UNDO) & 1).astype(jnp.int32)
     past = [player.hp, player.credits, owned]
     some = jnp.stack([*past, *past, jnp.int32(2)])
@@ -86,7 +85,6 @@ def supposed_recollection(position: Position, *, rewind_across_stages: bool) -> 
 def tactical_observation(
     position: Position, recalled: Int32[Array, "7"], *, is_rare: bool = False
 ) -> TacticalObservation:
-    """The tactical observation of one position."""
     seen = compact_observation(position, is_rare=is_rare)
     clock = [
         position.next_scheduled_task_turn - position.turn,
@@ -109,10 +107,10 @@ _BOARD = np.uint32(sum(field.mask for field in Board.FIELDS.values()))
 def seen_position(seen: TacticalObservation) -> Position:
     """The position that one observation shows.
 
-    What a player does not see is missing or a guess: hidden cryptogs, and all but the first enemy
-    of a cell, are missing. A question block is a hidden data block without points and with one
-    spawn. A transmission of unknown type is a virus. No enemy is disabled. The slots are the cells:
-    the enemies stand in the order of cells, not of arrival.
+    What a player does not see is missing or a guess. Hidden cryptogs, and all but the first enemy
+    and transmission of a cell, are missing. A question block becomes a hidden data block with 0
+    points and `spawn_count` 1. A transmission of unknown type becomes a virus. No enemy is
+    disabled. There is a slot per cell, so the order is by cell, not by arrival.
     """
     number = dict(zip(Number, seen.numbers, strict=True))
     memory = dict(zip(Memory, seen.memory, strict=True))
@@ -148,10 +146,10 @@ def seen_position(seen: TacticalObservation) -> Position:
 
 def _board(seen: TacticalObservation) -> Board:
     sight = seen.plane("content")
-    # A `Sight` has one number for both kinds of question block, a `Content` two.
+    # `Sight` has one number for both kinds of question block, `Content` has two.
     content = jnp.where(sight > Sight.QUESTION, sight + 1, sight)
     board = Board(seen.grid & _BOARD)
-    # The screen marks only blocks as siphoned. But each siphon reached the cross of its center.
+    # The screen marks only blocks as siphoned. But a siphon reached the full cross of its center.
     centers = CellSet.from_array(board.siphon_center)
     siphoned = board.siphoned | (centers | centers.neighbours()).to_array()
     board = board.replace(content=content, siphoned=siphoned)

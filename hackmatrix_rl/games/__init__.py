@@ -1,1 +1,1 @@
-"""The rules of games, and puzzles, without environments and networks."""
+"""The rules of games and puzzles, independent of environments and networks."""

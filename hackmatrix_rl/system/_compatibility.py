@@ -1,9 +1,8 @@
-"""Everything that depends on versions of other packages.
+"""Everything that depends on the versions of other packages.
 
-If XLA cannot compile a program with an option, it ends the process, and no exception can be
-caught. So an option is used only with versions of jaxlib that compiled and ran the package's
-programs with it (`python benchmarks/compiler_options.py --check`). Any other version compiles with
-XLA's own options.
+If XLA cannot compile a program with an option, it aborts the process without an exception. So an
+option is used only with versions of jaxlib that compiled and ran the package's programs with it
+(`python benchmarks/compiler_options.py --check`). Other versions compile with XLA's defaults.
 """
 
 import re
@@ -18,36 +17,36 @@ Options = Mapping[str, str | bool]
 _LEVEL = "xla_backend_optimization_level"
 _NONE: Options = {}
 
-# At LLVM's first level of optimization compiling is a third faster, and the program is as fast as
-# at the third: XLA vectorizes loops itself and passes products to a library. The second option
-# keeps reductions of more than 32 numbers one loop each; XLA would make three.
+# At LLVM's optimization level 1 compilation is a third faster, and programs are as fast as at level
+# 3: XLA vectorizes loops itself and calls a library for matrix products. The second option keeps a
+# reduction of more than 32 numbers a single loop, which XLA would split into three.
 _FASTER: Options = {_LEVEL: "1", "xla_disable_hlo_passes": "tree_reduction_rewriter"}
 
 CPU_OPTIONS: Mapping[str, Options] = {
     "0.8.1": _FASTER,
     "0.10.2": _FASTER,
-    # XLA's own options are as fast from here on.
+    # XLA's defaults are as fast from this version on.
     "0.12.0": _NONE,
     "0.12.0.1": _NONE,
 }
-"""Options of the CPU's compiler, by each tested version of jaxlib."""
+"""Options of the CPU compiler, by tested version of jaxlib."""
 
 GPU_OPTIONS: Options = {
-    # A graph of kernels contains loops, too: none waits until the host has read its condition.
-    # Collectives are not among these kinds: in graphs, runs of others have hung without a word.
+    # Command buffers include loops, so that the host need not read their conditions. They exclude
+    # collectives, which have caused hangs in command buffers.
     "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,"
     "DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
     "xla_gpu_graph_min_graph_size": "1",
 }
-"""Options of the GPU's compiler."""
+"""Options of the GPU compiler."""
 
 GPU_VERSIONS = ("0.8.1", "0.12.0.1")
-"""The first and the last version of jaxlib whose compiler is known to take them (`nox -s
-gpu_options`). Programs ran with them on an H100 with 0.11.2."""
+"""The first and the last version of jaxlib whose compiler accepts `GPU_OPTIONS` (`nox -s
+gpu_options`). Programs were run with them on an H100 with 0.11.2."""
 
 
 def gpu_options(version: str = jaxlib.version.__version__) -> dict[str, str | bool]:
-    """Options of the GPU's compiler that work with a version of jaxlib."""
+    """Options of the GPU compiler for a version of jaxlib."""
     first, last = map(_numbers, GPU_VERSIONS)
     return dict(GPU_OPTIONS if first <= _numbers(version) <= last else _NONE)
 
@@ -59,9 +58,9 @@ def _numbers(version: str) -> list[int]:
 def cpu_options(
     version: str = jaxlib.version.__version__, *, once: bool = False
 ) -> dict[str, str | bool]:
-    """Options of the CPU's compiler that work with a version of jaxlib.
+    """Options of the CPU compiler for a version of jaxlib.
 
-    For a program that runs only `once`, only compile time counts.
+    For a program that runs only `once`, they minimize the compilation time.
     """
     options = dict(CPU_OPTIONS.get(version, _NONE))
     if once and options:
@@ -70,20 +69,20 @@ def cpu_options(
 
 
 def quick_options(version: str = jaxlib.version.__version__) -> dict[str, str | bool]:
-    """Those options of the CPU's compiler that change no bit of what a program computes.
+    """The options of the CPU compiler that do not change the bits of a program's results.
 
-    An evaluation compiles in two thirds of the time, and plays as fast. The other options change
-    the order in which many numbers are added.
+    With them an evaluation compiles in two thirds of the time and runs as fast. The other options
+    change the order of summation.
     """
     return {name: value for name, value in cpu_options(version).items() if name == _LEVEL}
 
 
 def untested_version(platform: str, version: str = jaxlib.version.__version__) -> str | None:
-    """One line about a version of jaxlib that is untested on a platform; `None` for a tested one.
+    """A line about a version of jaxlib that is untested on a platform; `None` for a tested one.
 
     Args:
-        platform: of the devices, as `jax.default_backend` returns it.
-        version: of jaxlib.
+        platform: the platform of the devices, as from `jax.default_backend`.
+        version: the version of jaxlib.
     """
     if platform == "gpu":
         first, last = GPU_VERSIONS
@@ -104,19 +103,19 @@ def untested_version(platform: str, version: str = jaxlib.version.__version__) -
 
 
 def wandb_timeouts(settings: type, *, seconds: float) -> dict[str, Any]:
-    """Time limits for the start and the end, among the settings that this version of wandb has.
+    """The settings of this version of wandb that limit the time of its start and its end.
 
-    Up to wandb 0.25 the library has no limit at the end.
+    Up to wandb 0.25 there is no limit for the end.
     """
     known = {name for each in settings.__mro__ for name in getattr(each, "__annotations__", ())}
     return {name: seconds for name in ("init_timeout", "finish_timeout") if name in known}
 
 
 def wandb_sync() -> tuple[str, ...]:
-    """The command that sends what was logged offline, where each start of a run has its own folder.
+    """The command that uploads offline runs. Each start of a run has its own folder.
 
-    By `wandb sync` alone, versions up to 0.29 write a later folder's rows over the rows of the
-    first. With `--append` they add them, as newer versions do, which lack the option.
+    Without `--append`, versions up to 0.29 overwrite the rows of the first folder with those of the
+    next. Newer versions always append, and lack the option.
     """
     from wandb.cli.cli import sync  # few runs use it
 

@@ -1,14 +1,14 @@
-"""How JAX computes here: its device, bitwise repeatability, the cache of compiled programs.
+"""The device of JAX, determinism, and the compilation cache.
 
-What a run needs to repeat bit for bit:
+Requirements for bitwise reproducible runs:
 
 | on | requirement |
 |---|---|
-| CPU | nothing: the same program on the same machine gives the same bits |
-| TPU | nothing: XLA's programs for it use no atomics and are not tuned by timing |
-| GPU | a flag that XLA reads at its start: no atomics, and no choice of kernels by timing |
+| CPU | none: the same program on the same machine gives the same bits |
+| TPU | none: XLA's programs use no atomics and no autotuning |
+| GPU | a flag that XLA reads at its start: no atomics, and no autotuning |
 
-Random draws never depend on how arrays are cut over devices (`jax_threefry_partitionable`).
+Random draws never depend on the sharding of arrays (`jax_threefry_partitionable`).
 
 Source: OpenXLA, "Determinism (GPU)"; `xla_gpu_deterministic_ops` includes
 `xla_gpu_exclude_nondeterministic_ops` and switches autotuning off.
@@ -29,12 +29,12 @@ _EXTRAS = {"gpu": "cuda", "tpu": "tpu"}
 
 _CONFIG: Any = jax.config  # its attributes are made at run time
 GPU_FLAG = "--xla_gpu_deterministic_ops"
-# JAX's own limit of a second would leave out most programs of a start except the update.
+# JAX's default of one second would exclude most programs of a start except the update.
 _MIN_SECONDS = 0.1
 
 
 def select_device(device: str) -> str:
-    """Makes JAX compute on `cpu`, `gpu`, `tpu`, or `auto` for its own choice; returns the kind."""
+    """Sets JAX's default device to `cpu`, `gpu` or `tpu`; `auto` keeps it. Returns its platform."""
     if device == "auto":
         return jax.default_backend()
     try:
@@ -45,15 +45,15 @@ def select_device(device: str) -> str:
             f"--device {device} (or --preset {device}): JAX sees no {device.upper()} here, only "
             f"{jax.default_backend()}. {advice}"
         ) from error
-    # A device of this process: `found` names the devices of all processes.
+    # A device of this process: `found` has the devices of all processes.
     jax.config.update("jax_default_device", jax.local_devices(backend=found[0].platform)[0])
     return device
 
 
 def cut_cpu(devices: int) -> None:
-    """Makes the CPU count as several devices, unless JAX's own settings say how many it is.
+    """Splits the CPU into several devices, unless JAX's own settings give their number.
 
-    The devices share its cores. Call this before any device starts.
+    The devices share the cores. Call this before a device starts.
     """
     in_flags = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
     if _CONFIG.jax_num_cpu_devices != -1 or in_flags:
@@ -70,7 +70,7 @@ def cut_cpu(devices: int) -> None:
 def unseen_accelerator(
     backend: str, present: Callable[[str], bool] = accelerator_present
 ) -> str | None:
-    """What to install if a backend of JAX cannot see a GPU or TPU of this machine."""
+    """The extra to install if this machine has a GPU or TPU that JAX does not see, else `None`."""
     if backend != "cpu":
         return None
     for kind, extra in _EXTRAS.items():
@@ -83,7 +83,7 @@ def unseen_accelerator(
 
 
 def why_device(chosen: str, best: str) -> str:
-    """One line that names the chosen kind of device and why it is not the best that JAX sees."""
+    """A line with the chosen kind of device, and the reason if it is not the best one."""
     if chosen != best:
         named = "as --device or --preset says"
         return f"Computing on the {chosen.upper()}, {named}; there is a {best.upper()} too"
@@ -94,7 +94,7 @@ def why_device(chosen: str, best: str) -> str:
 
 
 def chosen_devices() -> list[jax.Device]:
-    """This process's devices of the kind that JAX computes on."""
+    """The devices of this process on JAX's default platform."""
     default = _CONFIG.jax_default_device
     return list(jax.local_devices(backend=None if default is None else default.platform))
 
@@ -107,9 +107,9 @@ def describe_device() -> str:
 
 
 def make_deterministic() -> None:
-    """Makes runs repeatable. Call it before JAX computes anything.
+    """Makes runs deterministic. Call it before JAX computes anything.
 
-    A second call checks the settings again.
+    It may be called again.
     """
     if _CONFIG.jax_default_prng_impl != "threefry2x32":
         raise ConfigError(
@@ -118,7 +118,7 @@ def make_deterministic() -> None:
         )
     jax.config.update("jax_threefry_partitionable", True)
     flags = os.environ.get("XLA_FLAGS", "").split()
-    # A bare flag means true. The last of several flags counts.
+    # A flag without a value means true. The last of several flags applies.
     given = [each.partition("=")[2] or "true" for each in flags if each.split("=")[0] == GPU_FLAG]
     if given and given[-1].lower() not in ("true", "1"):
         raise ConfigError(
@@ -136,11 +136,14 @@ def make_deterministic() -> None:
 
 
 def enable_compilation_cache() -> Path | None:
-    """Turns JAX's persistent cache on, in the user's cache folder, and returns the folder, if any.
+    """Enables JAX's persistent compilation cache in the user's cache folder.
 
-    Programs that compile in less than a tenth of a second are not cached.
-    `JAX_COMPILATION_CACHE_DIR` names another folder; an empty name switches the cache off. Only
-    this user can write into the folder made here, because its programs are loaded and run.
+    Programs that compile in less than 0.1 seconds are not cached. `JAX_COMPILATION_CACHE_DIR` sets
+    another folder; if empty, it disables the cache. The cached programs are executed, so only this
+    user can write to a folder that is created here.
+
+    Returns:
+        The folder, or `None` without a cache.
     """
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", _MIN_SECONDS)

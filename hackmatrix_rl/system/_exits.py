@@ -1,4 +1,4 @@
-"""Exit statuses, and the signals that ask for a stop."""
+"""Exit statuses, and signals that request a stop."""
 
 import errno
 import os
@@ -15,29 +15,29 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ExitCode(IntEnum):
-    """Exit status of `hackmatrix-rl train`, and what to do next."""
+    """Exit statuses of `hackmatrix-rl train`, and what to do next."""
 
     DONE = 0
-    """Trained to the end, and everything is saved."""
+    """Training is complete, and everything is saved."""
     CRASHED = 1
-    """An error of the program; the traceback was printed. Understand it, then resume."""
+    """An error of the program; the traceback was printed. Fix its cause, then resume."""
     BAD_INPUT = 2
-    """A setting that cannot work; nothing was started."""
+    """An invalid setting; nothing was started."""
     UNHEALTHY = 3
-    """Stopped because training went wrong; the last good checkpoint is kept."""
+    """Training was stopped as unhealthy; the last good checkpoint is kept."""
     UNSAVED = 4
-    """A disk is full: the last results, or the start of the run, could not be written. Make room,
-    then resume."""
+    """The disk is full: the last results, or the start of the run, could not be written. Free some
+    space, then resume."""
     PEER_LOST = 5
-    """Another process of the run was lost. Start all of them again with `--resume-run`."""
+    """Another process of the run was lost. Restart all processes with `--resume-run`."""
     INTERRUPTED = 130
-    """SIGINT (Ctrl-C): saved and ended. Resume at any time."""
+    """SIGINT (Ctrl-C): the run was saved and stopped. Resume at any time."""
     TERMINATED = 143
-    """SIGTERM: the same. Machines send it before they shut down."""
+    """SIGTERM, which machines send before a shutdown: as for SIGINT."""
 
 
 def status_of(error: BaseException) -> ExitCode:
-    """The exit status of a command that an error ends: a full disk may have room again."""
+    """The exit status of a command that failed with an error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -47,15 +47,15 @@ def status_of(error: BaseException) -> ExitCode:
 
 
 class Interrupts:
-    """A context that records the first Ctrl-C (or SIGTERM); a second one ends at once.
+    """A context that records the first SIGINT or SIGTERM.
 
-    A stop inside the compiled program would lose the donated state. So the loop looks here
-    between two dispatches. A second signal ends the process at once with the shell's usual exit
-    status (128 plus the signal's number); complete checkpoints stay complete. Outside the main
-    thread this does nothing, because signals arrive only there.
+    A stop inside the compiled program would lose the donated state, so the training loop checks
+    `received` between dispatches. A second signal ends the process immediately with the exit status
+    128 plus its number; complete checkpoints stay intact. Outside of the main thread, which alone
+    receives signals, the context does nothing.
 
     Attributes:
-        received: number of the signal that asked for a stop; 0 without one.
+        received: number of the signal; 0 without one.
     """
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ class Interrupts:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.received:
-            # Threads that write a checkpoint would delay an ordinary exit. The message is
-            # unbuffered, because the interrupted code may hold the lock of a buffer.
+            # Threads that write a checkpoint would delay a normal exit. The message is unbuffered,
+            # because the interrupted code may hold the lock of a buffer.
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"Ended at once.\n")
             os._exit(128 + number)
         self.received = number

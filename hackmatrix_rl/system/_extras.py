@@ -1,4 +1,4 @@
-"""Packages that come with an extra."""
+"""Packages of optional dependencies (extras)."""
 
 from importlib import import_module
 from types import ModuleType
@@ -7,7 +7,7 @@ from hackmatrix_rl.system.errors import ConfigError
 
 
 def require(package: str, *, extra: str, caller: str) -> ModuleType:
-    """Imports a package that comes with an extra; `caller` is what the message says needs it."""
+    """Imports a package of an extra. A message says that `caller` needs it."""
     try:
         return import_module(package)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Small files of a run: written whole or not at all, and read without trust in their content."""
+"""Small files of a run: atomic writes, and reads of untrusted content."""
 
 import errno
 import json
@@ -17,15 +17,15 @@ from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing,
 AnyPath = TypeVar("AnyPath", Path, epath.Path)
 
 MOST_BYTES = 2**26
-"""Bytes of a small file: settings, metadata, a replay. 64 MiB."""
+"""The most bytes of a small file, such as settings, metadata or a replay: 64 MiB."""
 
 MOST_DEPTH = 50
-"""Objects and lists inside one another in JSON from outside. Ours has less than ten."""
+"""The deepest nesting of untrusted JSON. The package writes fewer than ten levels."""
 
-# Errors of file systems that cannot flush a folder; a rename is then as safe as they allow.
+# Errors of file systems that cannot sync a folder; a rename is then as safe as they allow.
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
-# Limits of Linux and macOS, minus room for the files of a run's folder.
+# Limits of Linux and macOS, less room for the names of files in a run folder.
 _LONGEST_PART, _LONGEST = 255, 3500
 
 
@@ -35,10 +35,10 @@ def is_remote(path: epath.PathLike) -> bool:
 
 
 def typed_path(path: epath.PathLike, *, lasting: bool = False) -> str:
-    """The path that a user means by a flag, by a key of a settings file or by an argument.
+    """Expands a path from a flag, a settings file or an argument.
 
-    `~` is the home folder. A `lasting` path is absolute: it is stored, or used after the working
-    directory may have changed. The name of an object store (`gs://...`) stays as it is.
+    `~` is the home folder. A `lasting` path becomes absolute, because it is stored, or used after
+    the working directory may have changed. A path in an object store (`gs://...`) is unchanged.
     """
     text = os.fspath(path)
     if is_remote(text):
@@ -49,14 +49,14 @@ def typed_path(path: epath.PathLike, *, lasting: bool = False) -> str:
 
 
 def write_whole(path: epath.PathLike, content: str | Iterable[bytes], *, mode: int = 0o666) -> None:
-    """Writes a file whole or not at all, also through a power cut and in an object store.
+    """Writes a file atomically, even through a power failure and in an object store.
 
-    A link in its place is replaced, and its target stays as it is. The `mode` of a local file is
-    that before the umask.
+    A symbolic link at this path is replaced; its target is unchanged. `mode` is subject to the
+    umask.
 
     Raises:
-        ConfigError: no file can have this name.
-        OSError: the file cannot be written; the old file stays.
+        ConfigError: the name is invalid.
+        OSError: the file cannot be written. The old file is unchanged.
     """
     check_path(os.fspath(path), "the file")
     pieces = [content.encode()] if isinstance(content, str) else content
@@ -64,7 +64,7 @@ def write_whole(path: epath.PathLike, content: str | Iterable[bytes], *, mode: i
         epath.Path(path).write_bytes(b"".join(pieces))
         return
     place = Path(path)
-    # Nobody can guess this name, and so put a link there.
+    # An unpredictable name, so that nobody can place a link there.
     unfinished = place.with_name(f".{secrets.token_hex(8)}.part")
     try:
         descriptor = open_in_place(unfinished, os.O_WRONLY | os.O_EXCL, mode)
@@ -80,19 +80,19 @@ def write_whole(path: epath.PathLike, content: str | Iterable[bytes], *, mode: i
 
 
 def open_in_place(path: epath.PathLike, flags: int, mode: int = 0o666) -> int:
-    """Opens a local file to write into it, or makes it: the one way to do so. A descriptor.
+    """Opens or creates a local file for writing, and returns its descriptor.
 
-    `flags` are as in `os.open`: `O_WRONLY | O_APPEND`, or `O_EXCL` for a new file. A link is
-    not followed, and a file with a second name (a hard link) is refused: either may lead to a file
-    in another folder.
+    All writes to local files go through this function. `flags` are as in `os.open`: `O_WRONLY |
+    O_APPEND`, or `O_EXCL` for a new file. It refuses symbolic and hard links, because they may lead
+    to a file in another folder.
 
     Raises:
-        OSError: it is something else than a file with one name, or cannot be opened.
+        OSError: it is not a regular file with a single name, or cannot be opened.
     """
     # Without O_NONBLOCK, opening a pipe waits for its reader.
-    own = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    safe = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, flags | own, mode)
+        descriptor = os.open(path, flags | safe, mode)
     except OSError as error:
         if os.path.islink(path):
             said = f"{Path(path).name} is a link, which is not followed: remove it"
@@ -116,10 +116,10 @@ def write_json(
 
 
 def remote_path(path: epath.PathLike) -> epath.Path:
-    """A path in an object store, or an OSError if this installation cannot reach it."""
+    """A path in an object store. Raises an OSError if this installation cannot access it."""
     try:
         place = epath.Path(path)
-        place.exists()  # imports what speaks to the store
+        place.exists()  # imports the client of the store
     except KeyError as error:
         raise OSError(errno.ENOTSUP, "no kind of storage that is known, such as gs://") from error
     except ImportError as error:
@@ -128,14 +128,14 @@ def remote_path(path: epath.PathLike) -> epath.Path:
 
 
 def open_regular(path: epath.PathLike) -> IO[bytes]:
-    """Opens a regular file of any size, also remote: the one way to open a file from outside.
+    """Opens a regular file, local or remote, for reading.
 
-    A pipe, a device or a socket is not opened: reading it may block or never end.
-    Links are followed.
+    All reads of untrusted files go through this function. It refuses pipes, devices and sockets,
+    which may block or never end. It follows links.
 
     Raises:
-        OSError: it is something else than a file, or cannot be opened.
-        ValueError: no file can have this path: a zero byte is in it, or a lone surrogate.
+        OSError: it is not a regular file, or cannot be opened.
+        ValueError: the path contains a null byte or a lone surrogate.
     """
     if is_remote(path):
         remote: IO[bytes] = remote_path(path).open("rb")
@@ -152,12 +152,12 @@ def open_regular(path: epath.PathLike) -> IO[bytes]:
 
 
 def read_bounded(path: epath.PathLike, most: int = MOST_BYTES) -> bytes:
-    """The content of a file of a bounded number of bytes, opened by `open_regular`.
+    """The content of a file of at most `most` bytes.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        DamagedFileError: it is something else than a file, larger, or cannot be read. The message
-            follows the path in a sentence: `is a folder, not a file`.
+        FileNotFoundError: the file does not exist.
+        DamagedFileError: it is not a regular file, is larger, or cannot be read. The message
+            continues a sentence that starts with the path: `is a folder, not a file`.
     """
     try:
         with open_regular(path) as file:
@@ -169,17 +169,17 @@ def read_bounded(path: epath.PathLike, most: int = MOST_BYTES) -> bytes:
     except OSError as error:
         raise DamagedFileError(f"cannot be read ({error.strerror or error})") from error
     except ValueError as error:
-        raise DamagedFileError("is no path of a file") from error
+        raise DamagedFileError("is not a valid path of a file") from error
     if len(content) > most:
         raise DamagedFileError(f"is too large: more than {most:,} bytes")
     return content
 
 
 def read_json(path: epath.PathLike, most: int = MOST_BYTES) -> dict[str, Any] | None:
-    """The JSON object in a file, read by `read_bounded`; `None` without such a file.
+    """The JSON object in a file of at most `most` bytes; `None` if the file does not exist.
 
     Raises:
-        DamagedFileError: the file has other content, or cannot be read.
+        DamagedFileError: the file is not a JSON object, is larger, or cannot be read.
     """
     try:
         content = read_bounded(path, most)
@@ -197,10 +197,10 @@ def read_json(path: epath.PathLike, most: int = MOST_BYTES) -> dict[str, Any] | 
 
 
 def parse_json(content: bytes) -> Any:
-    """The JSON value in a text from outside, in which nothing is nested deeper than `MOST_DEPTH`.
+    """Parses untrusted JSON.
 
     Raises:
-        ValueError: it is no JSON, or nested deeper.
+        ValueError: it is not JSON, or is nested deeper than `MOST_DEPTH`.
     """
     try:
         value = json.loads(content)
@@ -213,12 +213,12 @@ def parse_json(content: bytes) -> Any:
         inside = [each for values in (*lists, *objects) for each in values]
         if not inside:
             return value
-    # Whatever shows or stores it later is a recursion, too, and begins further down.
+    # Later code recurses over the value with less of the stack left.
     raise ValueError("nested too deeply")
 
 
 def set_aside(path: AnyPath) -> AnyPath:
-    """Renames an unusable file to a new `NAME.damaged`: it is neither lost nor in the way."""
+    """Renames an unusable file to a free name: `NAME.damaged`, `NAME.damaged_2`, ..."""
     aside, number = path.with_name(f"{path.name}.damaged"), 1
     while aside.exists() or os.path.lexists(aside):
         number += 1
@@ -228,7 +228,7 @@ def set_aside(path: AnyPath) -> AnyPath:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes a rename in a folder permanent."""
+    """Makes a rename in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -240,7 +240,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def check_path(path: str | None, said: str) -> None:
-    """Raises a ConfigError, which begins with `said`, if no file or folder can have this name."""
+    """Raises a ConfigError, which starts with `said`, if this is not a valid name for a file."""
     if path is None:
         return
     wrong = _trouble(path)
@@ -263,10 +263,10 @@ def _trouble(path: str) -> str | None:
 
 
 def storage_path(path: epath.PathLike, said: str) -> epath.Path:
-    """The path of a file or folder, also in an object store, which is asked whether it answers.
+    """A local or remote path. The object store of a remote path is contacted.
 
     Raises:
-        ConfigError: no file or folder can have this name, or its store cannot be reached.
+        ConfigError: the name is invalid, or the store cannot be reached.
     """
     check_path(os.fspath(path), said)
     with refusing(f"{said} {shortened(os.fspath(path))}: cannot be reached: ", of=OSError):
@@ -274,16 +274,16 @@ def storage_path(path: epath.PathLike, said: str) -> epath.Path:
 
 
 def check_output_file(file: Path, said: str) -> None:
-    """Checks that a file can be written, before the work begins whose result it takes.
+    """Checks that a file can be written. Call it before the work that produces its content.
 
     Raises:
-        ConfigError: it cannot be written; `said` is the flag that named it.
+        ConfigError: the file cannot be written. The message starts with the flag `said`.
     """
     check_path(str(file), said)
     folder = file.absolute().parent
     if not folder.is_dir():
         raise ConfigError(f"{said} {file}: there is no folder {file.parent}.")
     if file.exists() and not file.is_file():
-        raise ConfigError(f"{said} {file}: is no file. Use another name.")
+        raise ConfigError(f"{said} {file}: is not a file. Use another name.")
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"{said} {file}: {folder} cannot be written. Use another folder.")

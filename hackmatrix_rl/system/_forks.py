@@ -1,4 +1,4 @@
-"""Forks of this process. JAX does not work in a fork of a process that uses it."""
+"""Detection of forks. JAX does not work in a fork of a process that uses it."""
 
 import os
 
@@ -6,7 +6,7 @@ from hackmatrix_rl.system._compatibility import backend_started
 from hackmatrix_rl.system.errors import ConfigError
 
 _user: int | None = None
-"""The process that used JAX before the latest fork. A fork finds its parent here."""
+"""The id of the process that used JAX before a fork. The fork inherits it."""
 
 
 def _before_fork() -> None:
@@ -20,7 +20,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 
 def check_not_forked(what: str) -> None:
-    """Raises a ConfigError in a fork of a process that used JAX, where JAX would wait forever."""
+    """Raises a ConfigError in a fork of a process that used JAX, where JAX would deadlock."""
     if _user is not None and _user != os.getpid():
         raise ConfigError(
             f"{what}: this process is a fork of one that uses JAX, and JAX does not work in it. "

@@ -1,4 +1,4 @@
-"""Several processes as one run: how they connect in time, and how they agree."""
+"""Runs with several processes: their connection and their agreement."""
 
 import hashlib
 import importlib.util
@@ -26,14 +26,14 @@ from hackmatrix_rl.system._files import write_whole
 from hackmatrix_rl.system._processes import CONNECT_SECONDS, HEARTBEAT_SECONDS, is_single_process
 from hackmatrix_rl.system.errors import AgreedError, ConfigError, flag, is_key, refusing
 
-# Seconds that process 0 waits longer: without it the others would lose their connection.
+# Additional seconds that process 0 waits: its exit would disconnect the others.
 _FIRST_WAITS_ON = 3.0
 _ADVICE = (
     "Start all processes at about the same time, with the same --coordinator and --num-processes; "
     "--connect-timeout waits longer, --num-processes 1 trains in one process."
 )
 
-# Words in errors after the other end of a connection is gone.
+# Words in the errors of a lost connection.
 _LOSS = ("Gloo", "NCCL", "UNAVAILABLE", "Connection", "coordination service", "eartbeat")
 
 
@@ -49,7 +49,7 @@ def parse_address(coordinator: str) -> tuple[str, int]:
 
 
 def check_port_is_free(coordinator: str) -> None:
-    """Checks that process 0 can listen at its port. JAX would end with a segmentation fault."""
+    """Checks that process 0 can listen at its port. In JAX, failing to is a segmentation fault."""
     _, port = parse_address(coordinator)
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     with socket.socket(family) as probe:
@@ -63,7 +63,7 @@ def check_port_is_free(coordinator: str) -> None:
 
 @contextmanager
 def in_time(seconds: float, coordinator: str | None, process_id: int | None) -> Iterator[None]:
-    """Ends this process with one line if the body takes too long. JAX itself would abort."""
+    """Exits with one line if the block takes too long. JAX would abort the process instead."""
 
     def give_up() -> None:
         said = _why(seconds, coordinator, process_id)
@@ -98,15 +98,12 @@ def _why(seconds: float, coordinator: str | None, process_id: int | None) -> str
 
 @dataclass(frozen=True)
 class Requests:
-    """What a process asks for at an update: to stop (the signal's number; 0: not), or to save.
+    """The requests of a process at an update."""
 
-    Also whether training went wrong, and whether a folder of the run was removed.
-    """
-
-    stop: int = 0
+    stop: int = 0  #: Number of the signal to stop; 0 without one.
     save: bool = False
-    unhealthy: bool = False
-    removed: bool = False
+    unhealthy: bool = False  #: Whether training is unhealthy.
+    removed: bool = False  #: Whether a folder of the run was removed.
 
 
 def connect(
@@ -118,15 +115,23 @@ def connect(
     connect_seconds: int = CONNECT_SECONDS,
     environment: Mapping[str, str] = os.environ,
 ) -> bool:
-    """Joins the other processes of a run, and says whether there are any.
+    """Connects to the other processes of a run. Call it before a device starts.
 
-    Where no launcher sets them, the coordinator is `host:port` of process 0, and processes count
-    from 0. One process trains alone and ignores the environment. If the others do not come within
-    `connect_seconds`, this process ends with status 2; one that is silent for `heartbeat_seconds`
-    counts as lost. Call it before any device starts.
+    With `num_processes=1` it ignores the environment.
+
+    Args:
+        coordinator: `host:port` of process 0; `None` if a launcher sets it.
+        num_processes: number of processes; `None` if a launcher sets it.
+        process_id: number of this process, from 0; `None` if a launcher sets it.
+        heartbeat_seconds: a process without a heartbeat for this long counts as lost.
+        connect_seconds: if the others are not there by then, this process exits with status 2.
+        environment: the variables of launchers.
+
+    Returns:
+        Whether the run has several processes.
 
     Raises:
-        ConfigError: the arguments are not from one run, or the others cannot be reached.
+        ConfigError: the arguments are inconsistent, or the others cannot be reached.
     """
     given = {
         "--coordinator": coordinator,
@@ -152,7 +157,7 @@ def connect(
         parse_address(coordinator)
         if process_id == 0:
             check_port_is_free(coordinator)
-    # Its handler of SIGTERM would replace ours, which saves first.
+    # Its SIGTERM handler would replace ours, which saves first.
     jax.config.update("jax_enable_preemption_service", False)
     try:
         with in_time(connect_seconds, coordinator, process_id):
@@ -160,10 +165,10 @@ def connect(
                 coordinator,
                 num_processes,
                 process_id,
-                # Longer than `in_time` waits, because JAX aborts after it.
+                # Longer than `in_time`, because JAX aborts the process after it.
                 initialization_timeout=connect_seconds + 60,
                 heartbeat_timeout_seconds=heartbeat_seconds,
-                # At the end process 0 plays the games of the summary, and the others wait.
+                # At the end the others wait while process 0 plays the games of the summary.
                 shutdown_timeout_seconds=3600,
             )
     except (ValueError, RuntimeError) as error:
@@ -180,17 +185,17 @@ def launched_together(environment: Mapping[str, str]) -> bool:
     if any(int(environment.get(name) or 1) > 1 for name in counts):
         return True
     workers = environment.get("TPU_WORKER_HOSTNAMES", "")
-    # On a TPU's own machine JAX asks the machine for the other processes.
+    # On a TPU host, JAX finds the other processes by itself.
     on_tpu = accelerator_present("tpu") and importlib.util.find_spec("libtpu") is not None
     return "," in workers or on_tpu
 
 
 @contextmanager
 def ending_with_the_others(note: Callable[[str], None]) -> Iterator[None]:
-    """Ends this process at once after an error, if the run has several processes.
+    """Exits immediately after an error, if the run has several processes.
 
-    An ordinary end would wait for the others, and they for this one. `note` must write its message
-    before it returns.
+    A normal exit would deadlock: this process would wait for the others, and they for it. `note`
+    must write its message before it returns.
     """
     try:
         yield
@@ -208,37 +213,37 @@ def ending_with_the_others(note: Callable[[str], None]) -> Iterator[None]:
 
 
 def leave(code: ExitCode) -> NoReturn:
-    """Ends this process without waiting for the others. They notice it."""
+    """Exits without waiting for the others, which detect it."""
     sys.stdout.flush()
     sys.stderr.flush()
     if jax.process_index() == 0:
-        # Without process 0 the others lose their connection. Leave them time for their messages.
+        # The exit of process 0 disconnects the others. Leave them time for their messages.
         time.sleep(2.0)
     os._exit(code)
 
 
 def disconnect() -> None:
-    """Leaves the run together with all its processes."""
+    """Disconnects from the run, together with all its processes."""
     if not is_single_process():
         jax.distributed.shutdown()
 
 
 def process_index() -> int:
-    """Number of this process in the run, from 0."""
+    """The number of this process in the run, from 0."""
     return int(jax.process_index())
 
 
 def is_process_zero() -> bool:
-    """Whether this is process 0. Only process 0 writes metrics and talks to services."""
+    """Whether this is process 0, the only one that writes metrics and calls services."""
     return process_index() == 0
 
 
 def agree(mine: Requests) -> Requests:
-    """One decision for all processes, from what each one asks for.
+    """Combines the requests of all processes into one decision.
 
-    All processes save and update together; a process that acts alone would make the others
-    wait. But clocks differ, and a signal may reach only one process. So process 0 decides when
-    to save and how training and folders are, and a signal to any process counts.
+    All processes save and update together: the others would wait for a process that acts alone. But
+    clocks differ, and a signal may reach only one process. So `stop` is from any process, and the
+    other requests are from process 0.
     """
     if is_single_process():
         return mine
@@ -249,12 +254,12 @@ def agree(mine: Requests) -> Requests:
 
 
 def any_process(mine: bool) -> bool:
-    """Whether a flag is set in any process."""
+    """Whether the flag is set in any process."""
     return mine if is_single_process() else any(_gather_json(mine))
 
 
 def on_process_zero(act: Callable[[], Any]) -> Any:
-    """Calls a function only in process 0, and returns its result, as JSON, in all processes."""
+    """Calls a function only in process 0, and returns its result in all processes (as JSON)."""
     if is_single_process():
         return act()
     answer: dict[str, Any] = {}
@@ -285,7 +290,7 @@ def check_same(settings: Mapping[str, Any], policy: PyTree) -> None:
 
 
 def check_shared(path: Any) -> None:
-    """Checks that all processes see a folder that process 0 has made."""
+    """Checks that all processes see the folder of process 0."""
     if is_single_process():
         return
     probe = path / ".seen_by_all"
@@ -303,7 +308,7 @@ def check_shared(path: Any) -> None:
 
 
 def fingerprint(tree: PyTree) -> str:
-    """A hash over all numbers of a tree. Trees with equal hashes have the same bits."""
+    """A hash of the bits of all arrays in a tree."""
     digest = hashlib.sha256()
     for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array)):
         raw = jax.random.key_data(leaf) if is_key(leaf) else leaf
@@ -312,7 +317,7 @@ def fingerprint(tree: PyTree) -> str:
 
 
 def _gather_json(mine: Any) -> list[Any]:
-    """The value of each process, in the order of their numbers."""
+    """The value of each process, in order."""
     text = json.dumps(mine).encode()
     sizes = np.asarray(multihost_utils.process_allgather(np.array([len(text)], np.int32)))
     padded = np.zeros((int(sizes.max()),), np.uint8)

@@ -1,4 +1,4 @@
-"""Arrays in NumPy's archives (`.npz`) from outside: sizes are checked before anything is read."""
+"""A reader of untrusted `.npz` archives, which checks all sizes before it reads data."""
 
 import io
 import math
@@ -11,40 +11,41 @@ import numpy as np
 from hackmatrix_rl.system.errors import DamagedFileError, printable, shortened
 
 Check = Callable[[str, str, tuple[int, ...]], None]
-"""Raises a DamagedFileError for an array by its name, its dtype as `<f4`, and its shape."""
+"""Checks the name, dtype (such as `<f4`) and shape of an array; raises a DamagedFileError."""
 
-_ENTRY = b"PK\x01\x02"  # how the description of a member begins
+_ENTRY = b"PK\x01\x02"  # the signature of a central directory entry
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes
 _ENCRYPTED = 1
-_MAGIC = b"\x93NUMPY\x01\x00"  # how a file of an array begins
+_MAGIC = b"\x93NUMPY\x01\x00"  # the signature of an .npy file, version 1.0
 _LONGEST_HEADER = 1024
 _OVERHEAD = len(_MAGIC) + 2 + _LONGEST_HEADER
-# Exactly as NumPy writes it. Its own reader would evaluate it as Python, by a parser of Python.
+# Exactly as NumPy writes it. NumPy's reader would parse it as a Python literal.
 _HEADER = re.compile(
     r"\{'descr': '([^'\\]{1,20})', 'fortran_order': (True|False), "
     r"'shape': \(((?:[0-9]{1,19}(?:,|(?:, [0-9]{1,19})+))?)\), \} *\n?"
 )
 _PLAIN = re.compile(r"\|b1|[|]?[iu]1|[<>](?:[iu][248]|f[248])")
-"""The dtypes that are read: booleans, integers and floats of at most 8 bytes."""
+"""The accepted dtypes: booleans, integers and floats of at most 8 bytes."""
 
 
 def read_npz(
     content: bytes, *, most_arrays: int, most_bytes: int, check: Check
 ) -> dict[str, np.ndarray]:
-    """The arrays of an archive by name, without running anything that is in it.
+    """The arrays of an archive by name. No code in it is run.
 
-    Only what NumPy itself writes is read: plain numbers, stored or deflated.
+    It accepts only what NumPy writes for plain numbers, stored or deflated.
 
     Args:
         content: the archive.
-        most_arrays: how many arrays it may hold.
-        most_bytes: how many bytes all of them may have.
-        check: called for each array, before its numbers are read.
+        most_arrays: the most arrays.
+        most_bytes: the most bytes of all arrays together.
+        check: called for each array, before its data is read.
 
     Raises:
-        DamagedFileError: it is no such archive, it is larger, or the check refuses an array.
+        DamagedFileError: the archive is malformed or too large, or `check` refuses an array.
     """
-    # zipfile reads every description first. The mark may stand in an array by chance, too.
+    # zipfile first reads the full directory, so its length is bounded before. The signature may
+    # also occur in the data by chance.
     if content.count(_ENTRY) > 4 * most_arrays + 64:
         raise DamagedFileError(_too_large(most_arrays, most_bytes))
     try:
@@ -59,7 +60,7 @@ def read_npz(
             return {name: _read(archive, name, each, check) for name, each in by_name.items()}
     except (DamagedFileError, MemoryError):
         raise
-    except Exception as error:  # zipfile has no single error for what is wrong with an archive
+    except Exception as error:  # zipfile has no common base class of its errors
         raise DamagedFileError("is no .npz file, or a damaged one") from error
 
 
@@ -68,7 +69,7 @@ def _too_large(most_arrays: int, most_bytes: int) -> str:
 
 
 def _read(archive: zipfile.ZipFile, name: str, member: zipfile.ZipInfo, check: Check) -> np.ndarray:
-    """One array; its description is checked before anything of its size is made."""
+    """Reads one array. Its header is checked before memory of its size is allocated."""
     shown = shortened(name)
     if member.flag_bits & _ENCRYPTED or member.compress_type not in _COMPRESSIONS:
         raise DamagedFileError(f"its array {shown} is encrypted, or compressed as NumPy never does")

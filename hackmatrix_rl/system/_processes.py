@@ -1,15 +1,15 @@
-"""Whether a run has several processes, and how long they wait. Commands read it without JAX."""
+"""Timeouts of runs with several processes. Commands read them without importing JAX."""
 
 import sys
 
 CONNECT_SECONDS = 60
-"""How long processes wait for one another at the start."""
+"""How long processes wait for each other at the start."""
 HEARTBEAT_SECONDS = 60
-"""How long a process may be silent before it counts as lost."""
+"""Seconds without a heartbeat after which a process counts as lost."""
 
 
 def is_single_process() -> bool:
-    """Whether the run has only this process. This starts no device, and imports no JAX."""
+    """Whether the run has only this process. This neither starts a device nor imports JAX."""
     if "jax" not in sys.modules:
         return True
     import jax

@@ -1,4 +1,4 @@
-"""Programs of which compiling takes longer than running, as those that play games."""
+"""Faster compilation, for programs that compile for longer than they run."""
 
 from collections.abc import Callable
 from functools import cache, wraps
@@ -14,9 +14,9 @@ R = TypeVar("R")
 
 
 def quickly_compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """`eqx.filter_jit(function)`, compiled sooner where the compiler can, to the same bits.
+    """`eqx.filter_jit(function)` with options for faster compilation and bitwise equal results.
 
-    Inside of another compiled function, the options of the whole program apply.
+    Inside another compiled function, the options of that function apply.
     """
 
     @cache

@@ -1,4 +1,4 @@
-"""What this package remembers for a user on a machine, outside of every run."""
+"""Small files that this package stores per user, outside of runs."""
 
 import os
 import stat
@@ -10,27 +10,27 @@ from hackmatrix_rl.system._files import read_json, typed_path, write_json
 from hackmatrix_rl.system.errors import DamagedFileError
 
 STATE = "HACKMATRIX_RL_STATE_DIR"
-"""The variable that names another state folder; empty: nothing is remembered."""
+"""The environment variable for another state folder. If it is empty, nothing is stored."""
 
 _MOST_BYTES = 2**16
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def state_folder() -> Path | None:
-    """The user's state folder, which may be missing; `None`: there is none."""
+    """The path of the user's state folder, which need not exist; `None` without one."""
     named = os.environ.get(STATE)
     if named is not None:
         return Path(typed_path(named, lasting=True)) if named else None
     home = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(home):  # by the XDG specification, a relative one does not count
+    if not os.path.isabs(home):  # the XDG specification ignores a relative path
         home = os.path.expanduser("~/.local/state")
     return Path(home) / "hackmatrix_rl" if os.path.isabs(home) else None
 
 
 def read_state(name: str) -> dict[str, Any] | None:
-    """The content of a file of the state folder; `None` without one that only this user writes.
+    """The content of a file in the state folder.
 
-    A damaged file counts as none.
+    `None` if it is missing or damaged, or if somebody else could have written it.
     """
     folder = state_folder()
     if folder is None or not _is_private(folder) or not _is_private(folder / name):
@@ -42,7 +42,7 @@ def read_state(name: str) -> dict[str, Any] | None:
 
 
 def write_state(name: str, content: Mapping[str, Any]) -> bool:
-    """Writes a file of the state folder, which only this user can read; whether it was written."""
+    """Writes a file in the state folder that only this user can read. Returns whether it did."""
     folder = state_folder()
     if folder is None:
         return False
@@ -54,7 +54,7 @@ def write_state(name: str, content: Mapping[str, Any]) -> bool:
 
 
 def _is_private(path: Path) -> bool:
-    """Whether a file or folder belongs to this user, and nobody else can write to it."""
+    """Whether a file or folder belongs to this user and is not writable by others."""
     try:
         found = path.stat()
     except (OSError, ValueError):

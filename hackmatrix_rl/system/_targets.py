@@ -1,9 +1,10 @@
-"""Devices that are not here: their compilers need only a description of them.
+"""Compile targets: devices that are not on this machine, by their descriptions.
 
 Sources: Google Cloud, "TPU versions" (names and memory); JAX, `jax.experimental.topologies`; XLA,
 `stream_executor/device_description.proto`.
 """
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -24,15 +25,15 @@ CPU = "cpu"
 
 @dataclass(frozen=True)
 class Machines:
-    """The machines that a name of `--target` stands for. No compiler is needed.
+    """The machines of a target. Computed without its compiler.
 
     Attributes:
-        name: one of `target_names()`, with a number before it if there are several.
+        name: one of `target_names()`, with a number as prefix if there are several: `2xv4-64`.
         kind: a generation of TPUs such as `v4`, or `h100`, or `cpu`.
-        slices: number of TPU slices; of other devices 1.
+        slices: number of TPU slices; 1 for other devices.
         hosts: number of machines.
-        per_host: chips, GPUs or CPUs of each machine; JAX counts a chip of tpu7x as two devices.
-        topology: chips along each axis of a TPU slice, such as `2x2x4`; of other devices empty.
+        per_host: chips, GPUs or CPUs per machine. JAX counts a chip of tpu7x as two devices.
+        topology: chips along each axis of a TPU slice, such as `2x2x4`; empty for other devices.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Machines:
 
     @property
     def one(self) -> str:
-        """The name without the number before it."""
+        """The name without its prefix."""
         return self.name.rpartition("x")[2] if self.name[0].isdigit() else self.name
 
 
@@ -53,10 +54,10 @@ class Target:
     """Devices to compile for.
 
     Attributes:
-        name: one of `target_names()`, with a number before it if there are several slices, GPUs or
+        name: one of `target_names()`, with a number as prefix if there are several slices, GPUs or
             machines: `2xv4-64`, `8xh100`, `2xcpu`.
-        devices: descriptions of its devices, in the order of a mesh.
-        memory: bytes of one device; `None` if unknown.
+        devices: descriptions of the devices, in the order of a mesh.
+        memory: memory of one device in bytes; `None` if unknown.
     """
 
     name: str
@@ -65,7 +66,7 @@ class Target:
 
     @property
     def platform(self) -> str:
-        """The kind of device, as JAX names it."""
+        """The platform of the devices, as in JAX."""
         return self.devices[0].platform
 
     @property
@@ -75,22 +76,18 @@ class Target:
 
 
 class _Generation(NamedTuple):
-    """The slices of one generation.
-
-    `kind` is what JAX calls its devices, `named` how much each chip adds to the number in a slice's
-    name, `memory` the GiB of one device, and `shapes` the chips along each axis.
-    """
+    """The slices of one generation of TPUs."""
 
     topology: str
-    kind: str
-    named: int
-    memory: int
-    shapes: tuple[str, ...]
+    kind: str  #: `device_kind` of its devices in JAX.
+    named: int  #: What each chip adds to the number in the name of a slice.
+    memory: int  #: GiB of one device.
+    shapes: tuple[str, ...]  #: Chips along each axis.
     chip_config: str | None = None
 
 
 _CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
-_EIGHT_CHIPS = "2x4"  # a machine with eight chips; larger slices have four on each
+_EIGHT_CHIPS = "2x4"  # a single machine with eight chips; larger slices have four per machine
 _SQUARES = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _GENERATIONS = {
     "v4": _Generation("v4", "TPU v4", 2, 32, _CUBES, "megacore"),
@@ -100,7 +97,7 @@ _GENERATIONS = {
     "tpu7x": _Generation("tpu7x", "TPU7x", 2, 96, _CUBES),
 }
 
-# One with 80 GB.
+# The H100 with 80 GB.
 _H100 = """
 gpu_device_info {
   threads_per_block_limit: 1024
@@ -133,13 +130,13 @@ _GPUS_OF_A_HOST = 8
 # The plugin only compiles, so it needs neither a driver nor CUDA's libraries.
 _WITHOUT_CUDA = {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1"}
 
-# libtpu would ask the machine's metadata server, which only a TPU's host has, and lets only one
-# process of a machine have its TPU.
+# Otherwise libtpu queries the metadata server, which exists only on TPU hosts, and allows only one
+# process per machine.
 _ALONE = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_SKIP_MDS_QUERY": "1", **TPU_OF_NOBODY}
 
 
 def target_names() -> tuple[str, ...]:
-    """The slices that there are, such as `v4-8` to `v4-1024`, and `h100` and `cpu`."""
+    """All names for `target`: slices such as `v4-8` to `v4-1024`, and `h100` and `cpu`."""
     return (*_slices(), H100, CPU)
 
 
@@ -152,14 +149,11 @@ def _slices() -> dict[str, tuple[_Generation, str]]:
 
 
 def _chips(shape: str) -> int:
-    count = 1
-    for length in shape.split("x"):
-        count *= int(length)
-    return count
+    return math.prod(map(int, shape.split("x")))
 
 
 def machines(name: str) -> Machines:
-    """What a name of `target` stands for.
+    """The machines of a target.
 
     Raises:
         ConfigError: there are no such devices.
@@ -180,7 +174,7 @@ def machines(name: str) -> Machines:
     if one not in _slices():
         raise ConfigError(f"--target {shortened(name)}: unknown. Use {_in_short()}.")
     shape = _slices()[one][1]
-    # A machine has four chips, where the whole slice is not a single machine.
+    # A machine has four chips, unless the slice is a single machine.
     chips, most = _chips(shape), 8 if shape == _EIGHT_CHIPS else 4
     per_host = min(chips, most)
     return Machines(name, one.partition("-")[0], count, count * chips // per_host, per_host, shape)
@@ -189,16 +183,16 @@ def machines(name: str) -> Machines:
 def target(name: str) -> Target:
     """TPUs, GPUs or CPUs to compile for, by name.
 
-    `v4-64` is a slice of TPUs by its name in Google Cloud, and `2xv4-64` are two of them. `h100` is
-    an NVIDIA H100, `8xh100` a machine with eight, and `16xh100` two of these. `2xcpu` are two
-    machines, for whose CPUs this machine's stands in.
+    `v4-64` is a TPU slice by its name in Google Cloud, and `2xv4-64` is two of them. `h100` is an
+    NVIDIA H100, `8xh100` a machine with eight, and `16xh100` two such machines. `2xcpu` is two
+    machines with CPUs like this one's.
 
-    Use it as `hm.mesh("data=32", devices=hm.target("v4-64").devices)`, to lower and compile a
-    program there. Call it before JAX starts a backend, or with JAX_PLATFORMS=cpu.
+    Use it as `hm.mesh("data=32", devices=hm.target("v4-64").devices)` to lower and compile a
+    program for these devices. Call it before JAX starts a backend, or with JAX_PLATFORMS=cpu.
 
     Raises:
-        ConfigError: there are no such devices, or their compiler is not installed: libtpu for TPUs,
-            and JAX's CUDA plugin for GPUs.
+        ConfigError: the name is unknown, or the compiler is not installed: libtpu for TPUs, JAX's
+            CUDA plugin for GPUs.
     """
     there = machines(name)
     if there.kind == CPU:
@@ -256,24 +250,24 @@ def _gpus(there: Machines) -> Target:
 def _described(
     platform: str, variables: Mapping[str, str], **description: Any
 ) -> tuple[jax.Device, ...]:
-    """The devices of a description; the compiler reads the variables when it is loaded."""
+    """The devices of a description. The compiler reads the environment variables on import."""
     for variable, value in variables.items():
         os.environ.setdefault(variable, value)
-    # Imported late: it imports the compilers of all platforms.
+    # A late import, because it imports the compilers of all platforms.
     from jax.experimental import topologies
 
     return tuple(topologies.get_topology_desc(platform=platform, **description).devices)
 
 
 def is_here(device: jax.Device) -> bool:
-    """Whether a device is one, in this process or another, and not the description of one."""
+    """Whether a device, of this process or another, exists and is not only a description."""
     return bool(device.client.runtime_type != "compile_only_runtime")
 
 
 def memory_limit(device: jax.Device) -> int | None:
-    """Bytes that programs may have on a device; `None` if nothing is known.
+    """Bytes that programs may use on a device; `None` if unknown.
 
-    The device may be of another process, or the description of one that is not here.
+    The device may belong to another process, or be a description.
     """
     try:
         stats = device.memory_stats()
@@ -284,7 +278,7 @@ def memory_limit(device: jax.Device) -> int | None:
 
 
 def _in_short() -> str:
-    """The names, a range for each generation."""
+    """The names of targets, with a range for each generation."""
     names = target_names()
     ranges = []
     for each in _GENERATIONS:

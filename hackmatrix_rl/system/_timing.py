@@ -10,10 +10,11 @@ T = TypeVar("T")
 
 
 def within(seconds: float, act: Callable[[], T]) -> T:
-    """Returns or raises what a call does, if it ends in time.
+    """Calls a function in a thread, and returns its result or raises its error.
 
-    The timeout of a socket limits a single read: a server that sends a byte now and then can
-    delay such a call indefinitely. A late call continues in a thread that does not delay the exit.
+    Raises a TimeoutError after `seconds`; the call then continues in a daemon thread. The timeout
+    of a socket does not suffice: it limits a single read, so a slow server can delay a call
+    indefinitely.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -36,9 +37,9 @@ def within(seconds: float, act: Callable[[], T]) -> T:
 
 @contextmanager
 def ticking(tick: Callable[[float], None], *, seconds: float = 1.0) -> Iterator[None]:
-    """Calls `tick` with the seconds so far from another thread while the block runs.
+    """Calls `tick` with the elapsed seconds from another thread, while the block runs.
 
-    The function must be quick and must not raise.
+    `tick` must be quick and must not raise.
     """
     over = threading.Event()
     began = time.monotonic()
@@ -63,10 +64,10 @@ def compiling(
     tick: Callable[[float], None] = lambda seconds: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Callable[[], None]]:
-    """Says that a program compiles, ticks every second meanwhile, and says how long that took.
+    """Reports that a program compiles, ticks every second, and reports the time it took.
 
     Yields:
-        A function to call where compiling is over, if that is before the end of the block.
+        A function to call when compilation ends, if that is before the end of the block.
     """
     say("compiling ... (this may take a minute, the first time)")
     began = clock()

@@ -17,9 +17,9 @@ from hackmatrix_rl.system._devices import chosen_devices
 
 
 def available_memory() -> tuple[int, str] | None:
-    """Free bytes for each device of this process, and the kind of memory in words.
+    """Free bytes per device of this process, and the kind of memory; `None` if unknown.
 
-    Devices of a CPU share the memory of the machine, or of the container. `None` if unknown.
+    CPU devices share the memory of the machine or container equally.
     """
     devices = chosen_devices()
     if devices[0].platform == "cpu":
@@ -32,14 +32,16 @@ def available_memory() -> tuple[int, str] | None:
 
 
 def _free_ram(read: Callable[[Path], str] = Path.read_text) -> int | None:
-    """The free memory of the machine or of the container, whichever is smaller."""
+    """The free memory of the machine or of the container, whichever is smaller.
+
+    Where there is no /proc/meminfo, the total memory of the machine.
+    """
     found: list[int] = []
     try:
         lines = read(Path("/proc/meminfo")).splitlines()
         found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     except OSError:  # not Linux
-        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        found.append(pages)
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     group = "/sys/fs/cgroup/memory"
     for limit, used in (
         (f"{group}.max", f"{group}.current"),
@@ -55,7 +57,7 @@ def _free_ram(read: Callable[[Path], str] = Path.read_text) -> int | None:
 
 
 def bytes_of(tree: Any) -> int:
-    """Bytes of all arrays, or shapes of arrays, in a tree."""
+    """Bytes of all arrays, or `jax.ShapeDtypeStruct`s, in a tree."""
     return sum(
         size_of(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")
     )
@@ -67,7 +69,7 @@ def size_of(shape: tuple[int, ...], dtype: Any) -> int:
 
 
 def format_bytes(size: int) -> str:
-    """`1.5 GiB`."""
+    """A size in words: `1.5 GiB`."""
     amount, units = float(size), ["bytes", "KiB", "MiB", "GiB", "TiB"]
     while amount >= 1024 and len(units) > 1:
         amount /= 1024
@@ -81,10 +83,10 @@ class _Utilization(ctypes.Structure):
 
 
 def gpu_utilization(platform: str, local: int | None) -> float | None:
-    """Busy share, 0 to 1, of this process's GPU number `local` in the driver's last sample period.
+    """The share of time, 0 to 1, that a GPU was busy in the driver's last sample period.
 
-    It is `None` for other devices, without the driver's library, and if the library has no figure
-    (for example for parts of a GPU).
+    `local` is its index in this process. `None` for other platforms, without the driver's library,
+    and where the library has no figure (for example for a partition of a GPU).
 
     Source: NVIDIA, "NVML API reference", nvmlDeviceGetUtilizationRates.
     """
@@ -103,7 +105,7 @@ def gpu_utilization(platform: str, local: int | None) -> float | None:
 
 @functools.cache
 def _library() -> Any | None:
-    """The driver's library, started; `None` without one."""
+    """The driver's library, initialized; `None` without one."""
     try:
         library = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
@@ -112,7 +114,7 @@ def _library() -> Any | None:
 
 
 def _index(local: int | None) -> int | None:
-    """The driver's number of the GPU that is this process's `local`."""
+    """The driver's index of the GPU with index `local` in this process; `None` if unknown."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if local is None or visible is None:
         return local
@@ -134,7 +136,7 @@ class Device(Protocol):
 
 
 class Usage:
-    """Memory and utilization at each call of `read`, without unavailable figures."""
+    """Memory and utilization at each call of `read`. Unavailable figures are left out."""
 
     def __init__(
         self,
@@ -152,7 +154,7 @@ class Usage:
     def read(self) -> dict[str, float]:
         """The metrics, as docs/metrics.md defines them.
 
-        Memory is of the fullest device. Utilization is the mean over devices; the CPU's covers the
+        Memory is the maximum over devices, and utilization the mean. CPU utilization covers the
         time since the last call.
         """
         found = {"process_memory_peak_bytes": float(process_peak_bytes())}
@@ -179,13 +181,12 @@ class Usage:
 
 
 def process_peak_bytes() -> int:
-    """Peak memory of this process in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def peak_memory() -> int:
-    """Peak bytes of the first device, or of the process if the device has no figure."""
+    """Peak bytes on the first device, or of the process if the device has no figure."""
     stats = chosen_devices()[0].memory_stats()
     if stats and "peak_bytes_in_use" in stats:
         return int(stats["peak_bytes_in_use"])

@@ -189,7 +189,7 @@ OF_VALUES = {
     f"{PUZZLES} --openings 3": "--openings 3: only --task maze has walls",
     f"{PUZZLES} --task maze --size 7 --level hard": "--level hard: only --task sudoku has levels",
     f"{PUZZLES} --task maze --size 5 --puzzles 300 --dry-run": (
-        "--puzzles 300 ... after 84 puzzles ... no new ones; use a smaller count, or a larger board"
+        "--puzzles 300 ... after 84 puzzles ... repetitions; use a smaller count, or a larger board"
     ),
     f"{PUZZLES} --halt-exploration linear:0.3:2": "--halt-exploration 2.0 is too large",
     f"{PUZZLES} --eval-interval 5 --eval-puzzles 0": "--eval-interval 5: --eval-puzzles 0",
@@ -351,7 +351,7 @@ OF_PLACES = {
     "report gone": "gone: holds no run",
     "report . --output nowhere/page.html": "--output ... there is no folder",
     f"bench --json {'a' * 300}": "--json aaa ... 255 characters",
-    "bench --json /dev/full": "--json /dev/full: is no file",
+    "bench --json /dev/full": "--json /dev/full: is not a file",
     "bench --json no/such/folder.json": "no/such/folder.json",
     "bench --full --json nowhere/full.json": "--json ... there is no folder nowhere",
 }

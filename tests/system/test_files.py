@@ -75,7 +75,7 @@ def test_a_name_under_which_nothing_can_be_read_is_not_written(here: Path) -> No
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800"])
 def test_what_is_no_path_is_refused(name: str) -> None:
-    with pytest.raises(DamagedFileError, match="is no path of a file"):
+    with pytest.raises(DamagedFileError, match="is not a valid path of a file"):
         read_json(name)
 
 

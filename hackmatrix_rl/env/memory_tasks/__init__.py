@@ -1,7 +1,7 @@
-"""Tasks that need memory, each with its known best return and what a player without memory gets.
+"""Tasks that need memory, each with its exact best return and best memoryless return.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
+nothing do not import JAX.
 """
 
 import lazy_loader

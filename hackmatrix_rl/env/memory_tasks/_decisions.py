@@ -1,4 +1,4 @@
-"""NeuroGym's tasks: three decisions about noisy stimuli, and a delayed match to sample."""
+"""NeuroGym's tasks of decisions about noisy stimuli, and its delayed match to sample."""
 
 import math
 from collections.abc import Iterable
@@ -20,16 +20,16 @@ from hackmatrix_rl.env.memory_tasks._trial_task import (
 
 
 def _mean_chance(coherences: Iterable[float], steps: int, noise: float) -> float:
-    """The probability of seeing the stronger stimulus, a mean over the coherences."""
+    """The probability of identifying the stronger stimulus, averaged over the coherences."""
     chances = [chance_to_see(each / 100, steps, noise) for each in coherences]
     return sum(chances) / len(chances)
 
 
 @dataclass(frozen=True)
 class PerceptualConfig:
-    """The periods of perceptual decision making, in steps, and how hard it is.
+    """The periods of perceptual decision making, in steps, and its difficulty.
 
-    The defaults are NeuroGym's at 100 ms a step, without its noise of 0.1.
+    The defaults are NeuroGym's at 100 ms per step, without its noise of 0.1.
 
     Raises:
         TypeError: a field has the wrong type.
@@ -40,9 +40,9 @@ class PerceptualConfig:
     stimulus: int = 20  #: The stimuli are shown, 1 or more.
     delay: int = 0  #: Nothing is shown, 0 or more.
     decision: int = 1  #: The player chooses, 1 or more.
-    #: How far the stimuli are apart, in percent; each trial draws one of them.
+    #: The possible differences of the stimuli, in percent.
     coherences: tuple[float, ...] = (0.0, 6.4, 12.8, 25.6, 51.2)
-    noise: float = 0.0  #: Standard deviation on each stimulus, in each step; 0 or more.
+    noise: float = 0.0  #: Standard deviation of the noise on each stimulus per step; 0 or more.
 
     def __post_init__(self) -> None:
         check_steps(self, {"fixation": 1, "stimulus": 1, "delay": 0, "decision": 1})
@@ -53,16 +53,16 @@ class PerceptualConfig:
 class PerceptualTrial(eqx.Module):
     """The random variables of a trial."""
 
-    stronger: Int32[Array, "*batch"]  #: Number of the stronger stimulus, 0 or 1.
-    coherence: Float32[Array, "*batch"]  #: How far the stimuli are apart, in percent.
+    stronger: Int32[Array, "*batch"]  #: Index of the stronger stimulus, 0 or 1.
+    coherence: Float32[Array, "*batch"]  #: Difference of the stimuli, in percent.
 
 
 @final
 class PerceptualDecision(ChoiceTask):
-    """Two stimuli with noise: choice 1 says that the first is stronger, 2 the second.
+    """Two noisy stimuli: choice 1 if the first is stronger, 2 if the second is.
 
-    Seen are whether to fixate, which ends with the decision, and the stimuli, which are 0.5 plus
-    and minus half the coherence.
+    The observation is the fixation signal and the stimuli, which are 0.5 plus and minus half the
+    coherence.
 
     Source: Britten et al. 1992, "The analysis of visual motion: a comparison of neuronal and
     psychophysical performance"; NeuroGym's `PerceptualDecisionMaking-v0`.
@@ -76,7 +76,7 @@ class PerceptualDecision(ChoiceTask):
 
     @property
     def best_return(self) -> float:
-        """The probability of seeing the stronger stimulus, a mean over the coherences."""
+        """The probability of identifying the stronger stimulus, averaged over the coherences."""
         return _mean_chance(self.config.coherences, self.config.stimulus, self.noise)
 
     def draw_trial(self, *, key: Key[Array, ""]) -> PerceptualTrial:
@@ -109,11 +109,11 @@ def two_stimuli(
 
 @dataclass(frozen=True)
 class ContextConfig(PerceptualConfig):
-    """The periods of context-dependent decision making, in steps, and how hard it is.
+    """The periods of context-dependent decision making, in steps, and its difficulty.
 
-    The fields are as in `PerceptualConfig`. The cue is always shown; each pair of a trial draws
-    one of the coherences. The defaults are NeuroGym's at 100 ms a step, without its noise of 0.1.
-    Its delay is random: 600 ms are the mean before bounds.
+    The fields are as in `PerceptualConfig`. Each pair of a trial has its own coherence. The
+    defaults are NeuroGym's at 100 ms per step, without its noise of 0.1. NeuroGym's delay is
+    random; its mean, before it is clipped, is 600 ms.
     """
 
     fixation: int = 3
@@ -125,20 +125,19 @@ class ContextConfig(PerceptualConfig):
 class ContextTrial(eqx.Module):
     """The random variables of a trial."""
 
-    context: Int32[Array, "*batch"]  #: Number of the pair that counts, 0 or 1.
-    stronger: Int32[Array, "*batch two"]  #: Number of the stronger stimulus of each pair, 0 or 1.
-    #: How far the stimuli of each pair are apart, in percent.
-    coherence: Float32[Array, "*batch two"]
+    context: Int32[Array, "*batch"]  #: Index of the relevant pair, 0 or 1.
+    stronger: Int32[Array, "*batch two"]  #: Index of the stronger stimulus of each pair, 0 or 1.
+    coherence: Float32[Array, "*batch two"]  #: Difference of each pair's stimuli, in percent.
 
 
 @final
 class ContextDecision(ChoiceTask):
-    """Two pairs of stimuli, and a cue: which stimulus of the pair that counts is stronger?
+    """Two pairs of stimuli, and a cue for the relevant pair.
 
-    Choice 1 says the first of them, 2 the second.
+    Choice 1 is correct if the first stimulus of the relevant pair is stronger, else 2.
 
-    Seen are whether to fixate, which ends with the decision, the first pair, the second pair, and
-    the cue: two numbers, one of which is 1 during the whole trial. Only the pairs have noise.
+    The observation is the fixation signal, the first pair, the second pair, and the cue: the
+    relevant pair, one-hot, in every step. Only the pairs are noisy.
 
     Source: Mante et al. 2013, "Context-dependent computation by recurrent dynamics in prefrontal
     cortex"; NeuroGym's `ContextDecisionMaking-v0`.
@@ -152,7 +151,7 @@ class ContextDecision(ChoiceTask):
 
     @property
     def best_return(self) -> float:
-        """The probability of seeing the stronger stimulus, a mean over the coherences."""
+        """The probability of identifying the stronger stimulus, averaged over the coherences."""
         return _mean_chance(self.config.coherences, self.config.stimulus, self.noise)
 
     def draw_trial(self, *, key: Key[Array, ""]) -> ContextTrial:
@@ -176,15 +175,15 @@ class ContextDecision(ChoiceTask):
         return (period == 1) & (jnp.arange(6) < 4)
 
     def answer(self, trial: ContextTrial) -> Int32[Array, ""]:
-        """The number of the stronger stimulus of the pair that counts, from 1."""
+        """1 if the first stimulus of the relevant pair is stronger, else 2."""
         return trial.stronger[trial.context] + 1
 
 
 @dataclass(frozen=True)
 class MultiSensoryConfig:
-    """The periods of multi-sensory integration, in steps, and how hard it is.
+    """The periods of multi-sensory integration, in steps, and its difficulty.
 
-    The defaults are NeuroGym's at 100 ms a step, without its noise of 0.1.
+    The defaults are NeuroGym's at 100 ms per step, without its noise of 0.1.
 
     Raises:
         TypeError: a field has the wrong type.
@@ -194,9 +193,9 @@ class MultiSensoryConfig:
     fixation: int = 3  #: Nothing is shown, 1 or more.
     stimulus: int = 7  #: The stimuli are shown, 1 or more.
     decision: int = 1  #: The player chooses, 1 or more.
-    #: How far the stimuli of both pairs together are apart, in percent; each trial draws one.
+    #: The possible sums of the differences of both pairs, in percent.
     coherences: tuple[float, ...] = (5.0, 15.0, 50.0)
-    noise: float = 0.0  #: Standard deviation on each stimulus, in each step; 0 or more.
+    noise: float = 0.0  #: Standard deviation of the noise on each stimulus per step; 0 or more.
 
     def __post_init__(self) -> None:
         check_steps(self, {"fixation": 1, "stimulus": 1, "decision": 1})
@@ -214,12 +213,12 @@ class MultiSensoryTrial(eqx.Module):
 
 @final
 class MultiSensoryIntegration(ChoiceTask):
-    """Two senses with a pair of stimuli each, which point the same way, seldom equally clearly.
+    """Two pairs of stimuli, one per sense, with the same stronger stimulus and a shared coherence.
 
-    Choice 1 says that the first stimulus of each pair is stronger, 2 the second.
+    Choice 1 is correct if the first stimulus of each pair is stronger, else 2.
 
-    Seen are whether to fixate, which ends with the decision, the first pair, and the second pair.
-    NeuroGym's noise also lies on whether to fixate.
+    The observation is the fixation signal, the first pair and the second pair. In NeuroGym the
+    fixation signal is noisy, too.
 
     Source: NeuroGym's `MultiSensoryIntegration-v0`.
 
@@ -234,10 +233,10 @@ class MultiSensoryIntegration(ChoiceTask):
 
     @property
     def best_return(self) -> float:
-        """The probability that the sum of both differences has the right sign.
+        """The probability that the sum of both differences has the correct sign.
 
-        The shares of the coherence are as likely the other way round, so the sum is all that a
-        choice needs. It has the noise of four stimuli, and so twice the variance of one difference.
+        The two shares of the coherence are exchangeable, so the sum is a sufficient statistic. Its
+        variance is twice the variance of one difference.
         """
         config = self.config
         return _mean_chance(config.coherences, config.stimulus, self.noise * math.sqrt(2))
@@ -272,7 +271,7 @@ class MultiSensoryIntegration(ChoiceTask):
 class DelayedMatchConfig:
     """The periods of a delayed match to sample, in steps, and its noise.
 
-    The defaults are NeuroGym's at 100 ms a step, without its noise of 0.1.
+    The defaults are NeuroGym's at 100 ms per step, without its noise of 0.1.
 
     Raises:
         TypeError: a field has the wrong type.
@@ -284,7 +283,7 @@ class DelayedMatchConfig:
     delay: int = 10  #: Nothing is shown, 0 or more.
     test: int = 5  #: The test is shown, 1 or more.
     decision: int = 9  #: The player chooses, 1 or more.
-    #: Standard deviation on each stimulus, in each step of sample and test; 0 or more.
+    #: Standard deviation of the noise on each stimulus per step of sample and test; 0 or more.
     noise: float = 0.0
 
     def __post_init__(self) -> None:
@@ -295,15 +294,15 @@ class DelayedMatchConfig:
 class MatchTrial(eqx.Module):
     """The random variables of a trial."""
 
-    sample: Int32[Array, "*batch"]  #: Number of the stimulus, 0 or 1.
+    sample: Int32[Array, "*batch"]  #: Index of the sample, 0 or 1.
     matches: Bool[Array, "*batch"]  #: Whether the test is the same stimulus.
 
 
 @final
 class DelayedMatch(ChoiceTask):
-    """A sample, a delay, a test: choice 1 says that they are the same, 2 that they are not.
+    """A sample, a delay and a test: choice 1 if sample and test are the same, else 2.
 
-    Seen are whether to fixate, and two stimuli, one of which is 1.
+    The observation is the fixation signal and the current stimulus, one-hot.
 
     Source: Miller, Erickson and Desimone 1996, "Neural mechanisms of visual working memory in
     prefrontal cortex of the macaque"; NeuroGym's `DelayMatchSample-v0`.
@@ -319,7 +318,7 @@ class DelayedMatch(ChoiceTask):
 
     @property
     def best_return(self) -> float:
-        """The probability of being right about both stimuli, or wrong about both."""
+        """The probability of identifying both stimuli, or neither."""
         sample, test = (
             chance_to_see(1.0, steps, self.noise)
             for steps in (self.config.sample, self.config.test)
@@ -334,7 +333,7 @@ class DelayedMatch(ChoiceTask):
         )
 
     def show(self, trial: MatchTrial, period: Int32[Array, ""]) -> Float32[Array, " stimuli"]:
-        """The stimuli in the periods of sample and test."""
+        """The sample and the test in their periods."""
         tested = jnp.where(trial.matches, trial.sample, 1 - trial.sample)
         which = jnp.where(period == 1, trial.sample, tested)
         return (self.noisy(period) & (jnp.arange(2) == which)).astype(jnp.float32)

@@ -19,22 +19,22 @@ from hackmatrix_rl.env.memory_tasks._trial_task import (
 from hackmatrix_rl.system.errors import described
 
 RIGHT_GO, WRONG_GO, MISSED_GO = 1.0, -0.5, -0.5
-"""Rewards of going when one should, of going when one should not, and of not going."""
+"""The rewards of going in a go trial, of going in a no-go trial, and of not going in a go trial."""
 
 
 @dataclass(frozen=True)
 class GoNoGoConfig:
     """The periods of go/no-go, in steps.
 
-    The defaults are NeuroGym's at 100 ms a step.
+    The defaults are NeuroGym's at 100 ms per step.
 
     Raises:
-        TypeError: a field is no whole number.
+        TypeError: a field is not an integer.
         ValueError: a field is too small.
     """
 
     fixation: int = 0  #: Nothing is shown, 0 or more.
-    stimulus: int = 5  #: The sign is shown, 1 or more.
+    stimulus: int = 5  #: The stimulus is shown, 1 or more.
     delay: int = 5  #: Nothing is shown, 0 or more.
     decision: int = 5  #: The player goes or not, 1 or more.
 
@@ -50,13 +50,12 @@ class GoNoGoTrial(eqx.Module):
 
 @final
 class GoNoGo(TrialTask):
-    """A sign, a delay, a decision: action 1 goes, which is right after one sign alone.
+    """A stimulus, a delay and a decision: go (action 1) after one of two stimuli.
 
-    Going when one should gives 1 and when one should not -0.5; not going when one should gives
-    -0.5 at the end, and when one should not 0.
+    In a go trial the reward is 1 for going, and -0.5 at the end for not going. In a no-go trial it
+    is -0.5 for going, and 0 for not going.
 
-    Seen are whether to fixate, which ends with the decision, the sign not to go, and the sign to
-    go.
+    The observation is the fixation signal, the no-go stimulus and the go stimulus.
 
     Source: Zhang et al. 2019, "Active information maintenance in working memory by a sensory
     cortex"; NeuroGym's `GoNogo-v0`.
@@ -66,33 +65,33 @@ class GoNoGo(TrialTask):
     """
 
     config: GoNoGoConfig = eqx.field(static=True, default=GoNoGoConfig())
-    seen = 3  #: Fixation, and two signs.
+    seen = 3  #: Fixation, and two stimuli.
     num_actions = 2  #: Fixate, go.
     best_return = RIGHT_GO / 2  #: 1 in half of the trials, and 0 in the others.
-    #: Who goes with probability p gets a mean that is linear in p; going always is best.
+    #: The expected return is linear in the probability of going, so never or always going is best.
     memoryless_return = max((RIGHT_GO + WRONG_GO) / 2, MISSED_GO / 2)
 
     def draw_trial(self, *, key: Key[Array, ""]) -> GoNoGoTrial:
-        """A trial with either sign with equal probability."""
+        """A trial with a uniform stimulus."""
         return GoNoGoTrial(jax.random.bernoulli(key, 0.5))
 
     def show(self, trial: GoNoGoTrial, period: Int32[Array, ""]) -> Float32[Array, " stimuli"]:
-        """The sign in its period."""
+        """The stimulus in its period."""
         return ((period == 1) & jnp.stack([~trial.go, trial.go])).astype(jnp.float32)
 
     def pay(
         self, trial: GoNoGoTrial, response: Int32[Array, ""], waited: Int32[Array, ""]
     ) -> Float32[Array, ""]:
-        """What going gives."""
+        """The reward of going."""
         return jnp.where(trial.go, jnp.float32(RIGHT_GO), jnp.float32(WRONG_GO))
 
     def miss(self, trial: GoNoGoTrial) -> Float32[Array, ""]:
-        """What not going gives."""
+        """The reward of not going."""
         return jnp.where(trial.go, jnp.float32(MISSED_GO), jnp.float32(0))
 
 
 def _check_pairs(values: Any) -> tuple[tuple[float, float], ...]:
-    """The pairs as floats; raises unless the first number of each is the larger one."""
+    """The pairs as floats. Raises unless the first number of each is the larger one."""
     if not isinstance(values, tuple | list):
         raise TypeError(f"pairs is {described(values)}; expected a tuple of pairs of numbers")
     if not values:
@@ -112,9 +111,9 @@ def _check_pairs(values: Any) -> tuple[tuple[float, float], ...]:
 
 @dataclass(frozen=True)
 class DelayedComparisonConfig:
-    """The periods of a delayed comparison, in steps, and how hard it is.
+    """The periods of a delayed comparison, in steps, and its difficulty.
 
-    The defaults are NeuroGym's at 100 ms a step, without its noise of 0.1.
+    The defaults are NeuroGym's at 100 ms per step, without its noise of 0.1.
 
     Raises:
         TypeError: a field has the wrong type.
@@ -126,9 +125,9 @@ class DelayedComparisonConfig:
     delay: int = 10  #: Nothing is shown, 0 or more.
     second: int = 5  #: The second stimulus is shown, 1 or more.
     decision: int = 1  #: The player chooses, 1 or more.
-    #: The strengths that are compared, the larger one first; each trial draws a pair.
+    #: The possible pairs of strengths, the larger one first.
     pairs: tuple[tuple[float, float], ...] = ((18, 10), (22, 14), (26, 18), (30, 22), (34, 26))
-    noise: float = 0.0  #: Standard deviation on the stimulus, in each step; 0 or more.
+    noise: float = 0.0  #: Standard deviation of the noise on the stimulus per step; 0 or more.
 
     def __post_init__(self) -> None:
         check_steps(self, {"fixation": 1, "first": 1, "delay": 0, "second": 1, "decision": 1})
@@ -137,7 +136,7 @@ class DelayedComparisonConfig:
 
     @property
     def shown(self) -> tuple[tuple[float, float], ...]:
-        """The pairs as they are shown: scaled to the range from 0.5 to 1."""
+        """The pairs as they are shown, scaled to [0.5, 1]."""
         strengths = [each for pair in self.pairs for each in pair]
         least, width = min(strengths), max(strengths) - min(strengths)
         scaled = iter([(1 + (each - least) / width) / 2 for each in strengths])
@@ -147,16 +146,16 @@ class DelayedComparisonConfig:
 class ComparisonTrial(eqx.Module):
     """The random variables of a trial."""
 
-    pair: Int32[Array, "*batch"]  #: Number of the pair, from 0.
+    pair: Int32[Array, "*batch"]  #: Index of the pair.
     first_larger: Bool[Array, "*batch"]  #: Whether the larger stimulus comes first.
 
 
 @final
 class DelayedComparison(ChoiceTask):
-    """Two stimuli with a delay between: choice 1 says that the first is larger, 2 the second.
+    """Two stimuli with a delay between them: choice 1 if the first is larger, 2 if the second is.
 
-    Seen are whether to fixate, which ends with the decision, and the stimulus. NeuroGym's noise
-    also lies on whether to fixate.
+    The observation is the fixation signal and the stimulus. In NeuroGym the fixation signal is
+    noisy, too.
 
     Source: Barak, Tsodyks and Romo 2010, "Neuronal population coding of parametric working
     memory"; NeuroGym's `DelayComparison-v0`.
@@ -172,17 +171,17 @@ class DelayedComparison(ChoiceTask):
 
     @property
     def best_return(self) -> float:
-        """The probability that the likelier order is the right one.
+        """The probability that the likelier order is the correct one.
 
-        Without noise 1. Otherwise the mean of what was seen of each stimulus is all that counts,
-        and the difference of the two orders' likelihoods is integrated over both means. The error
-        is below 1e-6.
+        It is 1 without noise. Otherwise the mean observation of each stimulus is a sufficient
+        statistic, and the difference of the likelihoods of the two orders is integrated over both
+        means. The error is below 1e-6.
         """
         if not self.noise:
             return 1.0
         larger, smaller = zip(*self.config.shown, strict=True)
         strengths, count = np.array([*larger, *smaller]), len(larger)
-        # Rows are strengths, columns what may be seen of them.
+        # Rows are strengths, columns their mean observations.
         first = _likelihoods(strengths, self.noise / math.sqrt(self.config.first))
         second = _likelihoods(strengths, self.noise / math.sqrt(self.config.second))
         larger_first = first[:count].T @ second[count:]
@@ -190,7 +189,7 @@ class DelayedComparison(ChoiceTask):
         return 0.5 + float(_absolute_sums(difference).sum()) / (4 * count)
 
     def draw_trial(self, *, key: Key[Array, ""]) -> ComparisonTrial:
-        """A trial with a uniform pair, in either order with equal probability."""
+        """A trial with a uniform pair in a uniform order."""
         pair_key, order_key = jax.random.split(key)
         return ComparisonTrial(
             jax.random.randint(pair_key, (), 0, len(self.config.pairs)),
@@ -205,7 +204,7 @@ class DelayedComparison(ChoiceTask):
         return jnp.where(self.noisy(period), stimulus, 0.0)[None]
 
     def noisy(self, period: Int32[Array, ""]) -> Bool[Array, "*stimuli"]:
-        """The stimulus in the periods of both."""
+        """The stimulus in both of its periods."""
         return (period == 1) | (period == 3)
 
     def answer(self, trial: ComparisonTrial) -> Int32[Array, ""]:
@@ -214,7 +213,7 @@ class DelayedComparison(ChoiceTask):
 
 
 def _likelihoods(means: np.ndarray, spread: float) -> np.ndarray:
-    """Normal distributions on a lattice near all means; a row for each, with a sum of 1."""
+    """A normal distribution for each mean (a row with sum 1), on a common lattice."""
     steps_per_spread = 10
     near = np.arange(-7 * steps_per_spread, 7 * steps_per_spread + 1)
     places = np.rint(means * (steps_per_spread / spread))[:, None] + near
@@ -224,10 +223,10 @@ def _likelihoods(means: np.ndarray, spread: float) -> np.ndarray:
 
 
 def _absolute_sums(rows: np.ndarray) -> np.ndarray:
-    """The integral of each row's absolute values over a lattice with steps of 1.
+    """The integral of the absolute values of each row, over a lattice with step 1.
 
-    The sum alone is wrong by the square of the step where the sign changes. There the value is
-    drawn as a line, and the next term of the Euler-Maclaurin formula is added.
+    Where the sign changes, a sum has an error of second order in the step. There the function is
+    interpolated linearly, and the next term of the Euler-Maclaurin formula is added.
     """
     changes = np.signbit(rows[:, :-1]) != np.signbit(rows[:, 1:])
     before, after = np.abs(rows[:, :-1]), np.abs(rows[:, 1:])

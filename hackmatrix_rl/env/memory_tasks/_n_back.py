@@ -1,4 +1,4 @@
-"""n-back: is this symbol the one of n steps ago?"""
+"""n-back: does the current symbol match the one n steps ago?"""
 
 from dataclasses import dataclass
 from typing import final
@@ -17,34 +17,33 @@ class NBackConfig:
     """The sizes of n-back.
 
     Raises:
-        TypeError: a field is no whole number.
+        TypeError: a field is not an integer.
         ValueError: a field is too small.
     """
 
-    back: int = 2  #: How many steps ago, 1 or more.
+    back: int = 2  #: n: the number of steps, 1 or more.
     symbols: int = 4  #: Number of symbols, 2 or more.
-    #: Number of answers that count, 1 or more. As many steps as `back` come before.
-    scored: int = 18
+    scored: int = 18  #: Number of scored answers, 1 or more. They follow `back` unscored steps.
 
     def __post_init__(self) -> None:
         check_steps(self, {"back": 1, "symbols": 2, "scored": 1})
 
 
 class NBackState(eqx.Module):
-    """An episode between two answers."""
+    """The state of an episode."""
 
-    #: The last symbols; the first of them is the one to compare with, the last is seen.
+    #: The last symbols: the first is the one to compare with, the last is the current one.
     shown: Int32[Array, "*batch newest"]
     step: Int32[Array, "*batch"]  #: Number of answers given.
 
 
 @final
 class NBack(MemoryTask[NBackState]):
-    """Symbols one after another: action 1 says that this one was seen `back` steps ago, 0 not.
+    """A sequence of symbols: action 1 says that the symbol matches the one `back` steps ago.
 
-    A right answer gives 1, once there is something to compare with. Half of the symbols are the
-    one of `back` steps ago, the others are each of the rest equally often. So each symbol is as
-    frequent as the others, matching or not, and the present one alone says nothing.
+    After the first `back` steps, the reward of a correct answer is 1. A symbol matches with
+    probability 1/2, and is otherwise uniform over the other symbols. So each symbol is equally
+    frequent with and without a match, and the current symbol alone is uninformative.
 
     Source: Kirchner 1958, "Age differences in short-term retention of rapidly changing
     information".
@@ -58,12 +57,12 @@ class NBack(MemoryTask[NBackState]):
 
     @property
     def best_return(self) -> float:
-        """The number of answers that count."""
+        """The number of scored answers."""
         return float(self.config.scored)
 
     @property
     def memoryless_return(self) -> float:
-        """Half of the answers that count: each symbol is a match with probability 1/2."""
+        """Half of the scored answers: a symbol matches with probability 1/2."""
         return self.config.scored / 2
 
     @property
@@ -77,11 +76,11 @@ class NBack(MemoryTask[NBackState]):
         return NBackState(newest, jnp.int32(0))
 
     def observe(self, state: NBackState) -> Float32[Array, " symbols"]:
-        """Which symbol it is: 1 at its place."""
+        """The current symbol, one-hot."""
         return jax.nn.one_hot(state.shown[-1], self.config.symbols, dtype=jnp.float32)
 
     def render(self, state: NBackState) -> str:
-        """The symbols since the one to compare with; the last is seen."""
+        """The symbols from the one to compare with to the current one."""
         symbols = " ".join(chr(ord("A") + int(symbol)) for symbol in state.shown)
         return f"{symbols}    answer {int(state.step) + 1}"
 
@@ -91,8 +90,7 @@ class NBack(MemoryTask[NBackState]):
         matches = state.shown[0] == state.shown[-1]
         counts = state.step >= self.config.back
         right = counts & ((action == 1) == matches)
-        # What the next one is compared with is now one step nearer to the front.
-        past = state.shown[1]
+        past = state.shown[1]  # the symbol that the next one is compared with
         other = past + jax.random.randint(other_key, (), 1, self.config.symbols)
         again = jax.random.bernoulli(match_key, 0.5)
         following = jnp.where(again, past, other % self.config.symbols)

@@ -1,4 +1,4 @@
-"""NeuroGym's probabilistic reasoning: evidence that adds up, shape by shape."""
+"""NeuroGym's probabilistic reasoning: the evidence of several shapes adds up."""
 
 import math
 from collections import defaultdict
@@ -20,7 +20,7 @@ from hackmatrix_rl.system.errors import described, finite
 
 
 def _check_weights(values: Any) -> tuple[float, ...]:
-    """The weights as a tuple of floats; raises unless they are finite numbers."""
+    """The weights as a tuple of floats. Raises unless they are finite numbers."""
     if not isinstance(values, tuple | list):
         raise TypeError(f"weights is {described(values)}; expected a tuple of numbers")
     if not values:
@@ -30,9 +30,9 @@ def _check_weights(values: Any) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class ProbabilisticReasoningConfig:
-    """The periods of probabilistic reasoning, in steps, and what its shapes say.
+    """The periods of probabilistic reasoning, in steps, and the weights of its shapes.
 
-    The defaults are NeuroGym's at 100 ms a step.
+    The defaults are NeuroGym's at 100 ms per step.
 
     Raises:
         TypeError: a field has the wrong type.
@@ -41,11 +41,11 @@ class ProbabilisticReasoningConfig:
 
     fixation: int = 5  #: Nothing is shown, 1 or more.
     stimulus: int = 5  #: Steps from one shape to the next, 1 or more.
-    shortest_delay: int = 4  #: Nothing is shown, 0 or more.
-    longest_delay: int = 5  #: The delay is drawn up to this.
+    shortest_delay: int = 4  #: The least steps of the delay, in which nothing is shown; 0 or more.
+    longest_delay: int = 5  #: The most steps of the delay.
     decision: int = 5  #: The player chooses, 1 or more.
-    shapes: int = 4  #: Shapes in a trial, and places where they are shown, 1 or more.
-    #: Of each kind of shape, the evidence for choice 2: log10 of its odds.
+    shapes: int = 4  #: Number of shapes in a trial, and of places for them, 1 or more.
+    #: The evidence of each kind of shape: the log10 odds of choice 2.
     weights: tuple[float, ...] = (-10, -0.9, -0.7, -0.5, -0.3, 0.3, 0.5, 0.7, 0.9, 10)
 
     def __post_init__(self) -> None:
@@ -58,21 +58,20 @@ class ProbabilisticReasoningConfig:
 class ReasoningTrial(eqx.Module):
     """The random variables of a trial."""
 
-    kinds: Int32[Array, "*batch shapes"]  #: Number of each shape's kind, from 0.
-    places: Int32[Array, "*batch shapes"]  #: Where each shape is shown, from 0; a permutation.
-    second: Bool[Array, "*batch"]  #: Whether choice 2 is right.
+    kinds: Int32[Array, "*batch shapes"]  #: The kind of each shape: an index into the weights.
+    places: Int32[Array, "*batch shapes"]  #: The place of each shape; a permutation.
+    second: Bool[Array, "*batch"]  #: Whether choice 2 is correct.
     delay: Int32[Array, "*batch"]  #: Steps of the delay.
 
 
 @final
 class ProbabilisticReasoning(ChoiceTask):
-    """Shapes appear one after another; the sum of their weights is log10 of choice 2's odds.
+    """Shapes appear sequentially. The sum of their weights is the log10 odds of choice 2.
 
-    A shape stays until the delay. A choice costs 0.1 in every period but the decision, where the
-    answer is drawn: the sum only gives its probability.
+    A shape stays until the delay. A choice before the decision period costs 0.1. The correct choice
+    is random: the sum gives only its probability.
 
-    Seen are whether to fixate, which ends with the decision, and for each place which kind of shape
-    is there.
+    The observation is the fixation signal, and the kind of shape at each place, one-hot.
 
     Source: Yang and Shadlen 2007, "Probabilistic reasoning by neurons"; NeuroGym's
     `ProbabilisticReasoning-v0`.
@@ -92,28 +91,28 @@ class ProbabilisticReasoning(ChoiceTask):
 
     @property
     def periods(self) -> tuple[int, ...]:
-        """Most steps of fixation, of each shape, of the delay and of the decision."""
+        """The most steps of fixation, each shape, delay and decision."""
         config = self.config
         shapes = (config.stimulus,) * config.shapes
         return (config.fixation, *shapes, config.longest_delay, config.decision)
 
     @property
     def best_return(self) -> float:
-        """The mean probability of the likelier answer, over all shapes."""
+        """The expected probability of the likelier answer after all shapes."""
         return sum(share * max(p, 1 - p) for p, share in self._second().items())
 
     @property
     def memoryless_return(self) -> float:
-        """The probability of the answer that is likelier before anything is seen."""
+        """The probability of the answer that is likelier a priori."""
         second = sum(share * p for p, share in self._second().items())
         return max(second, 1 - second)
 
     def durations(self, trial: ReasoningTrial) -> Int32[Array, " periods"]:
-        """The delay is drawn."""
+        """The delay has a random length."""
         return super().durations(trial).at[-2].set(trial.delay)
 
     def draw_trial(self, *, key: Key[Array, ""]) -> ReasoningTrial:
-        """A trial with uniform shapes, places and delay, and an answer by the shapes' odds."""
+        """A trial with uniform shapes, places and delay, and an answer by their odds."""
         config = self.config
         kind_key, place_key, answer_key, delay_key = jax.random.split(key, 4)
         kinds = jax.random.randint(kind_key, (config.shapes,), 0, len(config.weights))
@@ -135,22 +134,22 @@ class ProbabilisticReasoning(ChoiceTask):
         return jnp.zeros_like(shapes).at[trial.places].set(shapes).ravel()
 
     def fixates(self, period: Int32[Array, ""]) -> Bool[Array, ""]:
-        """Always but in the decision, which is the last period."""
+        """In every period before the decision."""
         return period <= self.config.shapes + 1
 
     def answer(self, trial: ReasoningTrial) -> Int32[Array, ""]:
-        """The answer that was drawn, 1 or 2."""
+        """1 or 2, drawn with the trial."""
         return jnp.where(trial.second, jnp.int32(2), jnp.int32(1))
 
     def _second(self) -> dict[float, float]:
-        """Each probability that choice 2 is right, and how often a trial has it."""
+        """The distribution of the probability that choice 2 is correct, over trials."""
         weights = self.config.weights
         sums = {0.0: 1.0}
         for _ in range(self.config.shapes):
             more: defaultdict[float, float] = defaultdict(float)
             for total, share in sums.items():
                 for weight in weights:
-                    # Sums that differ by rounding alone are one.
+                    # Merge sums that differ only by rounding errors.
                     more[round(total + weight, 9)] += share / len(weights)
             sums = dict(more)
         found: defaultdict[float, float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""A T-maze: a sign at the start says which way to turn at the end of a long corridor."""
+"""A T-maze: a cue at the start says which way to turn at the end of a corridor."""
 
 from dataclasses import dataclass
 from typing import final
@@ -20,22 +20,20 @@ class TMazeConfig:
     """The size of a T-maze.
 
     Raises:
-        TypeError: a field is no whole number.
+        TypeError: a field is not an integer.
         ValueError: a field is too small.
     """
 
-    #: Number of cells before the junction, 1 or more. The sign is in the first.
-    corridor: int = 20
+    corridor: int = 20  #: Number of cells before the junction, 1 or more. The first has the cue.
 
     def __post_init__(self) -> None:
         check_steps(self, {"corridor": 1})
 
 
 class TMazeState(eqx.Module):
-    """Where the player is, and where the goal is."""
+    """The positions of the player and the goal."""
 
-    #: Number of the cell, from 0 at the sign; `corridor` at the junction.
-    cell: Int32[Array, "*batch"]
+    cell: Int32[Array, "*batch"]  #: From 0 at the cue to `corridor` at the junction.
     right: Bool[Array, "*batch"]  #: Whether the goal is on the right.
 
 
@@ -43,11 +41,11 @@ class TMazeState(eqx.Module):
 class TMaze(MemoryTask[TMazeState]):
     """A corridor with a junction at its end.
 
-    Forward goes one cell on. At the junction, the turn that the sign said gives 1 and the other
-    0; both end the episode. Every action against a wall costs 0.1 and does nothing else.
+    Forward moves one cell. At the junction, the reward is 1 for the turn of the cue and 0 for the
+    other turn; both end the episode. An action against a wall costs 0.1 and has no other effect.
 
-    Seen are: the sign says left, the sign says right, the corridor, the junction. The cells of the
-    corridor look alike, so a place says nothing about the sign.
+    The observation is one-hot: cue left, cue right, corridor, junction. All cells of the corridor
+    look alike.
 
     Source: Bakker 2002, "Reinforcement learning with long short-term memory", here with a goal of 1
     instead of 4.
@@ -57,17 +55,17 @@ class TMaze(MemoryTask[TMazeState]):
     """
 
     config: TMazeConfig = eqx.field(static=True, default=TMazeConfig())
-    best_return = 1.0  #: The goal, without bumping into a wall.
-    memoryless_return = 0.5  #: Both sides look the same at the junction.
+    best_return = 1.0  #: The goal, without an action against a wall.
+    memoryless_return = 0.5  #: The junction looks the same for both goals.
     num_actions = 3  #: Forward, left, right.
 
     @property
     def longest_dependence(self) -> int:
-        """From the sign to the turn, without a bump into a wall."""
+        """From the cue to the turn, without actions against a wall."""
         return self.config.corridor + 1
 
     def start(self, *, key: Key[Array, ""]) -> TMazeState:
-        """The start at the sign, which shows either side with equal probability."""
+        """The start at the cue, with a uniform goal."""
         return TMazeState(jnp.int32(0), jax.random.bernoulli(key, 0.5))
 
     def observe(self, state: TMazeState) -> Float32[Array, " four"]:

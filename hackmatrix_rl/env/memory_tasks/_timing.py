@@ -1,4 +1,4 @@
-"""NeuroGym's tasks of time: which of two intervals is longer, and producing an interval."""
+"""NeuroGym's timing tasks: discrimination of two intervals, and production of an interval."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ from hackmatrix_rl.env.memory_tasks._trial_task import (
 class IntervalDiscriminationConfig:
     """The periods of interval discrimination, in steps.
 
-    The defaults are NeuroGym's at 80 ms a step.
+    The defaults are NeuroGym's at 80 ms per step.
 
     Raises:
-        TypeError: a field is no whole number.
+        TypeError: a field is not an integer.
         ValueError: a field is out of range.
     """
 
     fixation: int = 3  #: Nothing is shown, 1 or more.
-    shortest: int = 3  #: Steps of a stimulus, 1 or more; both are drawn.
-    longest: int = 7  #: A stimulus is drawn up to this.
-    shortest_delay: int = 10  #: Between the stimuli nothing is shown, 0 or more.
-    longest_delay: int = 18  #: The delay between the stimuli is drawn up to this.
-    delay: int = 6  #: Before the decision nothing is shown, 0 or more.
+    shortest: int = 3  #: The least steps of each stimulus, 1 or more.
+    longest: int = 7  #: The most steps of each stimulus.
+    shortest_delay: int = 10  #: The least steps without a stimulus between the two, 0 or more.
+    longest_delay: int = 18  #: The most steps between the two.
+    delay: int = 6  #: Nothing is shown before the decision, 0 or more.
     decision: int = 3  #: The player chooses, 1 or more.
 
     def __post_init__(self) -> None:
@@ -57,9 +57,9 @@ class IntervalTrial(eqx.Module):
 
 @final
 class IntervalDiscrimination(ChoiceTask):
-    """Two stimuli: choice 1 says that the first lasted longer, 2 that it did not.
+    """Two stimuli: choice 1 if the first was longer, else 2.
 
-    Seen are whether to fixate, which ends with the decision, the first stimulus, and the second.
+    The observation is the fixation signal, the first stimulus and the second stimulus.
 
     Source: Genovesio, Tsujimoto and Wise 2009, "Feature- and order-based timing representations in
     the frontal cortex"; NeuroGym's `IntervalDiscrimination-v0`.
@@ -72,23 +72,23 @@ class IntervalDiscrimination(ChoiceTask):
         static=True, default=IntervalDiscriminationConfig()
     )
     seen = 3  #: Fixation, and two stimuli.
-    best_return = 1.0  #: Whoever counts knows the answer.
+    best_return = 1.0  #: Counting steps gives the answer.
 
     @property
     def periods(self) -> tuple[int, ...]:
-        """Most steps of fixation, stimulus, delay, stimulus, delay and decision."""
+        """The most steps of fixation, stimulus, delay, stimulus, delay and decision."""
         config = self.config
         between = (config.longest, config.longest_delay, config.longest)
         return (config.fixation, *between, config.delay, config.decision)
 
     @property
     def memoryless_return(self) -> float:
-        """The probability of the likelier answer, which is 2: it also holds for equal stimuli."""
+        """The probability of answer 2, which includes equal stimuli and so is the likelier one."""
         count = self.config.longest - self.config.shortest + 1
         return (count + 1) / (2 * count)
 
     def durations(self, trial: IntervalTrial) -> Int32[Array, " periods"]:
-        """The stimuli and the delay between them are drawn."""
+        """The stimuli and the delay between them have random lengths."""
         drawn = jnp.stack([trial.first, trial.delay, trial.second])
         return super().durations(trial).at[1:4].set(drawn)
 
@@ -112,16 +112,14 @@ class IntervalDiscrimination(ChoiceTask):
 
 
 TOLERANCE = 25 / 80
-"""Steps of error that are allowed at any interval: NeuroGym's 25 ms."""
+"""The error in steps that every interval allows besides its margin: NeuroGym's 25 ms."""
 
 
 class ProductionTask(TrialTask):
-    """A trial that ends with an interval to produce: action 1 goes, and ends it.
+    """A trial in which the player produces an interval: action 1 ends the interval and the trial.
 
-    Going gives 1 if the interval is the right one. With an error it gives less, by
-    `(1 - error / most) ** 1.5` but no less than 0.1; from an error above `most` on, it gives 0.
-    There `most` is the margin times the interval, and 0.3125 steps. The trial ends after twice the
-    interval.
+    The reward is `max((1 - error / most) ** 1.5, 0.1)`, or 0 if the error exceeds `most`. Here
+    `most = margin * interval + 0.3125` steps. The trial ends after twice the interval.
     """
 
     num_actions = 2  #: Wait, go.
@@ -129,28 +127,28 @@ class ProductionTask(TrialTask):
     @property
     @abstractmethod
     def intervals(self) -> tuple[int, ...]:
-        """The intervals to produce, in steps; each trial draws one."""
+        """The possible intervals, in steps."""
 
     @property
     @abstractmethod
     def begun(self) -> int:
-        """Steps of the interval that have passed when the last period begins."""
+        """Steps of the interval before the last period."""
 
     @abstractmethod
     def which(self, trial: Any) -> Int32[Array, ""]:
-        """The number of a trial's interval, from 0."""
+        """The index of a trial's interval in `intervals`."""
 
     @property
     def best_return(self) -> float:
-        """What going at the best step gives, a mean over the intervals."""
+        """The reward of going at the best step, averaged over the intervals."""
         return float(np.mean(np.max(self._payments(), axis=1)))
 
     @property
     def memoryless_return(self) -> float:
-        """The most that going with one probability in each step gives.
+        """The best expected return with the same probability of going in each step.
 
-        The steps of the last period look alike. With probability q of waiting in each, the mean
-        return is a polynomial in q.
+        All steps of the last period look alike. The expected return is a polynomial in the
+        probability of waiting.
         """
         payments = np.mean(self._payments(), axis=0)
         mean = Polynomial(np.array([1.0, -1.0])) * Polynomial(payments)
@@ -161,11 +159,11 @@ class ProductionTask(TrialTask):
     def pay(
         self, trial: Any, response: Int32[Array, ""], waited: Int32[Array, ""]
     ) -> Float32[Array, ""]:
-        """What going at this step gives."""
+        """The reward of going at this step."""
         return jnp.asarray(self._payments(), jnp.float32)[self.which(trial), waited]
 
     def _payments(self) -> np.ndarray:
-        """What going gives, by the number of the interval and the steps waited."""
+        """The reward of going, by interval and steps waited."""
         interval = np.array(self.intervals)[:, None]
         waited = np.arange(2 * max(self.intervals))
         most = self.config.margin * interval + TOLERANCE
@@ -178,7 +176,7 @@ class ProductionTask(TrialTask):
 class IntervalTimingConfig:
     """The periods of interval timing, in steps, and its two intervals.
 
-    The defaults are NeuroGym's at 80 ms a step, but for the set signal: its 50 ms are no step.
+    The defaults are NeuroGym's at 80 ms per step, except for the set signal, which has 50 ms.
 
     Raises:
         TypeError: a field has the wrong type.
@@ -186,12 +184,12 @@ class IntervalTimingConfig:
     """
 
     fixation: int = 6  #: Nothing is shown, 1 or more.
-    shortest_cue: int = 12  #: The cue is shown, 1 or more.
-    longest_cue: int = 37  #: The cue is drawn up to this.
-    set: int = 1  #: The signal that the interval begins next, 0 or more.
-    short: int = 10  #: One interval, 1 or more.
-    long: int = 19  #: The other interval.
-    margin: float = 0.2  #: The error that is allowed, a part of the interval, 0 or more.
+    shortest_cue: int = 12  #: The least steps of the cue, 1 or more.
+    longest_cue: int = 37  #: The most steps of the cue.
+    set: int = 1  #: The set signal is shown; the interval starts after it. 0 or more.
+    short: int = 10  #: The short interval, 1 or more.
+    long: int = 19  #: The long interval.
+    margin: float = 0.2  #: The allowed error as a fraction of the interval, 0 or more.
 
     def __post_init__(self) -> None:
         least = {"fixation": 1, "shortest_cue": 1, "longest_cue": 1, "set": 0, "short": 1}
@@ -204,16 +202,16 @@ class IntervalTimingConfig:
 class IntervalTimingTrial(eqx.Module):
     """The random variables of a trial."""
 
-    interval: Int32[Array, "*batch"]  #: Number of the interval, 0 for short and 1 for long.
+    interval: Int32[Array, "*batch"]  #: 0 for the short interval, 1 for the long one.
     cue: Int32[Array, "*batch"]  #: Steps of the cue.
 
 
 @final
 class IntervalTiming(ProductionTask):
-    """A cue names one of two intervals, which is to be produced after the set signal.
+    """A cue names one of two intervals. The player produces it after the set signal.
 
-    Seen are whether to fixate, which ends when the interval begins, the cue for the short interval,
-    the cue for the long one, and the set signal.
+    The observation is the fixation signal, which ends when the interval starts, the cue for the
+    short interval, the cue for the long one, and the set signal.
 
     Source: Wang et al. 2018, "Flexible timing by temporal scaling of cortical responses";
     NeuroGym's `MotorTiming-v0`.
@@ -224,7 +222,7 @@ class IntervalTiming(ProductionTask):
 
     config: IntervalTimingConfig = eqx.field(static=True, default=IntervalTimingConfig())
     seen = 4  #: Fixation, two cues, and the set signal.
-    begun = 0  #: The interval begins with the last period.
+    begun = 0  #: The interval starts with the last period.
 
     @property
     def intervals(self) -> tuple[int, ...]:
@@ -232,12 +230,12 @@ class IntervalTiming(ProductionTask):
 
     @property
     def periods(self) -> tuple[int, ...]:
-        """Most steps of fixation, cue, set and production."""
+        """The most steps of fixation, cue, set and production."""
         config = self.config
         return config.fixation, config.longest_cue, config.set, 2 * config.long
 
     def durations(self, trial: IntervalTimingTrial) -> Int32[Array, " periods"]:
-        """The cue is drawn, and the last period lasts twice the interval."""
+        """The cue has a random length, and the last period is twice the interval."""
         last = 2 * jnp.asarray(self.intervals, jnp.int32)[trial.interval]
         return super().durations(trial).at[1].set(trial.cue).at[3].set(last)
 
@@ -252,7 +250,7 @@ class IntervalTiming(ProductionTask):
     def show(
         self, trial: IntervalTimingTrial, period: Int32[Array, ""]
     ) -> Float32[Array, " stimuli"]:
-        """The cue, and the set signal in its period, where the cue stays."""
+        """The cue until the interval starts, and the set signal in its period."""
         cues = ((period == 1) | (period == 2)) & (jnp.arange(2) == trial.interval)
         return jnp.append(cues, period == 2).astype(jnp.float32)
 
@@ -262,9 +260,9 @@ class IntervalTiming(ProductionTask):
 
 @dataclass(frozen=True)
 class ReadySetGoConfig:
-    """The periods of ready-set-go, in steps, and the intervals that are measured.
+    """The periods of ready-set-go, in steps, and the measured intervals.
 
-    The defaults are NeuroGym's at 80 ms a step.
+    The defaults are NeuroGym's at 80 ms per step.
 
     Raises:
         TypeError: a field has the wrong type.
@@ -273,11 +271,11 @@ class ReadySetGoConfig:
 
     fixation: int = 1  #: Nothing is shown, 1 or more.
     ready: int = 1  #: The first signal is shown, 1 or more.
-    shortest: int = 10  #: Steps from the begin of ready to the begin of set, `ready` or more.
-    longest: int = 18  #: The measure is drawn up to this.
+    shortest: int = 10  #: The least steps from the start of ready to that of set, `ready` or more.
+    longest: int = 18  #: The most steps from the start of ready to that of set.
     set: int = 1  #: The second signal is shown, 1 or more.
-    gain: int = 1  #: Ratio of the interval to produce to the measure, 1 or more.
-    margin: float = 0.2  #: The error that is allowed, a part of the interval, 0 or more.
+    gain: int = 1  #: Ratio of the produced to the measured interval, 1 or more.
+    margin: float = 0.2  #: The allowed error as a fraction of the interval, 0 or more.
 
     def __post_init__(self) -> None:
         least = {"fixation": 1, "ready": 1, "shortest": 1, "longest": 1, "set": 1, "gain": 1}
@@ -290,15 +288,15 @@ class ReadySetGoConfig:
 class ReadySetGoTrial(eqx.Module):
     """The random variable of a trial."""
 
-    measure: Int32[Array, "*batch"]  #: Steps from the begin of ready to the begin of set.
+    measure: Int32[Array, "*batch"]  #: The measured interval: from the start of ready to set.
 
 
 @final
 class ReadySetGo(ProductionTask):
-    """Two signals measure an interval, which is to be produced from the second one on.
+    """Two signals measure an interval. The player produces it from the second signal on.
 
-    Seen are whether to fixate, which ends with the second signal, and both signals. Going during
-    the second signal does nothing.
+    The observation is the fixation signal, which ends with the second signal, and both signals.
+    Going during the second signal has no effect.
 
     Source: Remington et al. 2018, "Flexible sensorimotor computations through rapid
     reconfiguration of cortical dynamics"; NeuroGym's `ReadySetGo-v0`.
@@ -317,18 +315,18 @@ class ReadySetGo(ProductionTask):
 
     @property
     def begun(self) -> int:
-        """The second signal: the interval begins with it."""
+        """The second signal, with which the interval starts."""
         return self.config.set
 
     @property
     def periods(self) -> tuple[int, ...]:
-        """Most steps of fixation, ready, the rest of the measure, set and production."""
+        """The most steps of fixation, ready, the rest of the measure, set and production."""
         config = self.config
         measured = (config.ready, config.longest - config.ready)
         return (config.fixation, *measured, config.set, 2 * max(self.intervals))
 
     def durations(self, trial: ReadySetGoTrial) -> Int32[Array, " periods"]:
-        """The measure is drawn, and the last period lasts twice the interval."""
+        """The measure has a random length, and the last period is twice the interval."""
         rest, last = trial.measure - self.config.ready, 2 * self.config.gain * trial.measure
         return super().durations(trial).at[2].set(rest).at[4].set(last)
 

@@ -1,4 +1,4 @@
-"""What memory tasks have in common, and trials in periods with a response at the end."""
+"""The base classes of memory tasks, and of trials in periods with a response at the end."""
 
 import math
 from abc import abstractmethod
@@ -16,25 +16,25 @@ from hackmatrix_rl.system.errors import described, number, whole
 
 
 def check_steps(config: Any, least: Mapping[str, int]) -> None:
-    """Sets fields to plain integers; raises unless they are whole numbers of at least so much."""
+    """Converts fields to plain integers. Raises unless they are integers of at least `least`."""
     for name, minimum in least.items():
         object.__setattr__(config, name, whole(name, getattr(config, name), minimum))
 
 
 def check_range(config: Any, shortest: str, longest: str) -> None:
-    """Raises if a range of steps ends before it begins."""
+    """Raises if a range of steps is empty."""
     least, most = getattr(config, shortest), getattr(config, longest)
     if most < least:
         raise ValueError(f"{longest} is {most}; expected {shortest}, which is {least}, or more")
 
 
 def steps_between(shortest: int, longest: int, *, key: Key[Array, ""]) -> Int32[Array, ""]:
-    """A uniform whole number of steps, both ends included."""
+    """A uniform number of steps, both ends included."""
     return jax.random.randint(key, (), shortest, longest + 1)
 
 
 def check_number(name: str, value: Any, *, most: float = math.inf) -> float:
-    """The argument as a float; raises if it is no number, negative, too large or not finite."""
+    """The argument as a float. Raises unless it is a number, finite and in [0, `most`]."""
     found = number(name, value)
     if not (0 <= found <= most and math.isfinite(found)):
         bounds = "0 or more" if math.isinf(most) else f"a number from 0 to {most:g}"
@@ -43,7 +43,7 @@ def check_number(name: str, value: Any, *, most: float = math.inf) -> float:
 
 
 def check_coherences(values: Any) -> tuple[float, ...]:
-    """The coherences as a tuple of floats; raises unless they are numbers from 0 to 100."""
+    """The coherences as a tuple of floats. Raises unless they are numbers from 0 to 100."""
     if not isinstance(values, tuple | list):
         raise TypeError(f"coherences is {described(values)}; expected a tuple of numbers")
     if not values:
@@ -55,25 +55,22 @@ GameState = TypeVar("GameState")
 
 
 class MemoryTask(SingleGame[GameState]):
-    """A game of one trial that needs memory, with known returns.
-
-    An episode is one trial. All returns are undiscounted.
-    """
+    """A game that needs memory, with known returns. All returns are undiscounted."""
 
     def render(self, state: GameState) -> str:
-        """What the player sees now: a bar for each number."""
+        """The observation: a bar for each number."""
         seen = np.asarray(self.observe(state)).tolist()
         return "\n".join(f"{x:6.2f} {'#' * round(10 * max(0, x)):30.30}" for x in seen)
 
     @property
     @abstractmethod
     def best_return(self) -> float:
-        """The best mean return of any policy; exact."""
+        """The exact optimal expected return."""
 
     @property
     @abstractmethod
     def memoryless_return(self) -> float:
-        """The best mean return of a memoryless policy; exact."""
+        """The exact optimal expected return of a policy without memory."""
 
 
 ABORTED = -0.1
@@ -81,35 +78,35 @@ ABORTED = -0.1
 
 
 class TrialState(eqx.Module):
-    """A trial between two actions."""
+    """The state of a trial."""
 
-    trial: PyTree[Array]  #: What was drawn for it.
-    step: Int32[Array, "*batch"]  #: Number of actions since it began.
-    #: Standard normal numbers, one for each number that is seen.
-    noise: Float32[Array, "*batch seen"]
+    trial: PyTree[Array]  #: The random variables of the trial.
+    step: Int32[Array, "*batch"]  #: Number of actions so far.
+    noise: Float32[Array, "*batch seen"]  #: Standard normal noise for each observed number.
 
 
 class TrialTask(MemoryTask[TrialState]):
-    """A trial in periods: first fixation, last a response.
+    """A trial in periods, from a fixation period to a response period. An episode is one trial.
 
-    Action 0 fixates, any other responds. A response during fixation costs 0.1, and the trial goes
-    on. In between, actions do nothing. The first response of the last period ends the trial and is
-    paid. Without one, the trial ends with the period.
+    Action 0 fixates; any other action responds. A response in the fixation period costs 0.1 and
+    does not end the trial. Responses between the first and the last period have no effect. The
+    first response in the last period ends the trial and is rewarded. Without one, the trial ends
+    after this period.
 
-    Seen are whether to fixate, which ends with the last period, and the stimuli.
+    The observation is a fixation signal, which is 1 before the last period, and the stimuli.
 
-    The trials reproduce NeuroGym's tasks of the same names with two choices: with given trials
-    and no noise, each step shows the same and pays the same for the same action. There a step is
-    100 ms, or 80 ms where intervals are measured, and the noise of a step is NeuroGym's `sigma`
-    divided by 10. Two things differ: an episode is one trial, while NeuroGym's follow one another
-    without end, and its reset plays a step at random; and a period whose length is drawn has a
-    uniform whole number of steps.
+    The trials reproduce NeuroGym's tasks of the same names with two choices: for the same trial
+    without noise, observations and rewards are the same at every step. A step is 100 ms in
+    NeuroGym, or 80 ms in tasks of intervals, and the noise of a step is NeuroGym's `sigma` divided
+    by 10. There are two differences. NeuroGym's trials follow each other without an end of the
+    episode, and its reset plays a random step. And a period of random length has a uniform
+    number of steps.
 
     Source: Molano-Mazon et al. 2022, "NeuroGym: an open resource for developing and sharing
     neuroscience tasks".
 
     Attributes:
-        config: has the steps of each period by its name, and perhaps the noise.
+        config: the steps of each period by its name, and optionally the noise.
     """
 
     PERIODS: ClassVar[tuple[str, ...]] = ("fixation", "stimulus", "delay", "decision")
@@ -119,17 +116,17 @@ class TrialTask(MemoryTask[TrialState]):
     @property
     @abstractmethod
     def seen(self) -> int:
-        """The length of the observation: 1 more than the stimuli."""
+        """The length of the observation: the fixation signal and the stimuli."""
 
     @property
     def periods(self) -> tuple[int, ...]:
-        """Most steps of each period; the first is the fixation, the last the response."""
+        """The most steps of each period, from fixation to response."""
         return tuple(getattr(self.config, name) for name in self.PERIODS)
 
     @final
     @property
     def noise(self) -> float:
-        """Standard deviation of the noise on each stimulus that has noise."""
+        """Standard deviation of the noise of the noisy stimuli."""
         return float(getattr(self.config, "noise", 0.0))
 
     @abstractmethod
@@ -140,7 +137,7 @@ class TrialTask(MemoryTask[TrialState]):
     def show(self, trial: Any, period: Int32[Array, ""]) -> Float32[Array, " stimuli"]:
         """The stimuli in a period, without noise.
 
-        Periods count from 0; after the last one, it is the number of periods.
+        Periods count from 0. After the last one, `period` is the number of periods.
         """
 
     @abstractmethod
@@ -150,9 +147,9 @@ class TrialTask(MemoryTask[TrialState]):
         """The reward of a response in the last period.
 
         Args:
-            trial: what was drawn.
+            trial: the random variables of the trial.
             response: the action, 1 or more.
-            waited: steps of the last period before it.
+            waited: steps of the last period before the response.
         """
 
     def miss(self, trial: Any) -> Float32[Array, ""]:
@@ -160,27 +157,27 @@ class TrialTask(MemoryTask[TrialState]):
         return jnp.float32(0)
 
     def noisy(self, period: Int32[Array, ""]) -> Bool[Array, "*stimuli"]:
-        """Which stimuli have noise, or whether all have; by default none."""
+        """Which stimuli are noisy (or a single flag for all); by default none."""
         return jnp.bool_(False)
 
     def fixates(self, period: Int32[Array, ""]) -> Bool[Array, ""]:
-        """Whether a response costs 0.1 in a period; by default in the first."""
+        """Whether a response in a period costs 0.1; by default in the first."""
         return period == 0
 
     def durations(self, trial: Any) -> Int32[Array, " periods"]:
-        """Steps of each period of a trial; by default always the same."""
+        """Steps of each period of a trial; by default `periods`."""
         return jnp.asarray(self.periods, jnp.int32)
 
     @final
     @property
     def length(self) -> int:
-        """Most steps of a trial."""
+        """The most steps of a trial."""
         return sum(self.periods)
 
     @final
     @property
     def longest_dependence(self) -> int:
-        """A whole trial."""
+        """A full trial."""
         return self.length
 
     @final
@@ -212,7 +209,7 @@ class TrialTask(MemoryTask[TrialState]):
         )
 
     def _now(self, state: TrialState) -> tuple[Int32[Array, ""], Int32[Array, " periods"]]:
-        """The number of the present period, and the step at which each period ends."""
+        """The current period, and the step at which each period ends."""
         ends = jnp.cumsum(self.durations(state.trial), dtype=jnp.int32)
         return jnp.sum(state.step >= ends, dtype=jnp.int32), ends
 
@@ -225,14 +222,14 @@ class TrialTask(MemoryTask[TrialState]):
 class ChoiceTask(TrialTask):
     """A trial that ends with a decision between two choices, 1 and 2.
 
-    The right choice gives 1, the wrong one and none give 0.
+    The reward is 1 for the correct choice, and 0 for the other choice and without one.
     """
 
     num_actions = 3  #: Fixate, and two choices.
 
     @property
     def memoryless_return(self) -> float:
-        """1/2: no stimulus is visible at the decision, so the choice is a guess."""
+        """1/2: no stimulus is shown in the decision period, so the choice is a guess."""
         return 0.5
 
     @abstractmethod
@@ -248,10 +245,10 @@ class ChoiceTask(TrialTask):
 
 
 def chance_to_see(difference: float, steps: int, noise: float) -> float:
-    """The probability of recognising which of two numbers is the larger one.
+    """The probability of identifying the larger of two numbers from noisy observations.
 
-    The best guess adds up what is seen. Both numbers have noise, so a step's difference has the
-    variance of both.
+    The optimal choice sums the observed differences. The variance of a difference is the sum of
+    both variances.
     """
     if difference == 0:
         return 0.5

@@ -1,4 +1,4 @@
-"""Full boards without a clique: Ramsey colourings, checked and kept in a file."""
+"""Ramsey colourings: full boards without a clique. Their check and their file."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,30 +13,30 @@ from hackmatrix_rl.system import read_json, typed_path, write_json
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing, shortened
 
 MOST_COLOURINGS = 10_000
-"""Colourings in a file, at most."""
+"""The most colourings in a file."""
 _MOST_BYTES = 2**24
 _NAMES = ("vertices", "clique_size", "graph6")
 _BITS, _OFFSET = 6, 63
-"""graph6 has 6 bits in a printable character, from code 63 on."""
+"""A character of graph6 holds 6 bits: its code is 63 plus their value."""
 
 
 @dataclass(frozen=True)
 class Colouring:
-    """A colouring of all edges of the complete graph, without a clique of either colour.
+    """A colouring of all edges of the complete graph, without a clique in either colour.
 
-    It shows that the Ramsey number R(clique_size, clique_size) is more than `vertices`. The check
-    is exact: it looks at every clique of both colours, without JAX.
+    It proves that the Ramsey number R(clique_size, clique_size) exceeds `vertices`. The constructor
+    checks it by an exhaustive search, without JAX.
 
     Source: Radziszowski, "Small Ramsey numbers", Electronic Journal of Combinatorics DS1.
 
     Attributes:
         vertices: number of vertices, 3 to 18.
-        clique_size: number of vertices of a clique that is not there.
-        first: the edges of the first player in order, by their numbers (see `edges`); all others
-            are the second player's.
+        clique_size: number of vertices of the excluded clique.
+        first: the sorted numbers (see `edges`) of the first player's edges. All others are the
+            second player's.
 
     Raises:
-        ValueError: a size or an edge is out of range, an edge is named twice, or there is a clique.
+        ValueError: a size or an edge is out of range, an edge is repeated, or there is a clique.
     """
 
     vertices: int
@@ -58,33 +58,32 @@ class Colouring:
             clique = find_clique(self.vertices, mine, self.clique_size)
             if clique is not None:
                 raise ValueError(
-                    f"the {name} player has the clique {', '.join(map(str, clique))} in a board of "
-                    f"{self.vertices} vertices, so this is no colouring without a clique of "
+                    f"the {name} player has the clique {', '.join(map(str, clique))} on a board of "
+                    f"{self.vertices} vertices; expected a colouring without a clique of "
                     f"{self.clique_size}"
                 )
 
     @classmethod
     def from_graph6(cls, text: str, vertices: int, clique_size: int) -> "Colouring":
-        """The colouring whose first player's edges are a graph in graph6.
+        """The colouring whose first player has the edges of a graph in graph6.
 
         Raises:
-            ValueError: the text is no such graph, or there is a clique.
+            ValueError: the text is not a graph6 of this size, or there is a clique.
         """
         pairs = _pairs(vertices)
         length = 1 + -(-len(pairs) // _BITS)
         codes = [ord(letter) - _OFFSET for letter in text]
-        if len(codes) != length or codes[0] != vertices or not all(0 <= c < 64 for c in codes):
-            raise ValueError(f"{shortened(text)} is no graph6 of {vertices} vertices")
-        bits = "".join(f"{code:0{_BITS}b}" for code in codes[1:])
-        if "1" in bits[len(pairs) :]:
-            raise ValueError(f"{shortened(text)} is no graph6 of {vertices} vertices")
+        fits = len(codes) == length and codes[0] == vertices and all(0 <= c < 64 for c in codes)
+        bits = "".join(f"{code:0{_BITS}b}" for code in codes[1:]) if fits else ""
+        if not fits or "1" in bits[len(pairs) :]:
+            raise ValueError(f"{shortened(text)} is not a graph6 of {vertices} vertices")
         numbers = edge_numbers(vertices)
         mine = (pair for pair, bit in zip(pairs, bits, strict=False) if bit == "1")
         return cls(vertices, clique_size, tuple(int(numbers[pair]) for pair in mine))
 
     @property
     def graph6(self) -> str:
-        """The first player's edges in graph6, as nauty, networkx and Sage read it.
+        """The first player's edges in graph6, the format of nauty, networkx and Sage.
 
         Source: McKay, "Description of graph6, sparse6 and digraph6 encodings".
         """
@@ -96,9 +95,9 @@ class Colouring:
 
 
 def find_clique(vertices: int, edges: Iterable[int], clique_size: int) -> tuple[int, ...] | None:
-    """The vertices of a clique whose edges are all among these; `None` without one.
+    """The vertices of a clique in a graph with these edges; `None` without one.
 
-    The search is exact, in plain Python: it extends every clique by the later common neighbours.
+    An exhaustive search in plain Python: it extends each clique by its later common neighbours.
     """
     later = [0] * vertices
     mine = set(edges)
@@ -122,10 +121,13 @@ def find_clique(vertices: int, edges: Iterable[int], clique_size: int) -> tuple[
 
 
 def write_colourings(path: epath.PathLike, colourings: Iterable[Colouring]) -> int:
-    """Writes colourings of one board to a JSON file, each once and in order; returns their number.
+    """Writes colourings of one board to a JSON file, sorted and without duplicates.
+
+    Returns:
+        The number of colourings in the file.
 
     Raises:
-        ValueError: there are none or too many, or they are of different boards.
+        ValueError: there are none, too many, or colourings of different boards.
         OSError: the file cannot be written.
     """
     kept = sorted(set(colourings), key=lambda each: each.first)
@@ -142,21 +144,21 @@ def write_colourings(path: epath.PathLike, colourings: Iterable[Colouring]) -> i
 
 
 def read_colourings(path: epath.PathLike) -> tuple[Colouring, ...]:
-    """Reads the colourings in a file of `write_colourings`, and checks each of them again.
+    """Reads a file of `write_colourings`, and checks each colouring again.
 
     Raises:
-        ConfigError: there is no such file, it has other content, or a colouring has a clique.
+        ConfigError: the file is missing or malformed, or a colouring has a clique.
     """
-    with refusing(f"{path} is no file of colourings: it ", of=DamagedFileError):
+    with refusing(f"{path} is not a file of colourings: it ", of=DamagedFileError):
         stored = read_json(typed_path(path), _MOST_BYTES)
     if stored is None:
         raise ConfigError(f"{path}: there is no such file of colourings.")
-    with refusing(f"{path} is no file of colourings: "):
+    with refusing(f"{path} is not a file of colourings: "):
         return _checked(stored)
 
 
 def _checked(stored: dict[str, Any]) -> tuple[Colouring, ...]:
-    """The colourings of a file's content; raises a ValueError."""
+    """The colourings of a file's content. Raises a ValueError if it is malformed."""
     if sorted(stored) != sorted(_NAMES):
         raise ValueError(f"it must have {', '.join(_NAMES)}, and nothing else")
     vertices, clique_size, texts = (stored[name] for name in _NAMES)
@@ -169,10 +171,10 @@ def _checked(stored: dict[str, Any]) -> tuple[Colouring, ...]:
     if len(texts) > MOST_COLOURINGS:
         raise ValueError(f"{len(texts):,} colourings are more than {MOST_COLOURINGS:,}")
     if len(set(texts)) < len(texts):
-        raise ValueError("a colouring is there twice")
+        raise ValueError("a colouring is repeated")
     return tuple(Colouring.from_graph6(text, vertices, clique_size) for text in texts)
 
 
 def _pairs(vertices: int) -> list[tuple[int, int]]:
-    """The edges in the order of graph6: by the larger vertex, then by the smaller one."""
+    """The edges in the order of graph6: by the larger vertex, then by the smaller."""
     return [(one, other) for other in range(vertices) for one in range(other)]

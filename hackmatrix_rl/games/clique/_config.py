@@ -1,4 +1,4 @@
-"""The clique game's sizes and variants. Commands list them without JAX."""
+"""The sizes and variants of the clique game. Commands list them without importing JAX."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
@@ -6,12 +6,12 @@ from typing import ClassVar, Literal, get_args
 from hackmatrix_rl.system.errors import ArgumentError, shortened
 
 FullBoard = Literal["draw", "second-wins"]
-"""What a full board without a clique means."""
+"""The result of a full board without a clique."""
 
 FULL_BOARDS: tuple[FullBoard, ...] = get_args(FullBoard)
 
 Objective = Literal["form", "avoid"]
-"""What a player wants with a clique in their own colour."""
+"""Whether a clique in a player's own colour wins (`form`) or loses (`avoid`)."""
 
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
@@ -20,26 +20,25 @@ OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 class CliqueConfig:
     """The sizes of a clique game, and its variant.
 
-    Two players colour the edges of the complete graph in turn. The game ends with the first clique
-    of `clique_size` vertices whose edges all have one colour. With the objective `form`, its owner
-    wins. With `avoid`, its owner loses: the *Ramsey avoidance game*. On 6 vertices with triangles
-    it is Sim, which the second player wins under perfect play.
+    Two players colour the edges of the complete graph in turn. The game ends with the first
+    monochromatic clique of `clique_size` vertices. With the objective `form`, the player with this
+    colour wins. With `avoid`, that player loses: the *Ramsey avoidance game*. On 6 vertices with
+    triangles it is Sim, which the second player wins under perfect play.
 
-    The variants of `form` differ in what a full board without such a clique means:
+    The variants of `form` differ in the result of a full board without such a clique:
 
     - `draw`: nobody wins. This is the *strong game* (also Maker-Maker, or strong Ramsey game).
-      By strategy stealing, the second player cannot win it under perfect play. The literature
-      asks with it who wins, and how fast; few boards are solved.
-    - `second-wins`: the second player wins, who only has to stop the first: a *Maker-Breaker game*,
-      with one rule more. Here a clique of the second player ends the game at once. In the
-      literature's Maker-Breaker game it means nothing, so Maker may win some more positions there.
-      The literature uses this kind for thresholds: how large a board must be, or how unequal the
-      players, for Maker to win.
+      By strategy stealing, the second player cannot win it under perfect play. The open questions
+      are who wins, and how fast; few boards are solved.
+    - `second-wins`: the second player wins. This is a *Maker-Breaker game* with an additional
+      rule: a clique of the second player (Breaker) wins immediately. In the literature it does
+      not end the game, so Maker may win more positions there. The literature studies thresholds:
+      the size of the board, or the bias between the players, from which Maker wins.
 
-    With `avoid`, such a board is a draw.
+    With `avoid`, a full board without a clique is a draw.
 
-    A full board without a clique shows that the Ramsey number R(k, k) is more than `vertices` (see
-    `Colouring`). A board of R(k, k) vertices or more has none: R(3, 3) = 6, R(4, 4) = 18,
+    A full board without a clique proves that the Ramsey number R(k, k) exceeds `vertices` (see
+    `Colouring`). None exists for R(k, k) or more vertices: R(3, 3) = 6, R(4, 4) = 18,
     43 <= R(5, 5) <= 46.
 
     Source: Erdős and Selfridge 1973, "On a combinatorial game"; Beck 2008, "Combinatorial games:
@@ -57,7 +56,7 @@ class CliqueConfig:
         objective: `form` or `avoid`.
 
     Raises:
-        ValueError: a size is out of range or no integer, or there is no such variant.
+        ValueError: a size is out of range or not an integer, or the variant is unknown.
     """
 
     SMALLEST: ClassVar[int] = 3
@@ -102,5 +101,5 @@ class CliqueConfig:
 
     @property
     def num_edges(self) -> int:
-        """Number of edges of the board. It is the number of actions, and the most moves."""
+        """Number of edges of the board: the number of actions, and the most moves of a game."""
         return self.vertices * (self.vertices - 1) // 2

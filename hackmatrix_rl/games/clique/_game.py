@@ -16,7 +16,7 @@ from hackmatrix_rl.system.errors import as_action
 
 @lru_cache
 def edges(vertices: int) -> Int32[np.ndarray, "num_edges 2"]:
-    """The two vertices of each edge, the smaller one first; edges in lexicographic order."""
+    """The two vertices of each edge, in lexicographic order: (0, 1), (0, 2), ..., (1, 2), ..."""
     return np.stack(np.triu_indices(vertices, 1), axis=1).astype(np.int32)
 
 
@@ -30,22 +30,22 @@ def edge_numbers(vertices: int) -> Int32[np.ndarray, "vertices vertices"]:
 
 
 FIRST, SECOND, NOBODY = 0, 1, -1
-"""The players by number, and who has won while nobody has."""
+"""The numbers of the players, and the `winner` of a draw or an unfinished game."""
 
 
 class State(eqx.Module):
     """One clique game."""
 
-    #: For each player and vertex one word. Its bit v is set if the player has coloured the edge
-    #: from the vertex to v.
+    #: A word for each player and vertex. Bit v is set if the player has coloured the edge to v:
+    #: edges (0, 1) and (0, 3) of the first player -> [[0b1010, 0b1, 0, 0b1], [0, 0, 0, 0]]
     adjacency: UInt32[Array, "*batch 2 vertices"]
-    moves: Int32[Array, "*batch"]  #: Number of edges that are coloured.
+    moves: Int32[Array, "*batch"]  #: Number of coloured edges.
     over: Bool[Array, "*batch"]  #: Whether the game is over.
-    winner: Int32[Array, "*batch"]  #: `FIRST`, `SECOND`, or `NOBODY` in a draw and before the end.
+    winner: Int32[Array, "*batch"]  #: `FIRST`, `SECOND` or `NOBODY`.
 
 
 def mover(state: State) -> Int32[Array, "*batch"]:
-    """The player whose move it is: `FIRST` or `SECOND`."""
+    """The player to move: `FIRST` or `SECOND`."""
     return state.moves % 2
 
 
@@ -57,7 +57,7 @@ def colours(config: CliqueConfig, state: State) -> Bool[Array, "2 num_edges"]:
 
 
 def new_game(config: CliqueConfig) -> State:
-    """The empty board. The first player moves."""
+    """The empty board, with the first player to move."""
     return State(
         adjacency=jnp.zeros((2, config.vertices), jnp.uint32),
         moves=jnp.int32(0),
@@ -67,10 +67,7 @@ def new_game(config: CliqueConfig) -> State:
 
 
 def from_edges(config: CliqueConfig, first: Iterable[int], second: Iterable[int]) -> State:
-    """The position with these edges of both players, before the end of the game.
-
-    It checks no rule.
-    """
+    """The position with these edges of both players, as an unfinished game. Nothing is checked."""
     words = np.zeros((2, config.vertices), np.uint32)
     moves = 0
     for player, numbers in enumerate((first, second)):
@@ -82,9 +79,9 @@ def from_edges(config: CliqueConfig, first: Iterable[int], second: Iterable[int]
 
 
 class Outcome(eqx.Module):
-    """The results of a move, except the new state."""
+    """The results of a move, besides the new state."""
 
-    #: Of the player who moved: 1 if they have won with this move, -1 if they have lost, else 0.
+    #: For the player who moved: 1 if the move won, -1 if it lost, else 0.
     reward: Int32[Array, "*batch"]
     legal: Bool[Array, "*batch"]  #: Whether the move was legal. If not, nothing changed.
     over: Bool[Array, "*batch"]  #: Whether the game is over after the move.
@@ -92,19 +89,19 @@ class Outcome(eqx.Module):
 
 
 def legal_actions(config: CliqueConfig, state: State) -> Bool[Array, " num_edges"]:
-    """The edges without a colour; none if the game is over."""
+    """The uncoloured edges; none if the game is over."""
     first, second = colours(config, state)
     return ~(first | second | state.over)
 
 
 def play(config: CliqueConfig, state: State, action: Int[Array, ""] | int) -> tuple[State, Outcome]:
-    """Colours one edge of one game. It works under `jax.vmap` and `jax.jit`.
+    """Colours one edge of one game. Works under `jax.vmap` and `jax.jit`.
 
-    The action is the number of an edge (see `edges`). An edge that has a colour, any other number
-    and any move after the end are illegal: the state stays as it is, and `legal` is false.
+    The action is the number of an edge (see `edges`). A coloured edge, any other number and any
+    move after the end are illegal: the state does not change, and `legal` is false.
 
     Raises:
-        TypeError: the action is not one whole number.
+        TypeError: the action is not a single integer.
     """
     action = as_action(action, "the number of an edge, such as 0")
     numbers = np.arange(config.num_edges, dtype=np.int32)
@@ -135,10 +132,8 @@ def completes_clique(
     one: Int32[Array, ""],
     other: Int32[Array, ""],
 ) -> Bool[Array, ""]:
-    """Whether the edge from `one` to `other` is in a clique of its colour, whose edges hold it.
-
-    Only common neighbours of its two ends can be in such a clique.
-    """
+    """Whether the edge from `one` to `other` is in a clique. `adjacency` is of its colour."""
+    # The rest of such a clique is among the common neighbours of the two ends.
     common = adjacency[one] & adjacency[other]
     return _has_clique(adjacency, common, config.clique_size - 2)
 
@@ -158,7 +153,7 @@ def _has_clique(
 def _edge(
     config: CliqueConfig, player: Int32[Array, ""], one: Int32[Array, ""], other: Int32[Array, ""]
 ) -> UInt32[Array, "2 vertices"]:
-    """The words of a board with only this edge, in the colour of a player."""
+    """The adjacency of a board with only this edge, in the colour of a player."""
     vertices = np.arange(config.vertices, dtype=np.int32)
     nothing = jnp.uint32(0)
     bits = jnp.where(vertices == one, at_place(other), nothing)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Int8, Int32
 from hackmatrix_rl.games.clique._config import CliqueConfig
 from hackmatrix_rl.games.clique._game import (
     FIRST,
+    NOBODY,
     SECOND,
     State,
     colours,
@@ -19,7 +20,7 @@ from hackmatrix_rl.games.clique._game import (
 )
 
 MAX_EDGES = 15
-"""The table of 6 vertices has 3^15 positions: 14 MB. One vertex more has 729 times as many."""
+"""The table for 6 vertices has 3^15 positions (14 MB), for 7 vertices 729 times as many."""
 
 _WON, _LOST, _NONE = 1, -1, -2
 
@@ -27,14 +28,15 @@ _WON, _LOST, _NONE = 1, -1, -2
 class Solution(eqx.Module):
     """The values of all positions of a clique game under perfect play."""
 
-    config: CliqueConfig = eqx.field(static=True)  #: Of the game.
-    #: By the code of a position, its value for the player to move: 1 won, 0 drawn, -1 lost. The
-    #: code has one base-3 digit for each edge: 0 free, 1 the first player's, 2 the second's. Values
-    #: of positions that no game reaches are undefined.
+    config: CliqueConfig = eqx.field(static=True)  #: Sizes and variant of the game.
+    #: The value for the player to move, by the code of a position: 1 won, 0 drawn, -1 lost. The
+    #: code has a base-3 digit per edge: 0 free, 1 the first player's, 2 the second's. For example,
+    #: edges 0 and 2 of the first player and edge 1 of the second: 1 + 2 * 3 + 1 * 9 = 16. Values of
+    #: unreachable positions are undefined.
     values: Int8[Array, " codes"]
 
     def value(self, state: State) -> Int32[Array, ""]:
-        """The value of a position for the player to move; at the end of a game, its result."""
+        """The value of a position for the player to move; after the end, the result."""
         return self.values[self._code(state)].astype(jnp.int32)
 
     def action_values(self, state: State) -> Int32[Array, " num_edges"]:
@@ -45,7 +47,7 @@ class Solution(eqx.Module):
         return jnp.where(legal, -self.values[after].astype(jnp.int32), _NONE)
 
     def best_actions(self, state: State) -> Bool[Array, " num_edges"]:
-        """The moves that keep the value of a position; none after the end."""
+        """The optimal moves; none after the end."""
         values = self.action_values(state)
         return (values == jnp.max(values)) & (values != _NONE)
 
@@ -56,9 +58,9 @@ class Solution(eqx.Module):
 
 
 def solve(config: CliqueConfig) -> Solution:
-    """Solves a game of at most 6 vertices exactly: from full boards back to the empty one.
+    """Solves a game of at most 6 vertices by backward induction from the full boards.
 
-    Six vertices take some seconds and 150 MB.
+    6 vertices take some seconds and 150 MB.
 
     Raises:
         ValueError: the board is too large.
@@ -75,10 +77,12 @@ def solve(config: CliqueConfig) -> Solution:
     for moves, codes in reversed(list(enumerate(_by_moves(config.num_edges, colour)))):
         player = moves % 2
         if moves == config.num_edges:
-            best = np.full(codes.shape, _full_board(config, player), np.int8)
+            winner = NOBODY if config.full_board == "draw" else SECOND
+            result = 0 if winner == NOBODY else _WON if winner == player else _LOST
+            best = np.full(codes.shape, result, np.int8)
         else:
             best = _best_move(config, values, codes, colour[:, codes], player)
-        ended = has_clique[colour[1 - player, codes]]  # by the move of the other player
+        ended = has_clique[colour[1 - player, codes]]  # by the last move, of the other player
         values[codes] = np.where(ended, np.int8(after_clique), best)
     return Solution(config, jnp.asarray(values))
 
@@ -88,7 +92,7 @@ def _powers(config: CliqueConfig) -> Int32[np.ndarray, " num_edges"]:
 
 
 def _edge_sets(num_edges: int) -> np.ndarray:
-    """For both players, the edges of each code as a set of bits."""
+    """The edges of each player by code, as bit sets."""
     sets = np.zeros((2, 1), np.uint16)
     for edge in range(num_edges):
         bit = np.uint16(1 << edge)
@@ -100,7 +104,7 @@ def _edge_sets(num_edges: int) -> np.ndarray:
 
 
 def _by_moves(num_edges: int, colour: np.ndarray) -> list[np.ndarray]:
-    """The codes in which both players have moved in turn, by the number of moves."""
+    """The codes of the positions after each number of alternating moves."""
     size = np.array([number.bit_count() for number in range(2**num_edges)], np.int8)
     first, second = size[colour[FIRST]], size[colour[SECOND]]
     return [
@@ -110,6 +114,7 @@ def _by_moves(num_edges: int, colour: np.ndarray) -> list[np.ndarray]:
 
 
 def _cliques(config: CliqueConfig) -> np.ndarray:
+    """Whether each set of edges contains a clique."""
     sets = np.arange(2**config.num_edges, dtype=np.uint16)
     found = np.zeros(sets.shape, bool)
     numbers = edge_numbers(config.vertices)
@@ -117,13 +122,6 @@ def _cliques(config: CliqueConfig) -> np.ndarray:
         bits = sum(1 << int(numbers[pair]) for pair in combinations(vertices, 2))
         found |= (sets & np.uint16(bits)) == bits
     return found
-
-
-def _full_board(config: CliqueConfig, player: int) -> int:
-    """The value of a full board without a clique for a player."""
-    if config.full_board == "draw":
-        return 0
-    return 1 if player == SECOND else -1
 
 
 def _best_move(

@@ -1,6 +1,6 @@
 """The rules of HackMatrix: pure functions of the state of one game.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used: some need JAX.
+`__init__.pyi` lists the public names. Each is imported on first use, because some need JAX.
 """
 
 import lazy_loader

@@ -38,6 +38,8 @@ from ._play import act as act
 from ._play import attempt as attempt
 from ._play import play as play
 from ._play import stage_chance as stage_chance
+from ._programs import CREDITS as CREDITS
+from ._programs import ENERGY as ENERGY
 from ._programs import SPECS as SPECS
 from ._reward_config import KILL_REWARD as KILL_REWARD
 from ._reward_config import TERM_NAMES as TERM_NAMES

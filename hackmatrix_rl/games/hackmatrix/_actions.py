@@ -38,8 +38,8 @@ from hackmatrix_rl.system.batching import Chance, bits_of, materialize, pick, se
 class Action(IntEnum):
     """The 28 actions in the order of the mask: four moves, the siphon, the 23 programs.
 
-    The programs have their names from the rules, section 6. Names with a sign are spelled as
-    identifiers: `SIPH_PLUS` for SIPH+, `ANTI_V` for ANTI-V, `ATK_PLUS` for ATK+.
+    The programs are named as in section 6 of the rules. Names that are not identifiers are spelled
+    out: `SIPH_PLUS` for SIPH+, `ANTI_V` for ANTI-V, `ATK_PLUS` for ATK+.
     """
 
     UP = 0
@@ -73,7 +73,7 @@ class Action(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name as the rules spell it: `SIPH+`, `ANTI-V`, `ATK+`."""
+        """The name in the rules, such as `SIPH+`, `ANTI-V` and `ATK+`."""
         return self.name.replace("_PLUS", "+").replace("ANTI_V", "ANTI-V")
 
 
@@ -83,7 +83,7 @@ Result = tuple[Position, Int32[Array, ""], Float32[Array, ""]]
 SIPHON = NUM_DIRECTIONS
 FIRST_PROGRAM = SIPHON + 1
 NUM_ACTIONS = FIRST_PROGRAM + NUM_PROGRAMS
-assert NUM_ACTIONS <= 32, "the legal actions are the bits of one word"
+assert NUM_ACTIONS <= 32, "the mask must fit in one word"
 
 PROGRAM_WASTE = -0.3
 
@@ -92,18 +92,18 @@ def legal_actions(config: GameConfig, state: State) -> Bool[Array, " num_actions
     """The mask: whether each action is legal.
 
     Args:
-        config: the game's capacities.
+        config: sizes and league of the game.
         state: one game; use `jax.vmap` for a batch.
 
     Raises:
-        ValueError: the game has other sizes than `config`.
+        ValueError: the sizes of the game differ from those of `config`.
     """
     check_sizes(config, state)
     return allowed(state.position, can_undo=state.history.count > 0)
 
 
 def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, " num_actions"]:
-    """`legal_actions` of a position; `can_undo` says whether its history holds a snapshot."""
+    """The mask of a position. `can_undo` is whether its history holds a snapshot."""
     view = View.from_position(position, can_undo=can_undo)
     open_ = ~view.blocks | view.enemies
     here = CellSet.from_cell(position.player.cell)
@@ -116,7 +116,7 @@ def allowed(position: Position, *, can_undo: Bool[Array, ""]) -> Bool[Array, " n
 
 
 def is_legal(mask: Bool[Array, " num_actions"], action: Int32[Array, ""]) -> Bool[Array, ""]:
-    """Whether the mask allows the action; a number that is not an action is never legal."""
+    """Whether an action is legal by the mask. A number that is not an action is illegal."""
     return (mask & (np.arange(NUM_ACTIONS) == action)).any()
 
 
@@ -128,10 +128,10 @@ def apply_action(
     chance: Chance,
     share: int = 32,
 ) -> tuple[Position, Event]:
-    """The effect of the action itself, before enemy turn and stage set-up (sections 4 and 6).
+    """The effect of an action, without the enemy turn and stage set-up (sections 4 and 6).
 
-    In most play siphons and programs are rare: a batch carries them out in buffers of its size
-    divided by `share`. The result of an illegal action is undefined.
+    Siphons and programs are rare in most play. A batch computes them in buffers of its size divided
+    by `share`. The result of an illegal action is undefined.
     """
     position = state.position
     moves = legal & (action < SIPHON)
@@ -171,7 +171,7 @@ def _siphon_or_run(
     carry: Result,
     given: tuple[Bool[Array, ""], Int32[Array, ""], UInt32[Array, " snapshot_words"], Chance],
 ) -> Result:
-    """A siphon or a program. Both are rare in most play, so they share a buffer."""
+    """The effect of a siphon or a program. Both are rare, so they share a buffer."""
     position, kills, quality = carry
     siphons, program, snapshot, chance = given
     ran, more = run_program(position, program, snapshot, chance=chance)
@@ -185,9 +185,10 @@ def _siphon_or_run(
 def move(
     position: Position, direction: Int32[Array, ""], takes_place: Bool[Array, ""]
 ) -> tuple[Position, Int32[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
-    """A move: an attack along the line, or a step. Nothing changes unless it takes place.
+    """A direction: an attack along the line, or a step. A no-op unless `takes_place`.
 
-    Also returns the kills that count, and whether the player collected a pickup or is at the exit.
+    Also returns the kills that count, whether the player collected a pickup, and whether the player
+    reached the exit.
     """
     player, enemies, transmissions = position.player, position.enemies, position.transmissions
     target, at_transmission = look(position, direction)
@@ -218,7 +219,7 @@ def move(
 def look(
     position: Position, direction: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """The cell of what is hit first in a direction, or -1, and whether it is a transmission."""
+    """The cell of the target in a direction, or -1, and whether it is a transmission."""
     transmissions = position.transmissions.cells
     targets = transmissions | position.enemies.cells
     blocks = position.board.blocks

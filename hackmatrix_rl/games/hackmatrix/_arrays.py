@@ -1,4 +1,4 @@
-"""Positions as arrays, in the layout of the recordings (tests/data/conformance/README.md)."""
+"""Positions as NumPy arrays, in the layout of the recordings (tests/data/conformance/README.md)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -38,7 +38,7 @@ from hackmatrix_rl.games.hackmatrix._validation import (
 from hackmatrix_rl.system.batching import union
 
 PADDING = 40
-"""Rows of the arrays of enemies and transmissions; a config with more capacity has more rows."""
+"""Least number of rows of the arrays of enemies and transmissions."""
 
 
 def from_arrays(config: GameConfig, arrays: Mapping[str, Any]) -> State:
@@ -48,18 +48,18 @@ def from_arrays(config: GameConfig, arrays: Mapping[str, Any]) -> State:
     order in which programs were acquired.
 
     Args:
-        config: the capacities. More enemies or transmissions than these are an error. Of a
-            longer history only the newest snapshots are kept.
+        config: the capacities. More enemies or transmissions are an error. Only the newest
+            `config.history` snapshots are kept.
         arrays: `player`, `game`, `owned`, `enemies`, `num_enemies`, `transmissions`,
-            `num_transmissions` and `cells`, with or without a leading batch axis. They are
-            arrays of integers, or anything that NumPy converts to such arrays. Rows of
-            `enemies` and `transmissions` beyond the counted ones are ignored. The same names
-            with the prefix `top_` may give the newest snapshot. Older snapshots that `game`
-            counts are unknown: they become copies of the newest one, or of the position if
-            there is no `top_`. Other names are ignored.
+            `num_transmissions` and `cells`, with or without a leading batch axis. Each is an
+            integer array, or a value that NumPy converts to one. Rows of `enemies` and
+            `transmissions` beyond their number are ignored. The same names with the prefix `top_`
+            optionally give the newest snapshot. `game` gives only the number of older snapshots:
+            they become copies of the newest one, or of the position without `top_`. Other names
+            are ignored.
 
     Raises:
-        ValueError: an array is missing or has the wrong shape, or a position is impossible or
+        ValueError: an array is missing or has the wrong shape, or a position is invalid or
             exceeds the capacities. The message names the record, the field and its bounds.
         TypeError: `arrays` is not a mapping.
     """
@@ -76,10 +76,10 @@ def from_arrays(config: GameConfig, arrays: Mapping[str, Any]) -> State:
 
 
 def to_arrays(state: State) -> dict[str, np.ndarray]:
-    """The arrays that `from_arrays` reads, from one game or a batch of games.
+    """The inverse of `from_arrays`, for one game or a batch of games.
 
-    The snapshots are left out; `game` holds their number. The order in which programs were
-    acquired is not known: `owned` numbers them in the order of actions.
+    Snapshots are left out; `game` has their number. A state does not store the order in which
+    programs were acquired, so `owned` numbers them in the order of actions.
     """
     if state.history.count.ndim == 0:
         lead = jax.tree.map(lambda x: x[None], state)
@@ -119,7 +119,7 @@ def _columns(state: State) -> dict[str, Array]:
 def _table(
     columns: tuple[str, ...], record: Any, **others: Int32[Array, ""]
 ) -> Int32[Array, "*n columns"]:
-    """The fields that the columns name, side by side; a cell takes two columns, row and column."""
+    """The fields of a record as columns. A cell takes two: row and column."""
 
     def column(name: str) -> Array:
         field, part = _field_of(name)
@@ -133,7 +133,7 @@ def _table(
 
 
 def _fields(columns: tuple[str, ...], table: Int32[Array, "*n columns"]) -> dict[str, Array]:
-    """The fields by name from the columns of a table: the inverse of `_table`."""
+    """The inverse of `_table`: the fields by name."""
     numbers = dict(zip(columns, jnp.moveaxis(table, -1, 0), strict=True))
     values = {}
     for name in columns:
@@ -147,7 +147,7 @@ def _fields(columns: tuple[str, ...], table: Int32[Array, "*n columns"]) -> dict
 
 
 def _field_of(column: str) -> tuple[str, str | None]:
-    """The field of a column and, if the field is a cell, which half of it: "row" or "col"."""
+    """Parses a column: "exit row" -> ("exit_cell", "row"), "hp" -> ("hp", None)."""
     *name, part = column.split(" ")
     if part not in ("row", "col"):
         return column, None
@@ -155,7 +155,7 @@ def _field_of(column: str) -> tuple[str, str | None]:
 
 
 def _listed(table: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """The rows that are present, in order, padded with zeros."""
+    """The present rows in order, padded with zeros."""
     table = table * present[..., None]
     order = np.argsort(~present, axis=1, kind="stable")
     table = np.take_along_axis(table, order[..., None], axis=1)

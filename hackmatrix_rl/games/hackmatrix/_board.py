@@ -1,7 +1,7 @@
-"""The board's geometry, and sets of cells as bits (rules, section 1).
+"""The geometry of the board, and sets of cells as bits (rules, section 1).
 
-A set of cells is two words of 18 bits, three rows each. One wave of a search over the whole
-board takes a few shifts, for any number of games at once.
+A set of cells is two words of 18 bits, with three rows each. A wave of a breadth-first search is a
+few shifts.
 """
 
 from enum import IntEnum
@@ -30,7 +30,7 @@ NUM_CELLS = SIZE * SIZE
 CORNERS = (0, SIZE - 1, NUM_CELLS - SIZE, NUM_CELLS - 1)
 
 _WAVES = 3
-"""Steps of a search between two checks of whether it is over: most paths are shorter."""
+"""Waves of a search between two checks of its end."""
 
 _WORD = NUM_CELLS // 2
 _FULL = (1 << _WORD) - 1
@@ -49,7 +49,7 @@ class Direction(IntEnum):
 
 NUM_DIRECTIONS = len(Direction)
 STEPS = (SIZE, -SIZE, -1, 1)
-"""By direction, what a step adds to the number of a cell."""
+"""By direction, the number that a step adds to the cell."""
 
 
 def row_of(cell: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
@@ -58,20 +58,20 @@ def row_of(cell: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
 
 
 def col_of(cell: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
-    """Column of a cell; column 0 is at the left."""
+    """Column of a cell; column 0 is on the left."""
     return cell - row_of(cell) * SIZE
 
 
 def distance(a: Int32[Array, "*shape"], b: Int32[Array, "*shape"]) -> Int32[Array, "*shape"]:
-    """Manhattan distance of two cells."""
+    """Manhattan distance between two cells."""
     return jnp.abs(row_of(a) - row_of(b)) + jnp.abs(col_of(a) - col_of(b))
 
 
 class CellSet(eqx.Module):
-    """A set of cells."""
+    """A set of cells: {0, 7, 20} -> low = 1 << 0 | 1 << 7, high = 1 << 2."""
 
     low: UInt32[Array, ""]  #: Cells 0 to 17 (rows 0 to 2), one bit each.
-    high: UInt32[Array, ""]  #: Cells 18 to 35 (rows 3 to 5).
+    high: UInt32[Array, ""]  #: Cells 18 to 35 (rows 3 to 5), one bit each.
 
     @staticmethod
     def empty() -> "CellSet":
@@ -85,14 +85,14 @@ class CellSet(eqx.Module):
 
     @staticmethod
     def from_cells(cells: Int32[Array, " n"], present: Bool[Array, " n"]) -> "CellSet":
-        """The cells of all entries that are present."""
+        """The cells of the present entries."""
         each = jax.vmap(CellSet.from_cell)(cells)
         none = jnp.uint32(0)
         return _union_of(jnp.where(present, each.low, none), jnp.where(present, each.high, none))
 
     @staticmethod
     def from_array(members: Bool[Array, "36"]) -> "CellSet":
-        """The cells where `members` holds."""
+        """The cells whose flag is set."""
         bits = members.astype(jnp.uint32) << _BIT
         return _union_of(bits[:_WORD], bits[_WORD:])
 
@@ -134,13 +134,13 @@ class CellSet(eqx.Module):
         return size_of(self.low) + size_of(self.high)
 
     def has(self, cell: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
-        """Whether a cell, or each of several, is a member; a cell off the board is not."""
+        """Whether each cell is a member. A cell off the board is not."""
         low = self.low >> cell.astype(jnp.uint32)
         high = self.high >> (cell - _WORD).astype(jnp.uint32)
         return (((low | high) & 1) != 0) & (cell >= 0)
 
     def shifted(self, direction: Direction) -> "CellSet":
-        """Every member moved by one cell; members that leave the board are dropped."""
+        """The members moved by one cell. Those that leave the board are dropped."""
         low, high = self.low, self.high
         if direction == Direction.UP:
             carried = right(low, _WORD - SIZE)
@@ -158,18 +158,18 @@ class CellSet(eqx.Module):
         return CellSet(left(masked(low, stay), 1), left(masked(high, stay), 1))
 
     def neighbours(self) -> "CellSet":
-        """All cells orthogonally adjacent to a member."""
+        """The cells orthogonally adjacent to a member."""
         up, down, left, right = (self.shifted(direction) for direction in Direction)
         return up | down | left | right
 
     def surroundings(self) -> "CellSet":
-        """All cells that touch a member, by a side or a corner."""
+        """The cells in the 3 x 3 square around a member."""
         row = self.shifted(Direction.LEFT) | self.shifted(Direction.RIGHT)
         column = row | self
         return row | column.shifted(Direction.UP) | column.shifted(Direction.DOWN)
 
     def pick(self, index: Int32[Array, ""]) -> Int32[Array, ""]:
-        """The member with this index, counted from cell 0; needs more than `index` members."""
+        """The member with this index, in order of cells. The set must have such a member."""
         in_low = size_of(self.low)
         later = index >= in_low
         bit = nth_bit(
@@ -178,13 +178,13 @@ class CellSet(eqx.Module):
         return bit + jnp.where(later, _WORD, 0)
 
     def ranks(self) -> Int32[Array, "36"]:
-        """How many members come before each cell."""
+        """Number of members before each cell."""
         word = jnp.where(_IN_LOW, self.low, self.high)
         earlier = jnp.where(_IN_LOW, 0, size_of(self.low))
         return earlier + size_of(word & ((np.uint32(1) << _BIT) - np.uint32(1)))
 
     def choose(self, random: UInt32[Array, ""]) -> Int32[Array, ""]:
-        """A member, each equally likely, by 32 random bits; the set must not be empty."""
+        """A uniform member, from 32 random bits. The set must not be empty."""
         return self.pick(below(random, self.size()))
 
 
@@ -215,27 +215,27 @@ def corners() -> CellSet:
     return constant_set(CORNERS)
 
 
-# The 32 cells that are not corners are the bits of one word: four of the lowest row, twelve of
-# each half of the middle, four of the highest row.
+# The 32 cells that are not corners are the bits of one word, in order of cells: 4 of row 0, 12 of
+# rows 1 and 2, 12 of rows 3 and 4, 4 of row 5. For example, cell 1 -> bit 0, cell 6 -> bit 4.
 _EDGE, _MIDDLE = 0xF, 0xFFF
 
 
 def inner_bits(cells: CellSet) -> UInt32[Array, ""]:
-    """The members that are not corners, one bit each; `inner_cells` is the inverse."""
+    """The members that are not corners, one bit each."""
     low = ((cells.low >> 1) & _EDGE) | (((cells.low >> SIZE) & _MIDDLE) << 4)
     high = (cells.high & _MIDDLE) | (((cells.high >> 13) & _EDGE) << 12)
     return low | (high << 16)
 
 
 def inner_cells(bits: UInt32[Array, ""]) -> CellSet:
-    """The set that `inner_bits` turned into bits."""
+    """The inverse of `inner_bits`."""
     low = ((bits & _EDGE) << 1) | (((bits >> 4) & _MIDDLE) << SIZE)
     high = ((bits >> 16) & _MIDDLE) | ((bits >> 28) << 13)
     return CellSet(low, high)
 
 
 def row_and_column(cell: Int32[Array, ""]) -> tuple[CellSet, CellSet]:
-    """All cells of the row, and all cells of the column, of `cell`."""
+    """The cells of the row and the cells of the column of `cell`."""
     row_mask = jnp.uint32((1 << SIZE) - 1)
     row = row_of(cell)
     low = (row_mask << (row * SIZE).astype(jnp.uint32)) & _FULL
@@ -247,7 +247,7 @@ def row_and_column(cell: Int32[Array, ""]) -> tuple[CellSet, CellSet]:
 def step_from(
     cell: Int32[Array, "*shape"], direction: Int32[Array, "*shape"]
 ) -> tuple[Int32[Array, "*shape"], Int32[Array, "*shape"]]:
-    """The change of the cell by a step, and the number of steps that stay on the board."""
+    """The number that a step adds to the cell, and the number of steps to the edge of the board."""
     row, col = row_of(cell), col_of(cell)
     vertical = direction <= Direction.DOWN
     forward = (direction == Direction.UP) | (direction == Direction.RIGHT)
@@ -257,7 +257,7 @@ def step_from(
 
 
 def first_neighbour(cell: Int32[Array, ""], members: CellSet) -> Int32[Array, ""]:
-    """The first neighbour, in direction order, that is a member; `cell` if none is."""
+    """The first neighbour in direction order that is a member; `cell` without one."""
     here = CellSet.from_cell(cell)
     found = cell
     for direction in reversed(Direction):
@@ -266,7 +266,7 @@ def first_neighbour(cell: Int32[Array, ""], members: CellSet) -> Int32[Array, ""
 
 
 def rays(cell: Int32[Array, ""], stops: CellSet) -> tuple[CellSet, ...]:
-    """Cells in each direction from `cell`, up to the first member of `stops`, which is included."""
+    """The cells in each direction from `cell`, up to and including the first member of `stops`."""
     found = []
     for direction in Direction:
         seen, ray = CellSet.empty(), CellSet.from_cell(cell).shifted(direction)
@@ -278,7 +278,7 @@ def rays(cell: Int32[Array, ""], stops: CellSet) -> tuple[CellSet, ...]:
 
 
 def line_of_sight(cell: Int32[Array, ""], stops: CellSet) -> CellSet:
-    """Cells of the row and column of `cell` with no member of `stops` strictly between."""
+    """The cells of the row and column of `cell` with no member of `stops` strictly between."""
     up, down, left_, right_ = rays(cell, stops)
     return up | down | left_ | right_
 
@@ -286,7 +286,7 @@ def line_of_sight(cell: Int32[Array, ""], stops: CellSet) -> CellSet:
 def path_length(
     start: Int32[Array, ""], goal: Int32[Array, ""], blocks: CellSet
 ) -> Int32[Array, ""]:
-    """Steps of a shortest orthogonal path around `blocks`; 0 if there is none.
+    """Length of a shortest orthogonal path around `blocks`; 0 without a path.
 
     A block on `start` or `goal` does not matter.
     """
@@ -304,7 +304,7 @@ def path_length(
         return reached, before, steps
 
     first = (CellSet.from_cell(goal), CellSet.empty(), jnp.int32(0))
-    # A goal that is out of reach may take more rounds, in which only `steps` grows.
+    # If `start` is unreachable, further rounds only increase `steps`, which is not used.
     reached, _, steps = settled(
         lambda carry: _grows(carry[0], carry[1], target), spread, first, rounds=_ROUNDS
     )
@@ -312,12 +312,12 @@ def path_length(
 
 
 def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSet:
-    """The neighbours of `start` with which the shortest orthogonal paths over `free` cells begin.
+    """The first cells of the shortest orthogonal paths from `start` to `goal` over `free` cells.
 
-    They end at `goal`, a set of at most one cell. There is none without a path of some step.
+    `goal` is a set of at most one cell. The result is empty without a path.
     """
-    # The search grows from the goal and stops at the wave that first touches a neighbour of
-    # `start`. All neighbours that it has reached then are equally near.
+    # The search starts at the goal and stops at the wave that first reaches a neighbour of
+    # `start`. All neighbours in that wave are equally near.
     adjacent = CellSet.from_cell(start).neighbours()
     return flood(goal, free, until=adjacent) & adjacent
 
@@ -325,9 +325,10 @@ def first_steps(start: Int32[Array, ""], goal: CellSet, free: CellSet) -> CellSe
 def flood(
     start: CellSet, free: CellSet, *, until: CellSet, barrier: CellSet | None = None
 ) -> CellSet:
-    """The cells reached from `start` over free cells, by as many steps as lead to one of `until`.
+    """The cells that a breadth-first search from `start` over free cells reaches.
 
-    The search may enter the cells of `barrier` but not leave them.
+    It stops after the wave that first reaches a cell of `until`. It may enter a cell of `barrier`
+    but not leave it.
     """
 
     def spread(carry: tuple[CellSet, CellSet]) -> tuple[CellSet, CellSet]:
@@ -344,26 +345,27 @@ def flood(
 
 
 def _grows(reached: CellSet, before: CellSet, until: CellSet) -> Bool[Array, ""]:
-    """Whether the last waves reached new cells, but none of `until`."""
+    """Whether the last waves reached new cells, and no wave reached `until`."""
     return (reached - before).any() & ~(reached & until).any()
 
 
 _LONGEST = 23
-"""Steps of the longest shortest path: the longest path without a shortcut has 24 cells."""
+"""Length of the longest shortest path: the longest path without a shortcut has 24 cells."""
 _ROUNDS = -(-_LONGEST // _WAVES)
 """Rounds of the longest search."""
 _DIGITS = _LONGEST.bit_length()
 _STEPS = ((np.arange(1, _LONGEST + 1)[:, None] >> np.arange(_DIGITS)) & 1) != 0
 UNREACHED = 63
-"""The distance of a cell to which no path leads; longer than any path."""
+"""The distance of an unreachable cell; larger than any other distance."""
 
 
 def distances(
     start: CellSet, free: CellSet, *, barrier: CellSet | None = None
 ) -> Int32[Array, "36"]:
-    """Steps of a shortest orthogonal path from `start` to each cell; `UNREACHED` without a path.
+    """Length of a shortest orthogonal path from `start` to each cell; `UNREACHED` without a path.
 
-    A path uses `free` cells, of which `start` need not be one, and must end at a cell of `barrier`.
+    A path uses `free` cells. Its first cell need not be free. It may enter a cell of `barrier` but
+    not leave it.
     """
 
     def wave(reached: CellSet, _: None) -> tuple[CellSet, CellSet]:
@@ -371,12 +373,12 @@ def distances(
         reached = reached | (source.neighbours() & free)
         return reached, reached
 
-    # The first wave starts on its barrier too.
+    # The first wave may leave a barrier.
     first = start | (start.neighbours() & free)
     last, others = lax.scan(wave, first, None, length=_LONGEST - 1)
 
     def digits(start: Array, first: Array, others: Array) -> UInt32[Array, " digits"]:
-        """The cells of each wave, added to the binary digits of their distance."""
+        """By binary digit, the cells whose distance has it: distance 5 -> digits 0 and 2."""
         reached = jnp.concatenate([jnp.stack([start, first]), others])
         new = reached[1:] & ~reached[:-1]
         placed = jnp.where(_STEPS, new[:, None], np.uint32(0))

@@ -1,4 +1,4 @@
-"""The static configuration of a game: its sizes and its league; and the version of the rules."""
+"""The static configuration of a game: its sizes and its league. Also the version of the rules."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
@@ -23,10 +23,10 @@ class GameConfig:
         max_enemies: the most enemies on the board at once.
         max_transmissions: the most transmissions on the board at once.
         history: number of snapshots for UNDO; a new snapshot replaces the oldest.
-        rewind_across_stages: whether UNDO right after a stage change brings the old board back
-            (rules, section 7). `False`: a new stage clears the history. Nothing else differs.
-        MAX_CAPACITY: the largest `max_enemies` and `max_transmissions`: WARP numbers all enemies
-            and transmissions with 7 bits.
+        rewind_across_stages: whether UNDO right after a stage change restores the old board
+            (rules, section 7). If `False`, a new stage clears the history.
+        MAX_CAPACITY: the upper bound of `max_enemies` and `max_transmissions`: WARP numbers all
+            enemies and transmissions with 7 bits.
 
     Raises:
         ValueError: a size is not a positive integer, a capacity exceeds `MAX_CAPACITY`, or
@@ -59,10 +59,10 @@ class GameConfig:
 
     @staticmethod
     def of_league(league: League) -> "GameConfig":
-        """The default sizes in a league.
+        """The default sizes, in a league.
 
         Raises:
-            ValueError: there is no such league.
+            ValueError: the league is unknown.
         """
         if league not in LEAGUES:
             raise ValueError(f"league must be one of {', '.join(LEAGUES)}, not {league!r}")
@@ -70,7 +70,7 @@ class GameConfig:
 
     @property
     def league(self) -> League:
-        """The league by name; only players of the same league are compared."""
+        """The name of the league. Only players of the same league are compared."""
         return "original" if self.rewind_across_stages else "no-rewind"
 
 

@@ -1,4 +1,4 @@
-"""The effects of programs other than damage (rules, section 6), and what they are computed from."""
+"""The effects of programs other than damage (rules, section 6), and their inputs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,18 +28,18 @@ from hackmatrix_rl.system.batching import Chance, below, pick
 class View(eqx.Module):
     """A position as seen from the player's cell."""
 
-    position: Position  #: The position.
+    position: Position
     can_undo: Bool[Array, ""]  #: Whether the history holds a snapshot.
     enemies: CellSet  #: The cells with an enemy.
     transmissions: CellSet  #: The cells with a transmission.
     blocks: CellSet  #: The cells with a block.
-    around: CellSet  #: The 8 cells around it.
+    around: CellSet  #: The 8 cells around the player.
     row: CellSet  #: The cells of the player's row.
     column: CellSet  #: The cells of the player's column.
 
     @staticmethod
     def from_position(position: Position, *, can_undo: Bool[Array, ""]) -> "View":
-        """The view of a position; `can_undo` says whether its history holds a snapshot."""
+        """The view of a position. `can_undo` is whether its history holds a snapshot."""
         cell = position.player.cell
         here = CellSet.from_cell(cell)
         row, column = row_and_column(cell)
@@ -64,7 +64,7 @@ class View(eqx.Module):
         return enemies.present & (enemies.type == kind)
 
     def standing_on(self, cells: CellSet) -> Bool[Array, " max_enemies"]:
-        """The enemies that stand on one of the cells."""
+        """The enemies on one of the cells."""
         enemies = self.position.enemies
         return enemies.present & cells.has(enemies.cell)
 
@@ -73,17 +73,17 @@ class Given(eqx.Module):
     """The inputs of an effect, in addition to the position."""
 
     chance: Chance
-    snapshot: UInt32[Array, " snapshot_words"]  #: The newest one of the history.
-    target: Int32[Array, ""]  #: The cell of a random enemy or transmission; 0 if there is none.
+    snapshot: UInt32[Array, " snapshot_words"]  #: The newest snapshot of the history.
+    target: Int32[Array, ""]  #: The cell of a random enemy or transmission; 0 without one.
     is_enemy: Bool[Array, ""]  #: Whether the target is an enemy.
 
 
 Effect: TypeAlias = Callable[[View, Given], tuple[Position, Int32[Array, ""]]]
-"""From a position whose cost is already paid to the position after and the kills that count."""
+"""Maps a position, in which the cost is paid, to the next position and the kills that count."""
 
 
 def changing(change: Callable[[Position], Position]) -> Effect:
-    """An effect that uses neither chance nor the history, and kills nothing."""
+    """An effect without randomness, history or kills."""
 
     def effect(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
         return change(view.position), jnp.int32(0)
@@ -92,7 +92,7 @@ def changing(change: Callable[[Position], Position]) -> Effect:
 
 
 def gaining(**amounts: int) -> Effect:
-    """An effect that adds to the named numbers of the player."""
+    """An effect that adds amounts to fields of the player."""
 
     def change(position: Position) -> Position:
         player = position.player
@@ -103,27 +103,26 @@ def gaining(**amounts: int) -> Effect:
 
 
 def setting(flag: str) -> Effect:
-    """An effect that sets one flag of the position."""
+    """An effect that sets a flag of the position."""
     return changing(lambda position: replace(position, **{flag: jnp.bool_(True)}))
 
 
-def crash(position: Position) -> Position:
-    """Removes the blocks from the 8 cells around the player."""
-    here = CellSet.from_cell(position.player.cell)
-    around = (here.surroundings() - here).to_array()
-    wiped = around & is_block(position.board.content)
-    board = position.board.replace(wiped, content=Content.EMPTY, value=0, spawn_count=0)
-    return replace(position, board=board)
+def crash(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
+    """Removes the blocks around the player."""
+    board = view.position.board
+    wiped = view.around.to_array() & is_block(board.content)
+    board = board.replace(wiped, content=Content.EMPTY, value=0, spawn_count=0)
+    return replace(view.position, board=board), jnp.int32(0)
 
 
 def random_target(
     position: Position, *, chance: Chance
 ) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """The cell of one of all enemies and transmissions, equally likely; whether it is an enemy."""
+    """The cell of a uniform enemy or transmission, and whether it is an enemy."""
     enemies, transmissions = position.enemies, position.transmissions
     present = jnp.concatenate([enemies.present, transmissions.present])
     cells = jnp.concatenate([enemies.cell, transmissions.cell])
-    # 25 random bits above a number that breaks ties.
+    # The largest lot wins: 25 random bits above a 7-bit number, which breaks ties.
     numbers = np.arange(1, present.size + 1, dtype=np.uint32)
     lots = ((chance.words(present.size) >> 7) << 7) | numbers
     lots = jnp.where(present, lots, jnp.uint32(0))
@@ -132,19 +131,18 @@ def random_target(
 
 
 def warp(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
-    """Moves the player onto the target."""
     player = replace(view.position.player, cell=given.target)
     return replace(view.position, player=player), jnp.int32(0)
 
 
 def warp_destroys(view: View, given: Given) -> tuple[CellSet, CellSet]:
-    """The target's cell: enemies there if the target is one, else transmissions."""
+    """The cells whose enemies, and whose transmissions, it destroys: one is the target's cell."""
     there = CellSet.from_cell(given.target)
     return there.where(given.is_enemy), there.where(~given.is_enemy)
 
 
 def poly(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
-    """Turns every enemy into one of the three other types; the damage it has taken stays."""
+    """Turns each enemy into one of the three other types. It keeps the damage taken so far."""
     enemies = view.position.enemies
     bits = given.chance.words(enemies.size)
     kind = (enemies.type + 1 + below(bits, NUM_ENEMY_TYPES - 1)) & (NUM_ENEMY_TYPES - 1)
@@ -161,7 +159,7 @@ def poly(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
 
 
 def push(view: View) -> Int32[Array, " n"]:
-    """The cell each enemy wants to go to: one step away from the player, in row and in column."""
+    """The wanted cell of each enemy: one step away from the player in row and in column."""
     cell, player = view.position.enemies.cell, view.position.player.cell
     row, col = row_of(cell), col_of(cell)
     wanted_row = jnp.clip(row + jnp.sign(row - row_of(player)), 0, SIZE - 1)
@@ -170,7 +168,7 @@ def push(view: View) -> Int32[Array, " n"]:
 
 
 def pull(view: View) -> Int32[Array, " n"]:
-    """The cell each enemy wants to go to: one step towards the player, never onto its cell."""
+    """The wanted cell of each enemy: one step towards the player, never onto the player's cell."""
     cell, player = view.position.enemies.cell, view.position.player.cell
     row, col = row_of(cell), col_of(cell)
     row_gap, col_gap = row_of(player) - row, col_of(player) - col
@@ -182,7 +180,7 @@ def pull(view: View) -> Int32[Array, " n"]:
 
 
 def moved(enemies: Enemies, wanted: Int32[Array, " n"]) -> Enemies:
-    """Moves enemies to the cells they want, unless an earlier enemy wants the same cell."""
+    """Moves each enemy to its wanted cell, unless an earlier enemy moves there."""
     wants = enemies.present & (wanted != enemies.cell)
     slots = np.arange(wants.size)
     earlier = slots[None, :] < slots[:, None]
@@ -192,18 +190,17 @@ def moved(enemies: Enemies, wanted: Int32[Array, " n"]) -> Enemies:
 
 
 def undo(view: View, given: Given) -> tuple[Position, Int32[Array, ""]]:
-    """Restores the newest snapshot."""
     return restore(view.position, given.snapshot), jnp.int32(0)
 
 
 def delay(position: Position) -> Position:
-    """Delays every transmission by 3 turns."""
+    """Adds 3 to `turns_remaining` of every transmission."""
     later = jnp.minimum(position.transmissions.turns_remaining + 3, LONGEST_WAIT)
     return replace(position, transmissions=position.transmissions.replace(turns_remaining=later))
 
 
 def reduce_spawns(position: Position) -> Position:
-    """Lowers the spawn_count of every unsiphoned block by 1."""
+    """Lowers `spawn_count` of every unsiphoned block by 1."""
     board = position.board
     fewer = jnp.maximum(board.spawn_count - 1, 0)
     open_ = is_block(board.content) & ~board.siphoned

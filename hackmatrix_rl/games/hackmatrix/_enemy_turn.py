@@ -35,10 +35,10 @@ from hackmatrix_rl.system.batching import Chance, ranks, sparse_cond, sparse_whi
 
 
 def enemy_turn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -> Position:
-    """One enemy turn if it takes place: the action ended the turn and STEP does not skip it.
+    """One enemy turn if `takes_place`, else the same position.
 
-    Otherwise nothing changes, because no part of the turn finds an enemy or transmission to act
-    on. This is faster than computing the turn and then selecting one of two positions.
+    Without a turn, each part finds no enemy or transmission to act on. This is faster than
+    computing the turn and selecting one of two positions.
     """
     position = replace(position, turn=position.turn + takes_place.astype(jnp.int32))
     position = arrive(position, takes_place)
@@ -48,7 +48,7 @@ def enemy_turn(position: Position, takes_place: Bool[Array, ""], *, chance: Chan
 
 
 def arrive(position: Position, takes_place: Bool[Array, ""]) -> Position:
-    """Step 2: due transmissions become enemies, the others count down."""
+    """Step 2: due transmissions become enemies, the others count down by 1."""
     transmissions = position.transmissions
     left = transmissions.turns_remaining
     due = transmissions.present & (left <= 1) & takes_place
@@ -100,8 +100,8 @@ def move_enemies(position: Position, takes_place: Bool[Array, ""], *, chance: Ch
     def one_step(step: Int32[Array, ""], carry: Carry) -> Carry:
         able, hp, enemies = carry
         able = able & (by_type(ENEMY_SPEED, enemies.type) > step)
-        # An enemy's cell changes only by its own move. So whether it attacks is known before the
-        # order is drawn, and the order of attacks does not matter.
+        # An enemy's cell changes only by its own move. So the attackers are known before the order
+        # is drawn, and the order of attacks does not matter.
         attacking = able & adjacent.has(enemies.cell)
         able = able & ~attacking
         turns = walking_order(enemies, able, chance=chance.fold_in(step))
@@ -119,19 +119,20 @@ _SLOT_BITS, _SEAT_BITS = 7, 8
 def walking_order(
     enemies: Enemies, walkers: Bool[Array, " max_enemies"], *, chance: Chance
 ) -> UInt32[Array, " max_enemies"]:
-    """A word for each walker, 0 for the other enemies. The walker with the largest word is first.
+    """A word for each walker, and 0 for the other enemies. Walkers move from the largest word down.
 
-    The lower bits hold cell and type, so the largest word describes the next walker completely.
+    From the highest bit down, a word has 17 random bits, the slot plus 1 (7 bits), the cell
+    (6 bits) and the type (2 bits). So it describes its walker completely.
     """
     seat = (enemies.cell << 2 | enemies.type).astype(jnp.uint32)
     return jnp.where(walkers, random_lots(enemies.size, chance=chance) | seat, jnp.uint32(0))
 
 
 def random_lots(size: int, *, chance: Chance) -> UInt32[Array, " size"]:
-    """Distinct random words in uniformly random order; their lowest 8 bits are 0.
+    """Distinct random words in uniformly random order. Their lowest 8 bits are 0.
 
-    17 random bits stand above the slot's number plus 1. The number breaks ties, which have
-    probability 1 in 131,072.
+    Each has 17 random bits above the slot's number plus 1. The number breaks a tie of two words,
+    which has probability 1 in 131,072.
     """
     if size >= 1 << _SLOT_BITS:
         raise ValueError(f"size must be at most 127 for an order in one word, not {size}")
@@ -147,7 +148,7 @@ def walk(
     blocks: CellSet,
     transmissions: CellSet,
 ) -> Enemies:
-    """Moves each walker of `turns` (see `walking_order`) by one cell, one after another."""
+    """Moves the walkers of `turns` (see `walking_order`) by one cell each, sequentially."""
     Carry = tuple[UInt32[Array, ""], Enemies]
     Given = tuple[UInt32[Array, " max_enemies"], Int32[Array, ""], CellSet, CellSet]
 
@@ -182,7 +183,7 @@ def next_cell(
 ) -> Int32[Array, ""]:
     """The cell to which an enemy on `cell` moves (section 5, "How an enemy moves")."""
     here, target = CellSet.from_cell(cell), CellSet.from_cell(goal)
-    # The goal is never occupied, but a block on it counts. A path needs at least one step.
+    # The goal is never occupied, but may hold a block. A path has at least one step.
     open_target = target - walls - here
     free = ~walls - (occupied - target)
     adjacent = here.neighbours()
@@ -199,7 +200,7 @@ def next_cell(
 def nearest_neighbour(
     cell: Int32[Array, ""], goal: Int32[Array, ""], free: CellSet
 ) -> Int32[Array, ""]:
-    """The free neighbouring cell nearest to the goal, first in direction order on ties."""
+    """The free neighbour nearest to the goal by Manhattan distance, first in direction order."""
     here = CellSet.from_cell(cell)
     chosen, least = cell, jnp.int32(127)
     for direction in Direction:
@@ -211,7 +212,7 @@ def nearest_neighbour(
 
 
 def spawn(position: Position, takes_place: Bool[Array, ""], *, chance: Chance) -> Position:
-    """Steps 4 and 5: the transmissions of the scheduled task, and those that siphons called."""
+    """Steps 4 and 5: spawns the scheduled transmission and the pending ones of siphons."""
     due = ~position.scheduled_tasks_disabled & (position.turn >= position.next_scheduled_task_turn)
     due = due & takes_place
     Carry = tuple[Transmissions, Int32[Array, ""]]

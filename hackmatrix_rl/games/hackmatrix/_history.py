@@ -26,13 +26,17 @@ from hackmatrix_rl.system.batching import fields, masked, read_row, write_row
 
 _FLAGS = ("show_activated", "scheduled_tasks_disabled")
 _NUMBERS = ("turn", "atk_plus_uses_this_stage")
-"""The fields of a snapshot's position other than player, board, slots and programs."""
+"""The fields of `Position` in a snapshot, besides player, board, slots and programs."""
 
 _FLAG_WORD = fields(programs=NUM_PROGRAMS, **dict.fromkeys(_FLAGS, 1))
 
 
 def pack(position: Position) -> UInt32[Array, " snapshot_words"]:
-    """A snapshot: the position as one row of words."""
+    """A snapshot: one row of words.
+
+    It has the board, the enemies, the transmissions, a word of programs and flags, and the numbers
+    of the player and of `_NUMBERS`.
+    """
     flags = position.programs
     for name in _FLAGS:
         flags = flags | _FLAG_WORD[name].placed(getattr(position, name))
@@ -52,7 +56,7 @@ def pack(position: Position) -> UInt32[Array, " snapshot_words"]:
 
 
 def restore(position: Position, snapshot: UInt32[Array, " snapshot_words"]) -> Position:
-    """The position with everything in the snapshot restored."""
+    """The position with all fields of the snapshot restored."""
     parts = (position.board, position.enemies, position.transmissions)
     ends = np.cumsum([part.words.size for part in parts] + [1])
     board, enemies, transmissions, flags, numbers = jnp.split(snapshot, ends)
@@ -71,12 +75,12 @@ def restore(position: Position, snapshot: UInt32[Array, " snapshot_words"]) -> P
 
 
 def _without_origin(slots: Slots) -> UInt32[Array, " n"]:
-    """The words of the slots without their origin: UNDO loses it (a quirk of the game)."""
+    """The words of the slots without the flags of `ORIGIN`: UNDO loses these (a quirk)."""
     return slots.replace(**dict.fromkeys(ORIGIN, 0)).words
 
 
 def empty_history(config: GameConfig, position: Position) -> History:
-    """A history without snapshots and with room for `config.history` of them."""
+    """An empty history with room for `config.history` snapshots."""
     row = jax.eval_shape(pack, position)
     ring = jnp.zeros((config.history, *row.shape), row.dtype)
     return History(ring=ring, next_slot=jnp.int32(0), count=jnp.int32(0))
@@ -85,7 +89,7 @@ def empty_history(config: GameConfig, position: Position) -> History:
 def newest(
     history: History, *, back: int | Int32[Array, ""] = 0
 ) -> UInt32[Array, " snapshot_words"]:
-    """The snapshot `back` places before the newest; undefined if there is none."""
+    """The snapshot `back` places before the newest; undefined without one."""
     size = history.ring.shape[0]
     slot = history.next_slot - 1 - back
     return read_row(history.ring, jnp.where(slot < 0, slot + size, slot))
@@ -94,13 +98,13 @@ def newest(
 class Past(eqx.Module):
     """A part of a snapshot: what a player remembers of an earlier turn."""
 
-    held: Bool[Array, ""]  #: Whether there is such a snapshot; if not, all other numbers are 0.
-    player: Player  #: The player then.
-    programs: UInt32[Array, ""]  #: The programs owned then, one bit each.
+    held: Bool[Array, ""]  #: Whether there is such a snapshot. If not, all other fields are 0.
+    player: Player
+    programs: UInt32[Array, ""]  #: The bit set of owned programs.
 
 
 def recall(history: History, *, back: int = 0) -> Past:
-    """A part of one snapshot, of the newest for `back` 0; cheap, since only its words are read."""
+    """A part of the snapshot `back` places before the newest. It reads only the words needed."""
     size = history.ring.shape[0]
     held = history.count > back
     slot = jnp.remainder(history.next_slot - 1 - back, size)
@@ -113,16 +117,16 @@ def recall(history: History, *, back: int = 0) -> Past:
 
 
 def rewound(position: Position, history: History, *, back: int | Int32[Array, ""] = 0) -> Position:
-    """The position after one UNDO, or `back` more of them; anything if there is no snapshot."""
+    """The position after `back + 1` UNDOs; undefined without such a snapshot."""
     return restore(position, newest(history, back=back))
 
 
 def remember(
     history: History, position: Position, *, push: Bool[Array, ""], pop: Bool[Array, ""]
 ) -> History:
-    """The history after an action that pushes a snapshot, pops the newest one, or does neither."""
+    """The history after an action that pushes a snapshot, pops the newest, or does neither."""
     size = history.ring.shape[0]
-    # One write for each game, in place. A write to a row beyond the ring is dropped.
+    # One in-place write per game. A write to a row past the last is dropped.
     slot = jnp.where(push, history.next_slot, size)
     ring = write_row(history.ring, slot, pack(position))
     step = push.astype(jnp.int32) - pop.astype(jnp.int32)
@@ -134,9 +138,9 @@ def remember(
 
 
 def forget(history: History, where: Bool[Array, ""]) -> History:
-    """The history without any snapshot, if `where` holds."""
+    """The empty history if `where` holds, else the same history."""
     none = jnp.int32(0)
-    # The ring itself stays: no snapshot beyond `count` is ever read.
+    # The ring stays as it is: snapshots beyond `count` are never read.
     return History(
         ring=history.ring,
         next_slot=jnp.where(where, none, history.next_slot),

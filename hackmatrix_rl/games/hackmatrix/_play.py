@@ -20,34 +20,36 @@ from hackmatrix_rl.system.errors import as_action
 
 
 class Outcome(eqx.Module):
-    """The results of an action, except the new state."""
+    """The results of an action, besides the new state.
+
+    The episode is over if `~legal`, `died` or `won`.
+    """
 
     terms: RewardTerms  #: The terms of the reward; `terms.total()` is the reward.
-    #: Whether the action was legal. If not, nothing changed and the episode is over.
-    legal: Bool[Array, "*batch"]
-    died: Bool[Array, "*batch"]  #: Whether the player's hp is 0; then the episode is over.
-    won: Bool[Array, "*batch"]  #: Whether the action completed stage 8; then the episode is over.
+    legal: Bool[Array, "*batch"]  #: Whether the action was legal. If not, nothing changed.
+    died: Bool[Array, "*batch"]  #: Whether the player's hp is 0 after the action.
+    won: Bool[Array, "*batch"]  #: Whether the action completed stage 8.
     completed: Bool[Array, "*batch"]  #: Whether the action completed a stage.
 
 
 def play(
     config: GameConfig, state: State, action: Int[Array, ""] | int, *, key: Key[Array, ""]
 ) -> tuple[State, Outcome]:
-    """Plays one action of one game. It works under `jax.vmap` and `jax.jit`.
+    """Plays one action of one game. Works under `jax.vmap` and `jax.jit`.
 
     Args:
         config: sizes and league of the game.
         state: one game.
-        action: an `Action`, or its number, 0 to `NUM_ACTIONS` - 1; any other number is an illegal
-            action.
+        action: an `Action`, or its number from 0 to `NUM_ACTIONS` - 1. Any other number is an
+            illegal action.
         key: source of randomness.
 
     Returns:
         The game after the action, and the results of the action.
 
     Raises:
-        TypeError: the action is not one whole number.
-        ValueError: the game has other sizes than `config`.
+        TypeError: the action is not a single integer.
+        ValueError: the sizes of the game differ from those of `config`.
     """
     action = as_action(action, "an hm.Action or its number, such as hm.Action.UP")
     chance = Chance.from_key(key)
@@ -61,7 +63,7 @@ def play(
 def stage_chance(chance: Chance) -> Chance:
     """The randomness of the next stage, derived from the randomness of the action.
 
-    `HackMatrix.step` derives it in the same way: a key gives the same game in both.
+    `HackMatrix.step` derives it in the same way, so a key gives the same game in both.
     """
     next_stage = chance.fold_in(StepStream.NEXT).fold_in(NextStream.STAGE)
     return next_stage.fold_in(GameStream.STAGE)
@@ -76,9 +78,9 @@ def act(
     *,
     chance: Chance,
 ) -> tuple[State, Outcome]:
-    """`play` without the set-up of the next stage, which the caller does if one was completed.
+    """`play` without the set-up of the next stage, which is up to the caller.
 
-    `mask` are the `legal_actions` of `state`.
+    `mask` is `legal_actions(config, state)`.
     """
     action = action.astype(jnp.int32)
     legal = is_legal(mask, action)
@@ -104,9 +106,9 @@ def act(
 def attempt(
     position: Position, action: Int32[Array, ""], *, chance: Chance
 ) -> tuple[Position, Event]:
-    """Simulates an action that is not UNDO: `act` without history and reward.
+    """`act` without history and reward, for an action other than UNDO.
 
-    It is carried out whether it is legal or not. The set-up of a next stage is left out.
+    The result of an illegal action is undefined.
     """
     state = State(position, empty_history(_NO_HISTORY, position))
     after, event, _ = _carry_out(state, action, jnp.bool_(True), chance=chance, share=_TRIED)
@@ -115,7 +117,7 @@ def attempt(
 
 _NO_HISTORY = GameConfig(history=1)
 _TRIED = 2
-"""Who tries all legal actions out tries programs in a third of all cases."""
+"""The `share` of `apply_action` if all legal actions are tried: a third of them are programs."""
 
 
 def _carry_out(
@@ -126,7 +128,7 @@ def _carry_out(
     chance: Chance,
     share: int = 32,
 ) -> tuple[Position, Event, Bool[Array, ""]]:
-    """An action up to the set-up of a next stage, what happened, and whether there was a turn."""
+    """The position before stage set-up, the event, and whether an enemy turn took place."""
     effect, enemies = chance.fold_in(ActStream.EFFECT), chance.fold_in(ActStream.ENEMY_TURN)
     position, event = apply_action(state, action, legal, chance=effect, share=share)
     position, turned = turn_after(position, event, chance=enemies)
@@ -137,14 +139,14 @@ def turn_after(
     position: Position, event: Event, *, chance: Chance
 ) -> tuple[Position, Bool[Array, ""]]:
     """Section 5: the enemy turn if one follows, and whether it took place (STEP may skip it)."""
-    held_up = event.ends_turn & position.step_active
+    skipped = event.ends_turn & position.step_active
     turned = event.ends_turn & ~position.step_active
     after = enemy_turn(position, turned, chance=chance)
-    return replace(after, step_active=after.step_active & ~held_up), turned
+    return replace(after, step_active=after.step_active & ~skipped), turned
 
 
 def complete(position: Position, event: Event) -> Position:
-    """Section 8: hp and the number of the next stage, whose set-up comes later."""
+    """Section 8: raises hp and the stage after a completion. The set-up comes later."""
     player = position.player
     healed = jnp.where(event.completed, jnp.minimum(player.hp + 1, MAX_HP), player.hp)
     goes_on = event.completed & ~event.won

@@ -1,6 +1,7 @@
 """The programs: a table of costs, conditions and effects (rules, section 6).
 
-To add a program, add a member to `Program` and a row to `SPECS`. Numbers and shapes follow.
+To add a program, add a member to `Program` and a row to `SPECS`. Action numbers and array shapes
+follow from them.
 """
 
 from collections.abc import Callable
@@ -33,21 +34,22 @@ Destruction = Callable[[View, Given], tuple[CellSet, CellSet]]
 
 @dataclass(frozen=True)
 class Spec:
-    """One program."""
+    """One program.
+
+    All programs share the code that applies `damage`, `destroys` and `moves`.
+    """
 
     credits: int
     energy: int
-    spawn_cost: int  #: spawn_count of a block that holds it.
-    needs: str  #: Its condition in words, after "needs"; empty if it has none.
-    does: str  #: What it does, in a few words.
-    usable: Callable[[View], Bool[Array, ""]]  #: Apart from being owned and affordable.
-    #: Hp that it takes from each enemy. All programs with damage share the code that applies it.
-    #: The same holds for `destroys` and `moves`.
-    damage: Damage | None = None
-    #: The cells whose enemies, and the cells whose transmissions, it destroys.
+    spawn_cost: int  #: The initial spawn_count of its block.
+    needs: str  #: Its condition in words, to follow "needs"; empty without one.
+    does: str  #: A short description of its effect.
+    usable: Callable[[View], Bool[Array, ""]]  #: Its condition, besides ownership and cost.
+    damage: Damage | None = None  #: Damage to each enemy.
+    #: The cells whose enemies it destroys, and the cells whose transmissions it destroys.
     destroys: Destruction | None = None
-    moves: Motion | None = None  #: The cell that each enemy wants to go to.
-    effect: Effect | None = None  #: Everything else it does.
+    moves: Motion | None = None  #: The wanted cell of each enemy.
+    effect: Effect | None = None  #: Everything else.
 
     def __post_init__(self) -> None:
         largest = Board.FIELDS["spawn_count"].largest
@@ -64,17 +66,17 @@ def _any_enemy(view: View) -> Bool[Array, ""]:
 
 
 def _attacks(where: Callable[[View], Bool[Array, " max_enemies"]]) -> Damage:
-    """The player's attack damage to the enemies that `where` marks."""
+    """Deals the player's attack damage to the enemies that `where` marks."""
 
     def damage(view: View) -> Int32[Array, " max_enemies"]:
-        strength = jnp.minimum(view.position.player.attack_damage, 127).astype(jnp.int32)
-        return jnp.where(where(view), strength, jnp.int32(0))
+        attack_damage = jnp.minimum(view.position.player.attack_damage, 127).astype(jnp.int32)
+        return jnp.where(where(view), attack_damage, jnp.int32(0))
 
     return damage
 
 
 def _d_bom(view: View) -> Int32[Array, " max_enemies"]:
-    """Destroys the nearest daemon and takes 1 hp from the enemies around it."""
+    """Destroys the nearest daemon and deals 1 damage to the enemies around it."""
     cell = view.position.enemies.cell
     away = distance(cell, jnp.full_like(cell, view.position.player.cell))
     away = jnp.where(view.of_type(EnemyType.DAEMON), away, jnp.int32(127))
@@ -113,7 +115,7 @@ SPECS: dict[Program, Spec] = {
     Program.CRASH: Spec(
         3, 2, 6, "a block, enemy or transmission around you", "clears the 8 cells around you",
         lambda v: (v.around & (v.blocks | v.enemies | v.transmissions)).any(),
-        destroys=lambda v, _: (v.around, v.around), effect=effects.changing(effects.crash)),
+        destroys=lambda v, _: (v.around, v.around), effect=effects.crash),
     Program.WARP: Spec(
         2, 2, 5, "an enemy or transmission",
         "takes you onto a random enemy or transmission and removes it",
@@ -189,12 +191,14 @@ SPECS: dict[Program, Spec] = {
 # fmt: on
 
 CREDITS = np.array([SPECS[program].credits for program in Program], np.int32)
+"""The cost of each program in credits."""
 ENERGY = np.array([SPECS[program].energy for program in Program], np.int32)
+"""The cost of each program in energy."""
 SPAWN_COSTS = np.array([SPECS[program].spawn_cost for program in Program], np.int32)
 
 
 def usable_programs(view: View) -> UInt32[Array, ""]:
-    """The programs that are owned, affordable and usable, one bit each."""
+    """The bit set of the programs that are owned, affordable and usable."""
     position = view.position
     credits_, energy = position.player.credits, position.player.energy
     usable = jnp.uint32(0)
@@ -211,7 +215,7 @@ def run_program(
     *,
     chance: Chance,
 ) -> tuple[Position, Int32[Array, ""]]:
-    """Pays for a program and applies its effect."""
+    """Pays for a program and applies it. Returns the position and the kills that count."""
     player = position.player
     position = _with_player(
         position,
@@ -251,9 +255,9 @@ def run_program(
 def _overlay(
     runs: Bool[Array, ""], before: Position, changed: Position, after: Position
 ) -> Position:
-    """`changed` if it runs, else `after`; a leaf that the effect does not change costs nothing."""
+    """`changed` if the program runs, else `after`. An unchanged leaf costs nothing."""
 
-    # Only one program runs. If it is this one, `after` still equals `before`.
+    # Only one program runs. If it is this one, no other effect has changed `after`.
     def one(old: Array, new: Array, kept: Array) -> Array:
         return kept if new is old else jnp.where(runs, new, kept)
 

@@ -1,6 +1,6 @@
-"""The terms of the reward (rules, section 9), each declared once, with the weights to learn from.
+"""The terms of the reward (rules, section 9), and their weights.
 
-Commands list the terms without JAX: what a term computes with is in the `Move` that it is given.
+Commands list the terms without importing JAX, so a term computes with the methods of its `Move`.
 """
 
 import math
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hackmatrix_rl.games.hackmatrix import Move, RewardTerms
 
 MOST_WEIGHT = 1e6
-"""The largest absolute value of a weight. With it, returns stay far below float32's largest."""
+"""The largest absolute value of a weight. It keeps returns far below the float32 maximum."""
 
 STAGE_COMPLETION = np.array([1, 2, 4, 8, 16, 32, 64, 100], np.float32)
 """The term for completing each stage, 1 to 8."""
@@ -33,9 +33,9 @@ class Term:
     """A term of the reward.
 
     Attributes:
-        pays_for: what it is for, in a few words.
-        value: its value, a float32, for a legal action.
-        original: its name in the original's line protocol; `None` if it is not there.
+        pays_for: what it rewards or penalizes, in a few words.
+        value: computes its float32 value for a legal action.
+        original: its name in the original's line protocol; `None` if it has none.
     """
 
     pays_for: str
@@ -46,7 +46,7 @@ class Term:
 def term(
     pays_for: str, value: "Callable[[Move], Float32[Array, '']]", *, original: str | None = ""
 ) -> Any:
-    """A term as a field of `RewardConfig`: its weight, which is 1 in the game's own reward.
+    """A field of `RewardConfig`: the weight of a term, 1 by default.
 
     By default, `original` is the field's name in camel case.
     """
@@ -58,8 +58,7 @@ def term(
 class RewardConfig:
     """A weight for each term of the reward (rules, section 9); 1 by default.
 
-    The agent learns from the weighted sum of the terms. The reported return stays the game's own,
-    in which every weight is 1.
+    The agent learns from the weighted sum of the terms. The reported return is unweighted.
 
     Raises:
         TypeError: a weight is not a number.
@@ -81,10 +80,10 @@ class RewardConfig:
     )
     kills: float = term("kills", lambda move: KILL_REWARD * move.real(move.event.kills))
     data_siphon: float = term(
-        "pickups of data siphons", lambda move: move.real(move.event.collected)
+        "picking up data siphons", lambda move: move.real(move.event.collected)
     )
     distance_shaping: float = term(
-        "coming nearer to the exit",
+        "moving closer to the exit",
         lambda move: move.if_(~move.event.died, 0.05 * move.real(move.nearer)),
         original="distance",
     )
@@ -114,7 +113,7 @@ class RewardConfig:
         lambda move: move.real(move.positive(move.after.player.hp - move.before.player.hp)),
     )
     siphon_quality: float = term(
-        "siphons while a better cell was available", lambda move: move.event.quality
+        "siphoning while a better cell was available", lambda move: move.event.quality
     )
     program_waste: float = term("RESET without need", lambda move: move.event.waste)
     siphon_death_penalty: float = term(
@@ -137,18 +136,18 @@ class RewardConfig:
 
     @property
     def is_the_games(self) -> bool:
-        """Whether every weight is 1, so the learned reward is the game's own."""
+        """Whether every weight is 1."""
         return self == RewardConfig()
 
     def changed(self) -> dict[str, float]:
-        """The weights that are not 1, by name of the term, in the order of the rules."""
+        """The weights that are not 1, by term, in the order of the rules."""
         weights = {name: getattr(self, name) for name in TERM_NAMES}
         return {name: weight for name, weight in weights.items() if weight != 1}
 
     def weigh(self, terms: "RewardTerms") -> "Float32[Array, '*batch']":
-        """The reward to learn from: the weighted sum of the terms, of one action or of a batch.
+        """The weighted sum of the terms, of one action or of a batch.
 
-        The sum leaves out a term with weight 0.
+        A term with weight 0 is left out, even if it is not finite.
         """
         import jax.numpy as jnp
 
@@ -163,7 +162,7 @@ class RewardConfig:
 TERMS: Mapping[str, Term] = {each.name: each.metadata["term"] for each in fields(RewardConfig)}
 """The terms of the reward by name, in the order of the rules."""
 TERM_NAMES = tuple(TERMS)
-"""The names of the terms, in the order of the rules."""
+"""Names of the terms, in the order of the rules."""
 
 
 def original_terms() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The reward of an action (rules, section 9): what its terms read, and their values."""
+"""The reward of an action (rules, section 9): the inputs of its terms, and their values."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from hackmatrix_rl.games.hackmatrix._state import Position
 
 
 class RewardTerms(eqx.Module):
-    """The terms of the reward of one action, each under its name, in the order of the rules."""
+    """The terms of the reward of one action: a field per term, in the order of the rules."""
 
     __annotations__ = dict.fromkeys(TERM_NAMES, Float32[Array, "*batch"])
 
@@ -28,7 +28,7 @@ class RewardTerms(eqx.Module):
         return {name: getattr(self, name) for name in TERM_NAMES}
 
     def as_array(self) -> Float32[Array, "*batch terms"]:
-        """The terms, stacked along a last axis."""
+        """The terms, stacked along the last axis."""
         return jnp.stack(list(self.as_dict().values()), axis=-1)
 
     def total(self) -> Float32[Array, "*batch"]:
@@ -38,27 +38,27 @@ class RewardTerms(eqx.Module):
 
 
 class Event(eqx.Module):
-    """The results of an action, except the new position."""
+    """The results of an action, besides the new position."""
 
     kills: Int32[Array, ""]  #: Number of kills that count.
     collected: Bool[Array, ""]  #: Whether the player walked onto a data-siphon pickup.
     completed: Bool[Array, ""]  #: Whether the stage was completed.
-    won: Bool[Array, ""]  #: Whether it was the last stage.
-    died: Bool[Array, ""]  #: Whether hp is 0 at the end of the action.
+    won: Bool[Array, ""]  #: Whether stage 8 was completed.
+    died: Bool[Array, ""]  #: Whether hp is 0 after the action.
     ends_turn: Bool[Array, ""]  #: Whether the enemy turn follows.
     popped: Bool[Array, ""]  #: Whether UNDO took a snapshot off the history.
-    quality: Float32[Array, ""]  #: The term siphon_quality.
-    waste: Float32[Array, ""]  #: The term program_waste.
+    quality: Float32[Array, ""]  #: The term `siphon_quality`.
+    waste: Float32[Array, ""]  #: The term `program_waste`.
 
 
 class Move(eqx.Module):
-    """A legal action and what it caused, as the terms of the reward read it."""
+    """A legal action and its results: the input of each term of the reward."""
 
     before: Position
     after: Position
     event: Event
-    nearer: Int32[Array, ""]  #: Steps by which the exit is nearer, at least 0.
-    hunted: Bool[Array, ""]  #: Whether an enemy that a siphon spawned is next to the player.
+    nearer: Int32[Array, ""]  #: Decrease of the distance to the exit, at least 0.
+    hunted: Bool[Array, ""]  #: Whether an enemy that a siphon spawned is adjacent to the player.
 
     @staticmethod
     def real(value: Array | float) -> Float32[Array, ""]:
@@ -77,12 +77,12 @@ class Move(eqx.Module):
 
     @staticmethod
     def of_stage(table: np.ndarray, stage: Int32[Array, ""]) -> Float32[Array, ""]:
-        """The entry of a stage, of which the first is 1."""
+        """The entry of a stage, counted from 1."""
         return jnp.asarray(table)[stage - 1]
 
 
 def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms:
-    """The terms of a legal action that led from one position to another."""
+    """The terms of a legal action."""
     nearer = distance_to_exit(before) - jnp.where(event.completed, 0, distance_to_exit(after))
     hunters = after.enemies.present & after.enemies.spawned_from_siphon
     adjacent = CellSet.from_cell(after.player.cell).neighbours().has(after.enemies.cell)
@@ -92,5 +92,5 @@ def reward_terms(before: Position, after: Position, event: Event) -> RewardTerms
 
 
 def distance_to_exit(position: Position) -> Int32[Array, ""]:
-    """Steps from the player to the exit around blocks; 0 if there is no path."""
+    """Steps from the player to the exit around blocks; 0 without a path."""
     return path_length(position.player.cell, position.exit_cell, position.board.blocks)

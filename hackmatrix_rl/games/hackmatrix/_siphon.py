@@ -1,6 +1,6 @@
-"""Siphoning (rules, section 4, and `siphon_quality` of section 9), and what it yields.
+"""The siphon (rules, section 4), its yield, and `siphon_quality` (section 9).
 
-The yields are computed from planes of 36 cells, which a position and an observation of it have.
+Yields are computed from planes of 36 cells, so that they work on positions and on observations.
 """
 
 import functools
@@ -28,11 +28,10 @@ from hackmatrix_rl.system.batching import fields, pick, union
 
 SHORTEST_INTERVAL = 4
 RESPITE = 5
-"""Turns by which a siphon delays the next scheduled task."""
+"""Turns that a siphon adds to `next_scheduled_task_turn`."""
 
 
 def siphon(position: Position) -> Position:
-    """The effect of the action siphon."""
     board, player = position.board, position.player
     here = CellSet.from_cell(player.cell)
     cross = here | here.neighbours()
@@ -73,14 +72,14 @@ def siphon(position: Position) -> Position:
 
 
 _COUNT = 3
-"""Bits of a count: a cross has at most five blocks."""
-_AT_STAKE = fields(credits=4, energy=4, blocks=_COUNT, rich=_COUNT * (GIVEN_POINTS - MAX_POINTS))
-"""Sums over a cross, in one word: at most 15 credits and 15 energy, its blocks, and how many have
-each number of points beyond `MAX_POINTS`."""
+"""Bits per count: a cross has at most five blocks."""
+_SUMMED = fields(credits=4, energy=4, blocks=_COUNT, rich=_COUNT * (GIVEN_POINTS - MAX_POINTS))
+"""Sums over a cross, in one word: at most 15 credits, at most 15 energy, the number of blocks, and
+the counts of points above `MAX_POINTS`."""
 
 
 def siphon_quality(position: Position) -> Float32[Array, ""]:
-    """The penalty for siphoning here although another cell gives all of this and more."""
+    """The penalty for a siphon whose yield another cell exceeds."""
     board = position.board
     unsiphoned = ~board.siphoned
     data = holds_data(board.content) & unsiphoned
@@ -90,32 +89,33 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
     no_block = ~board.blocks.to_array()
     loose = unsiphoned & no_block
     center = CellSet.from_cell(position.player.cell)
-    at_hand = (data | program) & (center | center.neighbours()).to_array()
+    reached = (data | program) & (center | center.neighbours()).to_array()
 
-    # The multiset of points is a count of each number. Those up to `MAX_POINTS` fill a word; the
-    # others, which only a given position has, are in the word of the stake.
+    # A multiset of points is a word with a count of 3 bits per number of points:
+    # {2, 2, 7} -> 2 << 6 | 1 << 21
+    # Counts above `MAX_POINTS` do not fit; `_SUMMED.rich` holds them.
     rich = data & (board.value > MAX_POINTS)
     kind = jnp.where(rich, board.value - MAX_POINTS - 1, board.value)
     count = jnp.uint32(1) << (_COUNT * kind.astype(jnp.uint32))
-    stake = (
-        _AT_STAKE["credits"].placed(jnp.where(loose, board.credits, 0))
-        | _AT_STAKE["energy"].placed(jnp.where(loose, board.energy, 0))
-        | _AT_STAKE["blocks"].placed(at_hand)
-        | _AT_STAKE["rich"].placed(jnp.where(rich, count, 0))
+    summed = (
+        _SUMMED["credits"].placed(jnp.where(loose, board.credits, 0))
+        | _SUMMED["energy"].placed(jnp.where(loose, board.energy, 0))
+        | _SUMMED["blocks"].placed(reached)
+        | _SUMMED["rich"].placed(jnp.where(rich, count, 0))
     )
     none = jnp.uint32(0)
     points = jnp.sum(crosses(jnp.where(data & ~rich, count, none)), axis=0, dtype=jnp.uint32)
     programs = functools.reduce(operator.or_, crosses(jnp.where(new_program, bit, none)))
-    stake = jnp.sum(crosses(stake), axis=0, dtype=jnp.uint32)
-    points, programs, stake = (jnp.where(no_block, x, none) for x in (points, programs, stake))
+    summed = jnp.sum(crosses(summed), axis=0, dtype=jnp.uint32)
+    points, programs, summed = (jnp.where(no_block, x, none) for x in (points, programs, summed))
 
     here = np.arange(NUM_CELLS) == position.player.cell
-    own_points, own_programs, own_stake = (pick(here, x) for x in (points, programs, stake))
-    credits_, energy, blocks, riches = (field.read(stake) for field in _AT_STAKE.values())
+    own_points, own_programs, own_summed = (pick(here, x) for x in (points, programs, summed))
+    credits_, energy, blocks, riches = (field.read(summed) for field in _SUMMED.values())
     own_credits, own_energy, own_blocks, own_riches = (
-        field.read(own_stake) for field in _AT_STAKE.values()
+        field.read(own_summed) for field in _SUMMED.values()
     )
-    # If this cross reaches unsiphoned blocks, only cells that reach the same blocks count.
+    # If the player's yield has a block, only cells whose cross has the same blocks are candidates.
     nothing_here = (own_points == 0) & (own_riches == 0) & (own_programs == 0)
     better = (
         no_block
@@ -132,7 +132,7 @@ def siphon_quality(position: Position) -> Float32[Array, ""]:
 
 
 def crosses(values: Shaped[Array, "36"]) -> Shaped[Array, "5 36"]:
-    """The values of each cell's cross: its own and its four neighbours' (0 off the board)."""
+    """The values of each cell's cross: the cell, up, down, left, right; 0 off the board."""
     padded = jnp.pad(values, SIZE)
     column = np.arange(NUM_CELLS) % SIZE
 
@@ -158,12 +158,12 @@ def program_bit(board: Board) -> UInt32[Array, "36"]:
 class Yields(eqx.Module):
     """The yield of a siphon, for each cell."""
 
-    points: Int32[Array, "36"]  #: Of data blocks.
-    programs: UInt32[Array, "36"]  #: The programs of program blocks, one bit each, owned ones too.
+    points: Int32[Array, "36"]  #: Points of data blocks.
+    programs: UInt32[Array, "36"]  #: The bit set of the programs of blocks, owned or not.
     credits: Int32[Array, "36"]  #: Credits of cells without a block.
     energy: Int32[Array, "36"]  #: Energy of cells without a block.
-    spawns: Int32[Array, "36"]  #: Transmissions that the known blocks call.
-    questions: Int32[Array, "36"]  #: Question blocks; what they hold is in no other number.
+    spawns: Int32[Array, "36"]  #: Transmissions that data and program blocks spawn.
+    questions: Int32[Array, "36"]  #: Number of question blocks. No other field counts these.
 
 
 def cell_yields(
@@ -177,11 +177,11 @@ def cell_yields(
     credits: Int32[Array, "36"],
     energy: Int32[Array, "36"],
 ) -> Yields:
-    """The yield of each cell to a siphon that reaches it, by the planes of a board.
+    """What each cell alone yields to a siphon, from the planes of a board.
 
-    The planes of a `CompactObservation` have the same names; its `siphoned` is set only on
-    blocks, which gives the same result: a siphoned cell without a block holds no resource.
-    `data` and `program` are known blocks, `question` are those that are not revealed yet.
+    `data`, `program` and `question` mark the blocks as the player sees them. A `CompactObservation`
+    has the same planes. It sets `siphoned` only on blocks, with the same result: a siphoned cell
+    without a block has no resource.
     """
     bit = jnp.uint32(1) << value.astype(jnp.uint32)
     loose = ~(data | program | question | siphoned)
@@ -197,7 +197,7 @@ def cell_yields(
 
 
 def yields_of(board: Board) -> Yields:
-    """`cell_yields` of a board, as the player sees it."""
+    """`cell_yields` of a board as the player sees it."""
     content = board.content
     return cell_yields(
         data=content == Content.DATA,
@@ -212,11 +212,11 @@ def yields_of(board: Board) -> Yields:
 
 
 _SUMS = fields(points=7, credits=4, energy=4, spawns=7, questions=3)
-"""The sums over a cross, in one word."""
+"""Sums over a cross, in one word."""
 
 
 def siphon_yields(cells: Yields) -> Yields:
-    """The yield of a siphon at each cell: a sum over its cross, a union of the programs."""
+    """The yield of a siphon at each cell: sums over its cross, and the union of its programs."""
     packed = [field.placed(getattr(cells, name)) for name, field in _SUMS.items()]
     sums = jnp.sum(crosses(functools.reduce(operator.or_, packed)), axis=0, dtype=jnp.uint32)
     return Yields(

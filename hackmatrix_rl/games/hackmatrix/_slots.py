@@ -14,42 +14,42 @@ from hackmatrix_rl.system.batching import Chance, avoids_rounds, materialize, ra
 SomeSlots = TypeVar("SomeSlots", bound=Slots)
 
 _STRIDE = 8
-"""Transmissions that spawn in a round where rounds are slow: no stage begins with more."""
+"""Transmissions spawned per round where rounds are slow. No stage starts with more."""
 
 
 def next_slot(slots: Slots) -> Int32[Array, ""]:
-    """The slot after the last one taken. An arrival goes there, which keeps the order."""
+    """The slot after the last taken one, where the next arrival goes."""
     numbers = np.arange(1, slots.size + 1, dtype=np.int32)
     return jnp.max(jnp.where(slots.present, numbers, 0))
 
 
 def first_at(slots: Slots, cell: Int32[Array, ""]) -> Int32[Array, ""]:
-    """The first taken slot on a cell; `slots.size` if there is none."""
+    """The first taken slot on a cell; `slots.size` without one."""
     numbers = np.arange(slots.size, dtype=np.int32)
     return jnp.min(jnp.where(slots.present & (slots.cell == cell), numbers, slots.size))
 
 
 def word_at(slots: Slots, slot: Int32[Array, ""]) -> UInt32[Array, ""]:
-    """The word in a slot; 0 if there is no such slot."""
+    """The word of a slot; 0 for a slot out of range."""
     here = np.arange(slots.size, dtype=np.int32) == slot
     return jnp.max(jnp.where(here, slots.words, jnp.uint32(0)))
 
 
 def with_room(slots: SomeSlots, arrivals: Int32[Array, ""]) -> SomeSlots:
-    """The slots, closed up if the arrivals would not fit behind the last one taken."""
+    """The slots, compacted if the arrivals would not fit after the last taken one."""
     full = next_slot(slots) + arrivals > slots.size
     return type(slots)(jnp.where(full, closed_up(slots).words, slots.words))
 
 
 def closed_up(slots: SomeSlots) -> SomeSlots:
-    """The slots in the same order, the empty ones at the end."""
+    """The slots with the taken ones first, in the same order."""
     place = jnp.where(slots.present, ranks(slots.present), -1)
     there = np.arange(slots.size, dtype=np.int32)[:, None] == place[None, :]
     return type(slots)(jnp.max(jnp.where(there, slots.words[None, :], jnp.uint32(0)), axis=1))
 
 
 def put(slots: SomeSlots, slot: Int32[Array, ""], word: UInt32[Array, ""]) -> SomeSlots:
-    """The slots with another word in one of them; unchanged if there is no such slot."""
+    """The slots with a new word in one of them. A slot out of range changes nothing."""
     here = np.arange(slots.size, dtype=np.int32) == slot
     return type(slots)(jnp.where(here, word, slots.words))
 
@@ -64,14 +64,14 @@ def spawn_transmissions(
     unflagged: Int32[Array, ""],
     chance: Chance,
 ) -> tuple[Transmissions, Int32[Array, ""]]:
-    """Spawns transmissions, and counts those that found no room.
+    """Spawns transmissions. Also returns the number that were dropped for lack of a free slot.
 
-    First one of a scheduled task, then those that siphons called, then those without a flag.
-    `stops` are the cells with an enemy or a block.
+    The scheduled one comes first, then `from_siphon` ones, then `unflagged` ones. `stops` are the
+    cells with an enemy or a block.
     """
     before_siphon = scheduled.astype(jnp.int32)
     before_unflagged = before_siphon + from_siphon
-    # A cell takes only one new transmission, so there are never more than cells.
+    # Each spawn takes a free cell, so there are at most as many as cells.
     total = jnp.minimum(before_unflagged + unflagged, NUM_CELLS)
     taken = stops | CellSet.from_cell(player_cell) | slots.cells
     seen = line_of_sight(player_cell, stops)
@@ -107,7 +107,7 @@ def spawn_transmissions(
             slots = put(slots, place, word)
         return index, taken, slot, slots
 
-    assert NUM_ENEMY_TYPES == 4  # two random bits are a type
+    assert NUM_ENEMY_TYPES == 4  # a type is two random bits
     slots = with_room(slots, total)
     start = (jnp.int32(0), taken, next_slot(slots), slots)
     _, _, slot, slots = jax.lax.while_loop(lambda carry: carry[0] < total, some, start)
@@ -115,7 +115,7 @@ def spawn_transmissions(
 
 
 def hit(enemies: Enemies, damage: Int32[Array, " max_enemies"]) -> tuple[Enemies, Int32[Array, ""]]:
-    """Damages enemies. Survivors are stunned, the others are removed; counts the kills."""
+    """Damages enemies: stuns the survivors and removes the others. Also returns the kills."""
     struck = enemies.present & (damage > 0)
     hp = jnp.where(struck, enemies.hp - jnp.minimum(damage, enemies.hp), enemies.hp)
     dead = struck & (hp <= 0)
@@ -127,7 +127,7 @@ def hit(enemies: Enemies, damage: Int32[Array, " max_enemies"]) -> tuple[Enemies
 def strike(
     enemies: Enemies, cell: Int32[Array, ""], damage: Int32[Array, ""]
 ) -> tuple[Enemies, Int32[Array, ""]]:
-    """`hit` for only the first enemy on a cell; cell -1 hits none."""
+    """`hit` for the first enemy on a cell; cell -1 hits none."""
     slot = first_at(enemies, cell)
     victim = Enemies(word_at(enemies, slot))
     left = victim.hp - jnp.minimum(damage, victim.hp)
@@ -140,7 +140,7 @@ def strike(
 def cut(
     transmissions: Transmissions, cell: Int32[Array, ""]
 ) -> tuple[Transmissions, Int32[Array, ""]]:
-    """Destroys the first transmission on a cell (-1: none); also returns the kills that count."""
+    """Destroys the first transmission on a cell; cell -1 hits none. Also returns the kills."""
     slot = first_at(transmissions, cell)
     gone = Transmissions(word_at(transmissions, slot))
     counts = (slot < transmissions.size) & ~gone.from_scheduled_task
@@ -148,9 +148,9 @@ def cut(
 
 
 def destroy(slots: SomeSlots, cells: CellSet) -> tuple[SomeSlots, Int32[Array, ""]]:
-    """Removes all enemies, or all transmissions, on some cells; also returns the kills that count.
+    """Removes all enemies, or all transmissions, on some cells. Also returns the kills that count.
 
-    There is at most one for each cell, decided by the first one there.
+    Each cell counts as at most one kill, decided by the first one there.
     """
     gone = slots.present & cells.has(slots.cell)
     cell, scheduled = slots.cell, slots.from_scheduled_task

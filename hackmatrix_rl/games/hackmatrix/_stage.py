@@ -48,14 +48,18 @@ from hackmatrix_rl.system.batching import (
 )
 
 FIRST_INTERVAL = 12
-"""Turns between scheduled tasks in stage 1; one less in each further stage."""
+"""Turns between scheduled tasks in stage 1; one less in each later stage."""
 BLOCKS = (5, 11)
+"""The smallest and the largest number of blocks of a layout."""
 MAX_LAYOUTS = 104
-AT_ONCE = {"cpu": 8, "tpu": 1, "gpu": 13}
-"""Number of layouts drawn side by side, a divisor of the most; the first acceptable one counts.
+"""Layouts drawn before a stage stays without blocks.
 
-Nearly half of all layouts are acceptable. Where all games of a batch draw, one attempt is a round;
-on a GPU, a second round is rare.
+The original stops after 100. This is the next multiple of every number in `AT_ONCE`.
+"""
+AT_ONCE = {"cpu": 8, "tpu": 1, "gpu": 13}
+"""Layouts drawn in parallel per round, by platform. The first acceptable one is used.
+
+Nearly half of all layouts are acceptable. On a GPU a second round is rare.
 """
 
 
@@ -64,8 +68,8 @@ def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
     """A new game in stage 1.
 
     Args:
-        config: the game's capacities.
-        key: source of the starting corner, the bonus and the first stage.
+        config: sizes and league of the game.
+        key: source of randomness.
     """
     chance = Chance.from_key(key)
     blank = blank_position(config, chance=chance.fold_in(GameStream.PLAYER))
@@ -74,7 +78,7 @@ def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
 
 
 def blank_position(config: GameConfig, *, chance: Chance) -> Position:
-    """Section 2: the player with a starting bonus on a corner; no stage is set up yet."""
+    """Section 2: the player on a corner, with a starting bonus. No stage is set up yet."""
     bonus = below(chance.bits(0), 3)
     zero = jnp.int32(0)
     player = Player(
@@ -109,10 +113,7 @@ def blank_position(config: GameConfig, *, chance: Chance) -> Position:
 def set_up_stage(
     position: Position, *, chance: Chance, needed: Bool[Array, ""] | bool = True
 ) -> Position:
-    """Sets up stage number `position.stage` (section 3).
-
-    The result is undefined unless it is `needed`.
-    """
+    """Sets up stage `position.stage` (section 3). The result is undefined unless `needed`."""
     exit_chance = chance.fold_in(StageStream.EXIT)
     exit_cell = (corners() - CellSet.from_cell(position.player.cell)).choose(exit_chance.bits())
     occupied = position.enemies.cells | position.transmissions.cells
@@ -163,9 +164,9 @@ def draw_layout(
     chance: Chance,
     needed: Bool[Array, ""] | bool = True,
 ) -> CellSet:
-    """The cells of the blocks. Their number is drawn once, layouts until one is acceptable.
+    """The cells of the blocks. Their number is drawn once; layouts are redrawn until acceptable.
 
-    A layout that is not `needed` is not drawn: in a batch no game waits for it.
+    Unless `needed`, nothing is drawn, and no other game of the batch waits for it.
     """
     allowed = ~(corners() | occupied)
     number = BLOCKS[0] + below(chance.bits(), BLOCKS[1] - BLOCKS[0] + 1)
@@ -200,11 +201,11 @@ _DRAWS_A_WORD, _WORDS_A_LAYOUT = 6, 4
 def draw_cells(
     allowed: CellSet, number: Int32[Array, ""], *, chance: Chance
 ) -> tuple[CellSet, Bool[Array, ""]]:
-    """`number` distinct cells among the allowed ones that are not corners, uniformly.
+    """`number` distinct allowed cells, uniformly. None is a corner.
 
-    Cells are drawn one by one. A cell that is not allowed or was drawn before is ignored. This
-    treats all cells alike, so every complete layout is equally likely. Also returns whether 24
-    draws sufficed; for 11 of all 32 cells they nearly always do.
+    Draws a cell 24 times, and ignores cells that are not allowed or drawn before. This is symmetric
+    in the cells, so every complete layout is equally likely. Also returns whether the layout is
+    complete; for 11 of 32 cells it nearly always is.
     """
     open_ = inner_bits(allowed)
 
@@ -225,10 +226,8 @@ def acceptable(
     """Whether the free cells are connected and every block has a free neighbour."""
     free = ~blocks
     # A path may end at the exit but not pass it, unless it is at (0, 0): a quirk of the original.
-    no_thoroughfare = CellSet.from_cell(exit_cell) - constant_set((0,))
-    reached = flood(
-        CellSet.from_cell(player_cell), free, until=CellSet.empty(), barrier=no_thoroughfare
-    )
+    barrier = CellSet.from_cell(exit_cell) - constant_set((0,))
+    reached = flood(CellSet.from_cell(player_cell), free, until=CellSet.empty(), barrier=barrier)
     unreached = free - reached
     walled_in = blocks - free.neighbours()
     return ~unreached.any() & ~walled_in.any()
@@ -240,7 +239,7 @@ def draw_contents(
     """The board with the contents of the blocks, the exit, and pickups on the other corners."""
     is_block = blocks.to_array()
     kind = chance.words(NUM_CELLS)
-    # The top bit chooses data or program, the bits below it whether the block is hidden.
+    # The top bit is data or program. The bits below it decide whether the block is hidden.
     program = is_block & (kind >> 31 == 1)
     hidden = below(kind << 1, 10) == 0
     points = 1 + below(chance.words(NUM_CELLS, first=NUM_CELLS), MAX_POINTS)
@@ -271,9 +270,9 @@ _A_NUMBER = (1 << _NUMBER_BITS) - 1
 def distinct_programs(
     wanted: CellSet, *, chance: Chance, unused: UInt32[Array, ""] | None = None
 ) -> Board:
-    """Distinct random programs, with their spawn_count, on the wanted cells (no more than blocks).
+    """Distinct uniform programs, with their spawn_count, on the wanted cells (at most 11).
 
-    They are chosen from `unused`, one bit each; from all by default.
+    They are drawn from `unused`, a bit set; by default from all programs.
     """
     wanted_cells = wanted.to_array()
     unused = jnp.uint32(ALL_PROGRAMS) if unused is None else unused
@@ -284,12 +283,13 @@ def distinct_programs(
         index, unused, first, rest = carry
         number = random_bit(unused, chance.bits(index)).astype(jnp.uint32)
         unused = unused & ~(jnp.uint32(1) << number)
-        # Of the two words one takes the number: the places of the other are out of its range.
+        # Each word has 6 numbers of 5 bits: [4 9 1 2 3 7 5] -> first = 4 | 9 << 5 | ... | 7 << 25,
+        # rest = 5. A shift out of range gives 0. Nobody reads bits 30 and 31.
         first = first | number << (_NUMBER_BITS * index).astype(jnp.uint32)
         rest = rest | number << (_NUMBER_BITS * (index - _NUMBERS_A_WORD)).astype(jnp.uint32)
         return index + 1, unused, first, rest
 
-    # More rounds than programs add only numbers that no cell reads.
+    # Rounds beyond `count` add numbers that no cell reads.
     start = (jnp.int32(0), unused, jnp.uint32(0), jnp.uint32(0))
     drawn = settled(lambda carry: carry[0] < count, one, start, rounds=BLOCKS[1])
     _, _, first, rest = materialize(drawn)

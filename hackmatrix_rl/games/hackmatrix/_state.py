@@ -14,7 +14,10 @@ MAX_HP = 3
 MAX_POINTS = 9
 """The most points of a data block of a new stage."""
 GIVEN_POINTS = 15
-"""The most points of a data block in a given position: no block calls more transmissions."""
+"""The most points of a data block in a position from outside (`from_arrays`).
+
+A data block starts with as many spawns as points, and `Board.spawn_count` has 4 bits.
+"""
 
 
 class Content(IntEnum):
@@ -68,13 +71,13 @@ class Program(IntEnum):
 
 NUM_PROGRAMS = len(Program)
 ALL_PROGRAMS = (1 << NUM_PROGRAMS) - 1
-"""A bit for each program."""
+"""The bit set of all programs."""
 
 NUM_ENEMY_TYPES = len(EnemyType)
 ENEMY_HP = (2, 3, 2, 2)
-"""Full hp by type."""
+"""Maximum hp by type."""
 ENEMY_SPEED = (2, 1, 1, 1)
-"""Cells a turn by type."""
+"""Cells per turn by type."""
 
 
 class Player(eqx.Module):
@@ -95,7 +98,10 @@ class Player(eqx.Module):
 
 
 class Board(Packed):
-    """The contents of the 36 cells, one word each; cell = row * 6 + col."""
+    """The contents of the 36 cells, one word each; cell = row * 6 + col.
+
+    A data block with 4 points is the word `Content.DATA | 4 << 3 | 4 << 8`.
+    """
 
     FIELDS = fields(
         content=3,
@@ -108,57 +114,57 @@ class Board(Packed):
     )
 
     content = Number()  #: A `Content`.
-    #: Points of a data block (0, and more than `MAX_POINTS`, only in a position that was given),
-    #: `Program` of a program block, else 0.
+    #: The points of a data block, the `Program` of a program block, else 0. Points are in
+    #: 1..`MAX_POINTS`, except in a position from outside: there they are in 0..`GIVEN_POINTS`.
     value = Number()
-    #: Number of transmissions that siphoning the block calls; 0 without a block. 10 and more are
-    #: only in a position that was given.
+    #: Number of transmissions that siphoning the block spawns; 0 without a block. It exceeds 9 only
+    #: in a position from outside.
     spawn_count = Number()
     credits = Number()  #: 0..3; a cell with credits has no energy.
     energy = Number()  #: 0..3.
     siphoned = Flag()  #: Whether a siphon has reached the cell.
-    siphon_center = Flag()  #: Whether the player has siphoned from here.
+    siphon_center = Flag()  #: Whether the player has siphoned from this cell.
 
     @property
     def blocks(self) -> CellSet:
-        """The cells with a block, known or hidden."""
+        """The cells with a block, hidden or not."""
         return CellSet.from_array(is_block(self.content))
 
 
 class Slots(Packed):
-    """Enemies or transmissions in order of arrival; slots between them may be empty.
+    """Enemies or transmissions in order of arrival; there may be empty slots between them.
 
-    In an empty slot only `present` means something.
+    The other fields of an empty slot are undefined.
     """
 
     present = Flag()  #: Whether the slot is taken.
     type = Number()  #: An `EnemyType`.
     cell = Number()  #: The cell it is on.
-    #: Whether a scheduled task brought it; then its kill does not count.
+    #: Whether a scheduled task spawned it. Its kill then does not count.
     from_scheduled_task = Flag()
-    spawned_from_siphon = Flag()  #: Whether a siphon brought it.
+    spawned_from_siphon = Flag()  #: Whether a siphon spawned it.
 
     @property
     def size(self) -> int:
-        """Number of slots, empty or not."""
+        """Number of slots, taken or empty."""
         return int(self.words.shape[-1])
 
     @property
     def cells(self) -> CellSet:
-        """The cells with at least one of them."""
+        """The occupied cells."""
         return CellSet.from_cells(self.cell, self.present)
 
     @property
     def count(self) -> Int32[Array, ""]:
-        """How many there are."""
+        """Number of taken slots."""
         return jnp.sum(self.present, dtype=jnp.int32)
 
 
 ORIGIN = ("from_scheduled_task", "spawned_from_siphon")
-"""The flags of a transmission or an enemy that say where it came from."""
+"""The flags for what spawned a transmission or an enemy."""
 
 NOWHERE = 63
-"""Stands for no cell."""
+"""The value of a cell field that names no cell."""
 
 
 class Enemies(Slots):
@@ -170,58 +176,60 @@ class Enemies(Slots):
     )  # fmt: skip
 
     hp = Number()  #: 1..3.
-    disabled_turns = Number()  #: Turns until it may move; 0..7.
-    stunned = Flag()  #: Whether it skips the next turn.
-    #: Cell where a cryptog was last seen; `NOWHERE` if the enemy never was a cryptog.
+    disabled_turns = Number()  #: Enemy turns until it may move; 0..7.
+    stunned = Flag()  #: Whether it skips the next enemy turn.
+    #: Cell where a cryptog was last seen; `NOWHERE` if the enemy has never been a cryptog.
     last_known = Number()
 
 
 class Transmissions(Slots):
-    """Enemies that will appear soon, in order of arrival."""
+    """Enemies that have not appeared yet, in order of arrival."""
 
     FIELDS = fields(
         type=2, cell=6, from_scheduled_task=1, spawned_from_siphon=1, present=1, turns_remaining=21
     )
 
-    #: Turns until the enemy appears; 1 is the last turn before. At most `LONGEST_WAIT`.
+    #: Enemy turns until the enemy appears; with 1 it appears in the next one. At most
+    #: `LONGEST_WAIT`.
     turns_remaining = Number()
 
 
 LONGEST_WAIT = Transmissions.FIELDS["turns_remaining"].largest
-"""The most turns that a transmission waits. Only some 700,000 plays of DELAY reach it."""
+"""The largest `turns_remaining`. It takes about 700,000 uses of DELAY to reach it."""
 
 
 class Position(eqx.Module):
-    """The present state of a game, without its history."""
+    """The current state of a game, without its history."""
 
     player: Player
-    board: Board  #: The contents of the cells.
-    enemies: Enemies  #: The enemies on the board.
-    transmissions: Transmissions  #: The enemies that will appear.
-    programs: UInt32[Array, ""]  #: The programs that the player owns, one bit each; see `owned`.
+    board: Board
+    enemies: Enemies
+    transmissions: Transmissions
+    programs: UInt32[Array, ""]  #: The bit set of owned programs; see `owned`.
     stage: Int32[Array, ""]  #: 1 to 8.
-    turn: Int32[Array, ""]  #: Turns played in this stage.
+    turn: Int32[Array, ""]  #: Enemy turns in this stage.
     exit_cell: Int32[Array, ""]
     show_activated: Bool[Array, ""]  #: Whether SHOW is active.
     scheduled_tasks_disabled: Bool[Array, ""]  #: Whether CALM is active.
     step_active: Bool[Array, ""]  #: Whether STEP skips the next enemy turn.
-    atk_plus_uses_this_stage: Int32[Array, ""]  #: How often ATK+ was played in this stage.
+    atk_plus_uses_this_stage: Int32[Array, ""]
     scheduled_task_interval: Int32[Array, ""]  #: Turns between scheduled tasks.
     next_scheduled_task_turn: Int32[Array, ""]  #: The turn of the next scheduled task.
-    pending_siphon_transmissions: Int32[Array, ""]  #: Transmissions that siphons have called.
-    #: Spawns that found no room in `GameConfig`'s capacities, over the whole game.
+    #: Transmissions that siphons have requested and the next enemy turn spawns.
+    pending_siphon_transmissions: Int32[Array, ""]
+    #: Spawns dropped for lack of a free slot (see `GameConfig`), over the whole game.
     dropped: Int32[Array, ""]
 
     @property
     def owned(self) -> Bool[Array, " num_programs"]:
-        """Which programs the player owns."""
+        """Whether the player owns each program."""
         return bits_of(self.programs, NUM_PROGRAMS)
 
 
 class History(eqx.Module):
-    """Snapshots for UNDO in a ring buffer (`game/_history.py`)."""
+    """Snapshots for UNDO in a ring buffer (`_history.py`)."""
 
-    ring: UInt32[Array, "history snapshot_words"]  #: One snapshot for each row.
+    ring: UInt32[Array, "history snapshot_words"]  #: One snapshot per row.
     next_slot: Int32[Array, ""]  #: The row of the next snapshot.
     count: Int32[Array, ""]  #: Number of snapshots held.
 
@@ -234,23 +242,24 @@ class State(eqx.Module):
 
 
 def is_block(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
-    """Whether a cell's content is a block, known or hidden."""
+    """Whether a cell's content is a block, hidden or not."""
     return (content >= Content.DATA) & (content <= Content.HIDDEN_PROGRAM)
 
 
 def holds_data(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
-    """Whether a cell's content is a data block, known or hidden."""
+    """Whether a cell's content is a data block, hidden or not."""
     return (content == Content.DATA) | (content == Content.HIDDEN_DATA)
 
 
 def holds_program(content: Int32[Array, "*shape"]) -> Bool[Array, "*shape"]:
-    """Whether a cell's content is a program block, known or hidden."""
+    """Whether a cell's content is a program block, hidden or not."""
     return (content == Content.PROGRAM) | (content == Content.HIDDEN_PROGRAM)
 
 
 def by_type(
     table: tuple[int, int, int, int], kind: Int32[Array, "*shape"]
 ) -> Int32[Array, "*shape"]:
-    """The entry of each type in a table of the four; no gather. Entries must be below 256."""
+    """Looks up each type in a table, without a gather. Entries must be below 256."""
+    # (2, 3, 2, 2) -> 0x02020302, one byte per type
     word = sum(entry << (8 * each) for each, entry in enumerate(table))
     return ((jnp.uint32(word) >> (8 * kind).astype(jnp.uint32)) & 255).astype(jnp.int32)

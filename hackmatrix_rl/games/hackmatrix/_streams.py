@@ -1,32 +1,32 @@
-"""The streams of randomness of a game, by the `Chance` that each is derived from."""
+"""The random streams of a game, grouped by the `Chance` that they are derived from."""
 
 from hackmatrix_rl.system.batching import Stream
 
 
 class StepStream(Stream):
-    """Of a step of a game."""
+    """The streams of a step of a game."""
 
-    ACT = 0
-    NEXT = 1  #: What begins after the action: see `NextStream`.
-    SAVED_GAME = 2  #: Which stored position a new game starts from (`Frontier`).
+    ACT = 0  #: The action and its enemy turn: see `ActStream`.
+    NEXT = 1  #: The next stage or game: see `NextStream`.
+    SAVED_GAME = 2  #: The saved position that a new episode starts from (`Frontier`).
 
 
 class NextStream(Stream):
-    """Of `StepStream.NEXT`; each of the two is divided as `GameStream`."""
+    """The streams of `StepStream.NEXT`. Each is split further as a `GameStream`."""
 
     STAGE = 0
     GAME = 1
 
 
 class GameStream(Stream):
-    """Of a new game."""
+    """The streams of a new game."""
 
     PLAYER = 0
     STAGE = 1  #: See `StageStream`.
 
 
 class StageStream(Stream):
-    """Of the set-up of a stage."""
+    """The streams of a stage set-up."""
 
     EXIT = 0
     LAYOUT = 1
@@ -36,20 +36,20 @@ class StageStream(Stream):
 
 
 class ContentStream(Stream):
-    """Of the contents of blocks, whose own words draw what is in each block."""
+    """The stream derived from `StageStream.CONTENTS`, whose own words draw the blocks."""
 
     PROGRAMS = 0
 
 
 class ActStream(Stream):
-    """Of an action and the enemy turn after it."""
+    """The streams of an action and the enemy turn after it."""
 
     EFFECT = 0
     ENEMY_TURN = 1  #: See `TurnStream`.
 
 
 class TurnStream(Stream):
-    """Of an enemy turn."""
+    """The streams of an enemy turn."""
 
     MOVES = 0
     SPAWNS = 1

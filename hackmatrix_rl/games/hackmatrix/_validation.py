@@ -1,4 +1,4 @@
-"""Checks of what users hand to the game: recorded positions (see `_arrays.py`), states, actions."""
+"""Checks of recorded positions (see `_arrays.py`) and of the sizes of states."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ CELL = ("content", "value", "spawn_count", "credits", "energy", "siphoned", "sip
 COLUMNS = {
     "player": PLAYER, "game": GAME, "enemies": ENEMY, "transmissions": TRANSMISSION, "cells": CELL,
 }  # fmt: skip
-"""The columns of each array of a position that has columns."""
+"""The columns of each array that has columns."""
 
 NAMES = (
     "player", "game", "owned", "enemies", "num_enemies", "transmissions", "num_transmissions",
@@ -54,9 +54,9 @@ NAMES = (
 LARGEST = 1_000_000_000
 """The largest accepted value of a number that the rules do not bound (credits, a turn).
 
-The numbers of a position are int32, which end at 2,147,483,647. The game adds at most two of them
-(credits and energy; a turn and an interval). A move adds at most 75 to a number (the transmissions
-that a cross of five blocks calls). So no number wraps around within the next million moves.
+Numbers are int32, with the maximum 2,147,483,647. The game adds at most two of them (credits and
+energy; a turn and an interval). A move increases a number by at most 75 (five blocks with 15 points
+or spawns each). So no number overflows within a million moves.
 """
 
 _ENDS = _ON_BOARD = (0, SIZE - 1)
@@ -77,7 +77,7 @@ _RANGES = {
 
 
 def check_sizes(config: GameConfig, state: State) -> None:
-    """Raises a ValueError if a game has other sizes than a config. Nothing is computed."""
+    """Raises a ValueError if the sizes of a game differ from those of a config."""
     sizes = {
         "max_enemies": state.position.enemies.size,
         "max_transmissions": state.position.transmissions.size,
@@ -94,7 +94,7 @@ def check_sizes(config: GameConfig, state: State) -> None:
 def read(
     arrays: Mapping[str, Any], prefix: str, *, batched: bool, records: int | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of one position with a batch axis, checked to be integers of the right shapes."""
+    """The arrays of a position with a batch axis, checked for their shapes and dtypes."""
     shapes = {
         "player": (len(PLAYER),), "game": (len(TOP_GAME if prefix else GAME),),
         "owned": (NUM_PROGRAMS,), "enemies": ("rows", len(ENEMY)), "num_enemies": (),
@@ -120,7 +120,7 @@ def read(
 
 
 def as_array(arrays: Mapping[str, Any], name: str) -> np.ndarray:
-    """The array with this name; a ValueError if there is none."""
+    """The array with this name. Raises a ValueError if it is missing."""
     if name not in arrays:
         raise ValueError(f"{name} is missing")
     try:
@@ -134,7 +134,7 @@ def as_array(arrays: Mapping[str, Any], name: str) -> np.ndarray:
 def checked(
     arrays: Mapping[str, np.ndarray], prefix: str, config: GameConfig
 ) -> dict[str, np.ndarray]:
-    """One position as int32, checked to be possible and within the capacities."""
+    """A position as int32, checked to be valid and within the capacities."""
     capacities = {"enemies": config.max_enemies, "transmissions": config.max_transmissions}
     used = {
         name: _used_rows(prefix + name, arrays[name], arrays[f"num_{name}"], capacity)
@@ -168,7 +168,7 @@ def checked(
 
 
 def _used_rows(name: str, table: np.ndarray, number: np.ndarray, capacity: int) -> np.ndarray:
-    """The rows of a table that are in use; the others are undefined."""
+    """Which rows of a table are in use. The others are undefined."""
     count, rows = f"num_{name}", table.shape[1]
     if name.startswith("top_"):
         count = f"top_num_{name.removeprefix('top_')}"
@@ -208,7 +208,7 @@ def _check_cells(name: str, cells: np.ndarray) -> None:
 
 
 def _refuse(bad: np.ndarray, name: str, column: str, values: np.ndarray, why: str) -> None:
-    """Raises `ValueError` for the first bad value, if there is one."""
+    """Raises a ValueError for the first bad value."""
     for record, *row in np.argwhere(bad)[:1].tolist():
         where = f"{name}[{row[0]}]" if row else name
         field = f"{column} of {where}" if column else where

@@ -1,4 +1,4 @@
-"""Labelled examples on the device, drawn and changed by a random key."""
+"""Labelled examples on the device: sampling and augmentation by a random key."""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol, runtime_checkable
@@ -13,11 +13,11 @@ from hackmatrix_rl.system.errors import whole
 
 
 class Examples(eqx.Module):
-    """Boards and their answers, row by row.
+    """Puzzles and their solutions, in row-major order.
 
     Attributes:
-        inputs: the tokens of each cell.
-        labels: the right token of each cell.
+        inputs: the token of each cell of the puzzle.
+        labels: the token of each cell of the solution.
     """
 
     inputs: Int32[Array, "*batch cells"]
@@ -26,30 +26,31 @@ class Examples(eqx.Module):
 
 @runtime_checkable
 class Augmentation(Protocol):
-    """A random change of one example into another whose answer is right, too."""
+    """A random transformation of one example that preserves the correctness of its labels."""
 
     def __call__(self, example: Examples, *, key: Key[Array, ""]) -> Examples:
-        """The changed example."""
+        """The transformed example."""
         ...
 
 
 class ExampleStream(eqx.Module):
-    """An endless stream of examples from a set of puzzles. What it draws depends on the key alone.
+    """An infinite stream of examples from a set of puzzles. Each draw depends only on its key.
 
         stream = sudokus(4, 1000, level="easy", seed=0)
         batch = eqx.filter_jit(stream.draw)(key, 64)
 
     Attributes:
         inputs: the tokens of each puzzle.
-        labels: the right tokens of each puzzle.
+        labels: the tokens of each solution.
         rows: rows of a board.
         cols: columns of a board.
         vocabulary: number of tokens, which are 0 to `vocabulary - 1`.
-        augment: changes each drawn example; `None`: nothing does.
+        augment: transforms each drawn example; `None` for no augmentation.
 
     Raises:
-        ValueError: there is no puzzle, the shapes do not fit together, or a token is not below
-            `vocabulary`.
+        TypeError: `vocabulary` is not an integer.
+        ValueError: there are no puzzles, the shapes do not match, or `vocabulary` is not above
+            every token, or above 256.
     """
 
     inputs: UInt8[Array, "puzzles cells"]
@@ -69,7 +70,7 @@ class ExampleStream(eqx.Module):
         vocabulary: int,
         augment: Augmentation | None = None,
     ) -> None:
-        """Takes the puzzles, as integers `[puzzles, cells]`, and moves them to the device."""
+        """Moves the puzzles, integers of shape `[puzzles, cells]`, to the device."""
         shapes = tuple(np.shape(inputs)), tuple(np.shape(labels))
         if len(shapes[0]) != 2 or shapes[0][0] < 1:
             raise ValueError(
@@ -97,7 +98,7 @@ class ExampleStream(eqx.Module):
         return self.inputs.shape[0]
 
     def draw(self, key: Key[Array, ""], count: int) -> Examples:
-        """`count` examples: puzzles with replacement, each changed by `augment`."""
+        """`count` examples, sampled with replacement and transformed by `augment`."""
         which_key, change_key = jax.random.split(key)
         which = jax.random.randint(which_key, (count,), 0, len(self), jnp.int32)
         drawn = Examples(self.inputs[which].astype(jnp.int32), self.labels[which].astype(jnp.int32))
@@ -108,11 +109,11 @@ class ExampleStream(eqx.Module):
         return jax.vmap(lambda example, key: augment(example, key=key))(drawn, keys)
 
     def batches(self, size: int) -> Iterator[Examples]:
-        """All puzzles once and unchanged, in their order; the last batch may be smaller.
+        """All puzzles in order, without augmentation. The last batch may be smaller.
 
         Raises:
-            TypeError: `size` is no whole number.
-            ValueError: it is less than 1.
+            TypeError: `size` is not an integer.
+            ValueError: `size` is less than 1.
         """
         for start in range(0, len(self), whole("size", size)):
             part = slice(start, start + size)
@@ -120,13 +121,13 @@ class ExampleStream(eqx.Module):
 
 
 ATTEMPTS = 200
-"""Puzzles, or boards, that are drawn in vain before an error says so."""
+"""Consecutive puzzles or boards without success before the search fails."""
 
 
 def different(
     drawn: Iterator[tuple[np.ndarray, np.ndarray]], count: int, *, advice: str = ""
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first `count` different puzzles of a stream, and their answers."""
+    """The first `count` distinct puzzles of a stream, and their solutions."""
     found: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
     misses = 0
     while len(found) < count:
@@ -135,8 +136,8 @@ def different(
         found[puzzle.tobytes()] = puzzle.ravel(), answer.ravel()
         if misses == ATTEMPTS:
             raise ValueError(
-                f"count is {count}, but after {len(found)} puzzles {ATTEMPTS} more were no new "
-                f"ones; use a smaller count{advice}"
+                f"count is {count}, but after {len(found)} puzzles the next {ATTEMPTS} were "
+                f"repetitions; use a smaller count{advice}"
             )
     inputs, labels = (np.stack([pair[side] for pair in found.values()]) for side in (0, 1))
     return inputs, labels

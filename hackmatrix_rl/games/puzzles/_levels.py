@@ -1,4 +1,4 @@
-"""The difficulties of a Sudoku, by name. Commands list them without JAX."""
+"""The difficulty levels of a Sudoku. Commands list them without importing JAX."""
 
 LEVELS = ("easy", "any", "hard")
-"""Solved by singles alone, only known to have one answer, or in need of a guess."""
+"""`easy`: singles alone solve it. `any`: a unique solution. `hard`: it needs a guess."""

@@ -1,4 +1,4 @@
-"""Mazes and the shortest way through them."""
+"""Mazes and the shortest path through them."""
 
 import itertools
 from collections import deque
@@ -13,7 +13,7 @@ from hackmatrix_rl.games.puzzles._examples import ATTEMPTS, Examples, ExampleStr
 from hackmatrix_rl.system.errors import whole
 
 WALL, FLOOR, START, GOAL, WAY = range(5)
-"""The tokens of a cell. The answer of a maze has `WAY` on the shortest way between the ends."""
+"""The tokens of a cell. The solution has `WAY` on the shortest path from `START` to `GOAL`."""
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 Cell = tuple[int, int]
@@ -22,19 +22,19 @@ Cell = tuple[int, int]
 def maze(
     rows: int, cols: int, *, openings: int = 0, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A random maze, and the same with its only shortest way: two arrays of tokens `[rows, cols]`.
+    """A random maze, and the maze with its unique shortest path: two arrays of tokens.
 
-    It has one way between any two cells, and then some more walls fall.
+    The maze is a spanning tree of the cells, with `openings` additional walls removed.
 
     Args:
-        rows: rows of the board with its walls around; odd, at least 5.
-        cols: columns of it; odd, at least 5.
+        rows: rows of the board, with its outer walls; odd, at least 5.
+        cols: columns of the board, with its outer walls; odd, at least 5.
         openings: walls removed to create loops.
-        rng: where the random numbers come from.
+        rng: source of randomness.
 
     Raises:
-        TypeError: a number is no whole number.
-        ValueError: a number is out of range, or no maze with one shortest way was found.
+        TypeError: a size is not an integer.
+        ValueError: a size is out of range, or no maze with a unique shortest path was found.
     """
     for name, size in (("rows", rows), ("cols", cols)):
         if whole(name, size, 5) % 2 == 0:
@@ -71,34 +71,34 @@ def maze(
 
 
 def mazes(rows: int, cols: int, count: int, *, openings: int = 0, seed: int) -> ExampleStream:
-    """A stream of `count` different mazes, turned and mirrored as augmentation.
+    """A stream of `count` distinct mazes, with reflections and transposition as augmentation.
 
     Args:
         rows: see `maze`.
         cols: see `maze`.
         count: number of mazes.
         openings: see `maze`.
-        seed: of all random numbers.
+        seed: seed of all random numbers.
 
     Raises:
         TypeError: see `maze`.
-        ValueError: see `maze`; or fewer different mazes exist.
+        ValueError: see `maze`, or too few distinct mazes were found.
     """
     rng = np.random.default_rng(seed)
     drawn = (maze(rows, cols, openings=openings, rng=rng) for _ in itertools.count())
     inputs, labels = different(drawn, whole("count", count), advice=", or a larger board")
-    sizes = {"rows": rows, "cols": cols}
     return ExampleStream(
         inputs,
         labels,
-        **sizes,
+        rows=rows,
+        cols=cols,
         vocabulary=len((WALL, FLOOR, START, GOAL, WAY)),
         augment=BoardTurns(rows, cols),
     )
 
 
 def _tree(rows: int, cols: int, rng: np.random.Generator) -> np.ndarray:
-    """A board with one way between any two cells, by a random walk that turns back when stuck."""
+    """A board whose floor is a random spanning tree, by depth-first search."""
     board = np.full((rows, cols), WALL, np.int64)
     board[1, 1] = FLOOR
     walk = [(1, 1)]
@@ -118,7 +118,7 @@ def _tree(rows: int, cols: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _only_shortest_way(board: np.ndarray, start: Cell, goal: Cell) -> list[Cell] | None:
-    """The cells of the shortest way between two cells; `None` if it is not the only one."""
+    """The cells of the shortest path from `start` to `goal`; `None` if it is not unique."""
     distance, ways = {start: 0}, {start: 1}
     before: dict[Cell, Cell] = {}
     waiting = deque([start])
@@ -143,18 +143,18 @@ def _only_shortest_way(board: np.ndarray, start: Cell, goal: Cell) -> list[Cell]
 
 @dataclass(frozen=True)
 class BoardTurns:
-    """Mirrors a board and its answer alike, and transposes a square one.
+    """Randomly reflects a board and its labels in both axes, and transposes a square board.
 
     Attributes:
-        rows: of the board.
-        cols: of the board.
+        rows: rows of the board.
+        cols: columns of the board.
     """
 
     rows: int
     cols: int
 
     def __call__(self, example: Examples, *, key: Key[Array, ""]) -> Examples:
-        """One example, changed."""
+        """The transformed example."""
         upside, sideways, turned = jax.random.bernoulli(key, shape=(3,))
 
         def change(cells: Int32[Array, " cells"]) -> Int32[Array, " cells"]:

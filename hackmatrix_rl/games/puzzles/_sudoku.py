@@ -1,4 +1,4 @@
-"""Sudoku of 4 x 4, 6 x 6 and 9 x 9: a generator, a solver, and what keeps an answer right."""
+"""Sudoku of 4 x 4, 6 x 6 and 9 x 9: a generator, a solver, and symmetries."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -16,33 +16,32 @@ from hackmatrix_rl.system.errors import whole
 
 BOXES: Mapping[int, tuple[int, int]] = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 """Rows and columns of a box, by the size of the board."""
-"""How many boards are made before a level counts as one that the size does not have."""
 SIDE_BY_SIDE = 512
-"""Boards that are emptied at once: NumPy takes hardly longer for them than for one."""
+"""Boards generated in one batch: NumPy takes hardly longer for them than for one."""
 
 Board = np.ndarray
-"""Digits from 1, and 0 where a cell is empty: `[size, size]`, integers."""
+"""Integers `[size, size]`: digits from 1, and 0 for an empty cell."""
 Cells = np.ndarray
-"""One board or several, row by row: `[cells]` or `[boards, cells]`, integers."""
+"""Integers `[cells]` or `[boards, cells]`: one or more boards in row-major order."""
 
 
 def sudoku(
     size: int, *, level: str = "easy", blanks: int | None = None, rng: np.random.Generator
 ) -> tuple[Board, Board]:
-    """A random puzzle with exactly one answer, and the answer.
+    """A random puzzle with a unique solution, and the solution.
 
-    It empties the cells of a full board in random order, as long as the puzzle keeps its level.
+    It goes through the cells of a full board in random order, and empties each cell whose removal
+    keeps the solution unique (for `easy`: keeps the puzzle solvable by singles).
 
     Args:
         size: 4, 6 or 9.
-        level: one of `LEVELS`. `easy` keeps a puzzle in which each next digit is the only one of
-            its cell, or has only one cell in its row, column or box. `hard` needs a guess
-            (see `difficulty`), and many boards are thrown away for it.
+        level: one of `LEVELS`. `easy` is solved by singles alone (see `difficulty`). `hard` needs a
+            guess; many boards are rejected to find one.
         blanks: the most cells to empty; `None`: as many as the level allows.
-        rng: where the random numbers come from.
+        rng: source of randomness.
 
     Raises:
-        TypeError: a number is no whole number.
+        TypeError: `blanks` is not an integer.
         ValueError: the size or level is unknown, there are more blanks than cells, or no puzzle of
             the level was found.
     """
@@ -53,20 +52,20 @@ def sudoku(
 def sudokus(
     size: int, count: int, *, level: str = "easy", blanks: int | None = None, seed: int
 ) -> ExampleStream:
-    """A stream of `count` different puzzles, with their symmetries as augmentation.
+    """A stream of `count` distinct puzzles, with `SudokuSymmetries` as augmentation.
 
-    An empty cell is token 0 and a digit its own token. All cells are labelled.
+    Token 0 is an empty cell, and the other tokens are the digits. All cells are labelled.
 
     Args:
         size: see `sudoku`.
         count: number of puzzles.
         level: see `sudoku`.
         blanks: see `sudoku`.
-        seed: of all random numbers.
+        seed: seed of all random numbers.
 
     Raises:
-        TypeError: see `sudoku`.
-        ValueError: see `sudoku`; or fewer different puzzles exist.
+        TypeError: see `sudoku`, or `count` is not an integer.
+        ValueError: see `sudoku`, or too few distinct puzzles were found.
     """
     count = whole("count", count)
     drawn = _drawn(
@@ -81,7 +80,7 @@ def sudokus(
 def _drawn(
     size: int, level: str, blanks: int | None, rng: np.random.Generator, *, at_once: int
 ) -> Iterator[tuple[Cells, Cells]]:
-    """An endless stream of puzzles and answers, generated `at_once` boards at a time."""
+    """An infinite stream of puzzles and solutions, generated `at_once` boards at a time."""
     check_size(size)
     if level not in LEVELS:
         raise ValueError(f"unknown level {level!r}; choose one of {', '.join(LEVELS)}")
@@ -111,10 +110,10 @@ def check_size(size: int) -> None:
 
 
 def solutions(board: Board, limit: int = 2) -> list[Board]:
-    """The answers of a puzzle, at most `limit` of them; none if its digits contradict each other.
+    """At most `limit` solutions of a puzzle; none if its digits contradict each other.
 
     Raises:
-        ValueError: the board is not `[size, size]` of a known size, or holds other digits.
+        ValueError: the board is not `[size, size]` of a known size, or has other digits.
     """
     _check_board(board)
     return [answer for answer, _ in zip(_search(board), range(limit), strict=False)]
@@ -123,8 +122,8 @@ def solutions(board: Board, limit: int = 2) -> list[Board]:
 def difficulty(board: Board) -> int:
     """The number of cells that singles leave empty: 0 for an easy puzzle.
 
-    A single is a digit that is the only one of its cell, or has only one cell in its row, column or
-    box.
+    A single is the only digit that its cell can hold (naked single), or a digit with only one
+    possible cell in a row, column or box (hidden single).
 
     Raises:
         ValueError: see `solutions`.
@@ -148,12 +147,12 @@ def _box(size: int, row: int, col: int) -> int:
 
 
 def _search(board: Board, rng: np.random.Generator | None = None) -> Iterator[Board]:
-    """All answers, one after another; `rng` shuffles the digits that are tried."""
+    """All solutions, by depth-first search. `rng` shuffles the order of the digits."""
     size = board.shape[0]
     cells = [(row, col, _box(size, row, col)) for row in range(size) for col in range(size)]
     digits = [int(digit) for digit in board.ravel()]
     every = (1 << size) - 1  # a bit for each digit
-    # The digits that each row, column and box still lacks.
+    # The digits that are missing in each row, column and box.
     rows, cols, boxes = [every] * size, [every] * size, [every] * size
     for (row, col, box), digit in zip(cells, digits, strict=True):
         bit = 1 << digit >> 1
@@ -199,7 +198,7 @@ def _search(board: Board, rng: np.random.Generator | None = None) -> Iterator[Bo
 
 @cache
 def _units(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The cells of each row, column and box `[units, size]`; the three of a cell `[cells, 3]`."""
+    """The cells of each unit `[units, size]`, and the row, column and box of each cell."""
     rows, cols = np.divmod(np.arange(size * size), size)
     boxes = np.array([_box(size, *divmod(cell, size)) for cell in range(size * size)])
     of_cell = np.stack([rows, size + cols, 2 * size + boxes], axis=1)
@@ -208,15 +207,15 @@ def _units(size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _by_singles(boards: Cells, *, until: np.ndarray | None = None) -> Cells:
-    """Boards with all digits that singles give; a board itself if they contradict it.
+    """Fills in all singles. A board in which they lead to a contradiction is returned as it was.
 
-    Work on a board ends early once its cell of `until` has a digit.
+    With `until`, a cell for each board, a board is done as soon as this cell has a digit.
     """
     count, cells = boards.shape
     size = math.isqrt(cells)
     units, of_cell = _units(size)
 
-    # A bit for each digit.
+    # A digit is a bit: [0 1 2 3] -> [0 1 2 4]
     digits = np.zeros(1 << size, np.int64)
     digits[1 << np.arange(size)] = np.arange(1, size + 1)
     given = (1 << np.asarray(boards, np.int16)) >> 1
@@ -234,7 +233,7 @@ def _by_singles(boards: Cells, *, until: np.ndarray | None = None) -> Cells:
         somewhere, again = _once_and_again(free[:, units])
         only_cell = free & np.bitwise_or.reduce((somewhere & ~again)[:, of_cell], axis=2)
         single = np.where(free & (free - 1) == 0, free, only_cell)
-        single &= -single  # one digit, if contradictions leave several
+        single &= -single  # the lowest digit, if a contradiction leaves several
 
         goes_on = single.any(axis=1) & ~wrong
         left, single = left[goes_on], single[goes_on]
@@ -245,7 +244,7 @@ def _by_singles(boards: Cells, *, until: np.ndarray | None = None) -> Cells:
 
 
 def _once_and_again(bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The bits that are set along the last axis, and those that are set more than once."""
+    """The bits set along the last axis, and those set more than once: [1 3] -> (3, 1)."""
     once = again = np.zeros(bits.shape[:-1], bits.dtype)
     for each in np.moveaxis(bits, -1, 0):
         once, again = once | each, again | (once & each)
@@ -253,14 +252,14 @@ def _once_and_again(bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _emptied(answers: Cells, most: int, rng: np.random.Generator, *, singles_only: bool) -> Cells:
-    """The boards with cells emptied in random order, as long as they are puzzles of their kind."""
+    """Empties cells in random order, while the puzzles keep their level (see `sudoku`)."""
     size = math.isqrt(answers.shape[1])
     puzzles = answers.copy()
     boards = np.arange(len(puzzles))
     left = np.full(len(puzzles), most)
     for cell in rng.permuted(np.broadcast_to(np.arange(size * size), puzzles.shape), axis=1).T:
         puzzles[boards, cell] = 0
-        # If singles restore the digit, they then continue as they did before it was removed.
+        # If singles restore the digit, they then solve the puzzle as before.
         ok = _by_singles(puzzles, until=cell)[boards, cell] > 0
         if not singles_only:
             for board in np.flatnonzero(~ok):
@@ -275,13 +274,13 @@ def _emptied(answers: Cells, most: int, rng: np.random.Generator, *, singles_onl
 
 @dataclass(frozen=True)
 class SudokuSymmetries:
-    """Changes a puzzle and its answer alike: digits, rows, columns, bands, stacks, transposition.
+    """Applies a random symmetry of Sudoku to a puzzle and its solution.
 
-    Rows move within their band and bands move as a whole, and so do columns and stacks. A board
-    whose boxes are not square is not transposed.
+    It permutes digits, rows within a band, bands, columns within a stack, and stacks, and
+    transposes boards with square boxes.
 
     Attributes:
-        size: of the board.
+        size: size of the board.
 
     Raises:
         ValueError: there is no Sudoku of this size.
@@ -293,7 +292,7 @@ class SudokuSymmetries:
         check_size(self.size)
 
     def __call__(self, example: Examples, *, key: Key[Array, ""]) -> Examples:
-        """One example, changed."""
+        """The transformed example."""
         digit_key, row_key, col_key, turn_key = jax.random.split(key, 4)
         box_rows, box_cols = BOXES[self.size]
         digits = 1 + jax.random.permutation(digit_key, self.size)
@@ -310,7 +309,7 @@ class SudokuSymmetries:
 
 
 def _within_bands(size: int, band: int, key: Key[Array, ""]) -> Int32[Array, " size"]:
-    """A permutation of rows that keeps each band's rows together."""
+    """A permutation of rows that keeps the rows of each band together."""
     band_key, row_key = jax.random.split(key)
     bands = jax.random.permutation(band_key, size // band)
     rows = jax.vmap(lambda key: jax.random.permutation(key, band))(

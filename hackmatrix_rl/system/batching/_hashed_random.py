@@ -1,4 +1,4 @@
-"""Random words by hashing, and integers from them without division or rejection."""
+"""A counter-based random number generator, and integers without division or rejection."""
 
 from enum import IntEnum
 
@@ -12,22 +12,23 @@ from jaxtyping import Array, Int32, Key, UInt32
 from hackmatrix_rl.system.batching._bits import materialize, nth_bit, right, size_of
 
 _GOLDEN = np.uint32(0x9E3779B9)
-"""2**32 over the golden ratio: multiples of it are far apart for neighbouring numbers."""
+"""2**32 divided by the golden ratio: its multiples spread neighbouring numbers apart."""
 
 
 class Stream(IntEnum):
-    """Names of the sources that are derived from one `Chance`, for `Chance.fold_in`.
+    """The numbers for `Chance.fold_in`, by name.
 
-    A subclass names the sources of one purpose. Another value means other games from the same key.
+    A subclass names the streams that are derived from one `Chance`. Changing a value changes the
+    games of every key.
     """
 
 
 class Chance(eqx.Module):
-    """A source of random words, made of the 64 bits of a JAX key.
+    """A source of random words, from the 64 bits of a JAX key.
 
-    Word number n is a mixing hash of the source's bits and n. This takes a tenth of the time of
-    JAX's generator, and a step of the game needs some 60 words. The key itself comes from JAX's
-    generator and is new for every game and step.
+    Word n is a hash of these bits and n. This is ten times as fast as JAX's generator, and a step
+    of the game needs about 60 words. The key comes from JAX's generator, and is a fresh one for
+    each game and step.
     """
 
     low: UInt32[Array, ""]
@@ -35,29 +36,29 @@ class Chance(eqx.Module):
 
     @staticmethod
     def from_key(key: Key[Array, ""]) -> "Chance":
-        """The source of a key. Use the key for nothing else."""
+        """The source of a key. The key must not be used for anything else."""
         data = jax.random.key_data(key)
         return Chance(data[-2], data[-1])
 
     of = from_key  #: The former name, for one version.
 
     def fold_in(self, number: int | Int32[Array, ""]) -> "Chance":
-        """A source derived from this one; different numbers give independent sources."""
+        """Derives a source. Different numbers give independent sources."""
         low = mix(self.low ^ mix(jnp.asarray(number).astype(jnp.uint32) * _GOLDEN + _GOLDEN))
         return Chance(*materialize((low, mix(self.high + low))))
 
     def words(self, count: int, first: int | Int32[Array, ""] = 0) -> UInt32[Array, " count"]:
-        """The random words with the numbers `first` to `first + count - 1`."""
+        """The random words `first` to `first + count - 1`."""
         return self.bits(jnp.arange(count, dtype=jnp.int32) + first)
 
     def bits(self, number: int | Int32[Array, "*shape"] = 0) -> UInt32[Array, "*shape"]:
-        """The random word with this number, or one for each of several numbers."""
+        """The random word of each number."""
         step = jnp.asarray(number).astype(jnp.uint32) * _GOLDEN
         return mix(mix(step + self.low) ^ self.high)
 
 
 def mix(word: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """A hash of a word: every bit depends on every bit of the input, and no two words collide.
+    """A bijective hash of a word, in which every bit depends on every bit of the input.
 
     Source: "lowbias32" of C. Wellons, Prospecting for Hash Functions (2018).
     """
@@ -71,7 +72,8 @@ def below(
 ) -> Int32[Array, "*shape"]:
     """A uniform integer in 0..bound-1 from 32 random bits, for bounds up to 64.
 
-    The top 26 bits times the bound fit in a word, so each probability is exact to 1 in 2**26.
+    It multiplies the top 26 bits by the bound, and takes the top bits of the product. Each
+    probability has an error of at most 2**-26.
     """
     return (((bits >> 6) * jnp.asarray(bound).astype(jnp.uint32)) >> 26).astype(jnp.int32)
 
@@ -79,5 +81,5 @@ def below(
 def random_bit(
     bits: UInt32[Array, "*shape"], random: UInt32[Array, "*shape"]
 ) -> Int32[Array, "*shape"]:
-    """The place of a random set bit, each equally likely, by 32 random bits; 32 if none is set."""
+    """The place of a uniform set bit, from 32 random bits; 32 without a set bit."""
     return nth_bit(bits, below(random, size_of(bits)))

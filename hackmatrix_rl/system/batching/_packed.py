@@ -1,7 +1,7 @@
-"""Several small numbers in one 32-bit word.
+"""Records of small numbers, packed into one 32-bit word each.
 
-A game consists of a few hundred small numbers. If one word holds all numbers of a cell, say, a
-loop reads, writes, gathers and scatters one array instead of nine.
+A game has a few hundred small numbers. With one word per cell, a loop reads, writes, gathers and
+scatters one array instead of one per field.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Records = TypeVar("Records", bound="Packed")
 
 @dataclass(frozen=True)
 class BitField:
-    """The bits of a word that hold one number: the place of the lowest one, and how many."""
+    """The bits of a word that hold one number: `width` bits from bit `shift` up."""
 
     shift: int
     width: int
@@ -31,7 +31,7 @@ class BitField:
 
     @property
     def mask(self) -> int:
-        """A word with these bits set."""
+        """The word in which only these bits are set."""
         return self.largest << self.shift
 
     def read(self, words: UInt32[Array, "*shape"]) -> Int32[Array, "*shape"]:
@@ -43,12 +43,15 @@ class BitField:
         return has_any(masked(words, self.mask))
 
     def placed(self, values: ArrayLike) -> UInt32[Array, "*shape"]:
-        """Words that hold these numbers and nothing else; the numbers must fit."""
+        """Words with these numbers in the field, and 0 elsewhere. The numbers must fit."""
         return left(lax.convert_element_type(values, jnp.uint32), self.shift)
 
 
 def fields(**widths: int) -> dict[str, BitField]:
-    """Fields of these widths side by side, from the lowest bit up."""
+    """Adjacent fields of these widths, from the lowest bit up.
+
+    fields(a=3, b=5) -> {"a": BitField(0, 3), "b": BitField(3, 5)}
+    """
     table, shift = {}, 0
     for name, width in widths.items():
         table[name] = BitField(shift, width)
@@ -59,7 +62,7 @@ def fields(**widths: int) -> dict[str, BitField]:
 
 
 class Packed(eqx.Module):
-    """Records of one kind, one word each; `FIELDS` are the bits that hold each number, by name."""
+    """Records of one kind, one word each. `FIELDS` are the bits of each field, by name."""
 
     FIELDS: ClassVar[dict[str, BitField]]
 
@@ -67,12 +70,12 @@ class Packed(eqx.Module):
 
     @classmethod
     def from_fields(cls: type[Records], **values: ArrayLike) -> Records:
-        """Records with these numbers, which must fit; fields that are not named are 0."""
+        """Records with these numbers, which must fit. All other fields are 0."""
         return cls(cls.word(**values))
 
     @classmethod
     def word(cls, **values: ArrayLike) -> UInt32[Array, "*shape"]:
-        """The words of the records that `of` makes."""
+        """The words of `from_fields`."""
         word = jnp.uint32(0)
         for name, value in values.items():
             word = word | cls.FIELDS[name].placed(value)
@@ -81,7 +84,7 @@ class Packed(eqx.Module):
     def replace(
         self: Records, where: Bool[Array, "*n"] | bool = True, /, **values: ArrayLike
     ) -> Records:
-        """The same records with other numbers in the named fields, where `where` holds."""
+        """The records with new numbers in the named fields, where `where` holds."""
         mask = sum(self.FIELDS[name].mask for name in values)
         words = (self.words & ~jnp.uint32(mask)) | self.word(**values)
         return type(self)(words if where is True else jnp.where(where, words, self.words))
@@ -95,14 +98,14 @@ class _Named:
 
 
 class Number(_Named):
-    """The numbers of records in the field of this name."""
+    """A field of numbers, with the name of the attribute."""
 
     def __get__(self, records: Packed, owner: type) -> Int32[Array, "*n"]:
         return records.FIELDS[self.name].read(records.words)
 
 
 class Flag(_Named):
-    """Whether the numbers of records in the field of this name are not 0."""
+    """A field of flags, with the name of the attribute."""
 
     def __get__(self, records: Packed, owner: type) -> Bool[Array, "*n"]:
         return records.FIELDS[self.name].is_set(records.words)

@@ -10,19 +10,19 @@ from jaxtyping import Array, Int32, PyTree, Shaped, UInt32
 Table = Shaped[Array, "rows words"]
 Row = Shaped[Array, " words"]
 
-# In a batch, all tables are one long table. Otherwise a TPU's compiler copies every table in each
-# step: it lays them out differently to read and to write.
+# In a batch, the tables become one long table. Otherwise the compiler for TPUs copies every table
+# in each step, because it uses different layouts for reads and for writes.
 
 
 @custom_vmap
 def read_row(table: Table, number: Int32[Array, ""]) -> Row:
-    """The row with this number, which the table must have."""
+    """A row of the table. `number` must be in range."""
     return jax.lax.dynamic_index_in_dim(table, number, keepdims=False)
 
 
 @custom_vmap
 def write_row(table: Table, number: Int32[Array, ""], row: Row) -> Table:
-    """The table with another row; unchanged if `number` is one past the last row."""
+    """The table with a new row; unchanged if `number` is one past the last row."""
     return table.at[number].set(row, mode="drop")
 
 
@@ -44,13 +44,13 @@ def _write_rows(
 
 
 def _places(table: Array, number: Array) -> UInt32[Array, " games"]:
-    """Where each game's row is in the table of all games."""
+    """The index of each game's row in the table of all games."""
     game = jnp.arange(table.shape[0], dtype=jnp.uint32)  # unsigned: no negative index to wrap
     return game * table.shape[1] + number.astype(jnp.uint32)
 
 
 def _in_batch(size: int, batched: PyTree, *values: Any) -> list[Array]:
-    """The values with a batch axis; each may be the same for all games."""
+    """Broadcasts values that all games share along the batch axis."""
     return [
         value if has_axis else jnp.broadcast_to(value, (size, *value.shape))
         for value, has_axis in zip(values, batched, strict=True)

@@ -1,8 +1,8 @@
-"""Loops whose cost follows the number of games that need them.
+"""Loops and conditionals whose cost is proportional to the number of games that need them.
 
 Under `jax.vmap`, `lax.cond` computes both branches for every game, and `lax.while_loop` runs
-every game until the last one is done. If few games need a branch or another round, that is
-wasteful. The loops here gather those games into a smaller buffer, work there, and scatter the
+every game until the last one is done. This is wasteful if few games need a branch or another
+round. The functions here gather those games into a smaller buffer, compute there, and scatter the
 results back.
 """
 
@@ -26,7 +26,7 @@ from hackmatrix_rl.system.batching._bits import (
 )
 from hackmatrix_rl.system.batching._device import avoids_rounds, buffer_width, games_innermost
 
-_MOST_PAIRED = 4096  # words to compare in pairs: 16 MB of pairs, 131,072 games
+_MOST_PAIRED = 4096  # words that are compared in pairs: 16 MB of pairs, 131,072 games
 
 Carry = TypeVar("Carry", bound=PyTree)
 Each = TypeVar("Each", bound=PyTree)
@@ -36,24 +36,23 @@ Value = TypeVar("Value", bound=PyTree)
 
 
 class Chunk(NamedTuple):
-    """Some of the members, in order."""
+    """Consecutive members."""
 
     first: Int32[Array, ""]  #: Number of members before this chunk.
-    places: Int32[Array, " chunk"]  #: The places of this chunk's members; 0 after the last one.
-    #: Whether each of these is a member, and not a filler after the last one.
-    valid: Bool[Array, " chunk"]
+    places: Int32[Array, " chunk"]  #: The places of the members, padded with 0.
+    valid: Bool[Array, " chunk"]  #: Whether each place is a member, not padding.
 
 
 def for_each_chunk(
     members: Bool[Array, " size"], width: int, body: Callable[[Chunk, Value], Value], value: Value
 ) -> Value:
-    """Hands the members (the places of true flags) to `body`, `width` of them at a time.
+    """Folds `body` over chunks of `width` members, the places of set flags.
 
-    `body` takes a chunk and a value to the next value; the last one is returned. The time grows
-    with the number of members, not with the number of flags.
+    `body` maps a chunk and a value to the next value. The time is proportional to the number of
+    members, not of flags.
     """
-    # `jnp.nonzero` takes ten times as long: it scatters every flag. Here 32 flags are a word. The
-    # loop finds the word of a member by the number of members up to each word, then its bit.
+    # `jnp.nonzero` scatters every flag, which takes ten times as long. Here a binary search over
+    # the cumulative counts of 32-bit words finds the word of each member, and `nth_bit` its bit.
     words, _ = words_of_flags(members)
     in_word = size_of(words)
     up_to = jnp.cumsum(in_word, dtype=jnp.int32)
@@ -65,7 +64,7 @@ def for_each_chunk(
         valid = nth < count
         nth = jnp.where(valid, nth, 0)
         word = jnp.searchsorted(up_to, nth, side="right").astype(jnp.int32)
-        word = jnp.minimum(word, words.size - 1)  # without a member there is none to be found
+        word = jnp.minimum(word, words.size - 1)  # out of range without a member
         place = 32 * word + nth_bit(words[word], nth - (up_to - in_word)[word])
         return body(Chunk(first, jnp.where(valid, place, 0), valid), value)
 
@@ -73,11 +72,11 @@ def for_each_chunk(
 
 
 def flat_vmap(function: Callable[[Each, Operands], Result], each: Each, shared: Operands) -> Result:
-    """`function(each[n], shared)` for every n, stacked along a first axis.
+    """`function(each[n], shared)` for every n, stacked along the first axis.
 
-    In a batch of games, the variants of all games become one batch. `jax.vmap` inside a game
-    would make them an inner axis, and the loops of `batching` would work on each game's few
-    variants by themselves. What all games share, too, is not copied.
+    In a batch of games, the variants of all games become one flat batch. Nested `jax.vmap`s would
+    make the variants an inner axis, so that the loops of this module would gather among the few
+    variants of each game. Arrays that all games share are not copied.
     """
 
     @custom_vmap
@@ -89,7 +88,7 @@ def flat_vmap(function: Callable[[Each, Operands], Result], each: Each, shared: 
         each = jax.tree.map(partial(_spread, size), each, batched[0])
         count = jax.tree.leaves(each)[0].shape[1]
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), each)
-        # What all games share, such as a network, is not copied for each variant.
+        # Arrays that all games share, such as a network, are not copied for each variant.
         own, common = eqx.partition(shared, batched[1])
         repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, count, axis=0), own)
         results = jax.vmap(lambda one, own: function(one, eqx.combine(own, common)))(flat, repeated)
@@ -107,12 +106,12 @@ def sparse_while_loop(
     *,
     shares: tuple[int, ...],
 ) -> Carry:
-    """`jax.lax.while_loop` that in a batch does not compute rounds for finished games.
+    """`jax.lax.while_loop` that in a batch computes no rounds for finished games.
 
-    A round changes the carry and only reads the operands. `shares` are widths of the buffers as
-    divisors of the batch. With `(1, 8)`, all games go through rounds together until at most an
-    eighth of them is left; these continue in a buffer of an eighth of the width. The last width
-    takes any number of games, one bufferful after another.
+    A round updates the carry and only reads the operands. `shares` are the widths of the buffers,
+    as divisors of the batch size. With `(1, 8)`, all games go through rounds together until at most
+    an eighth is unfinished, and these continue in a buffer of an eighth of the width. With the last
+    width, buffers are processed sequentially until no game is unfinished.
     """
 
     def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
@@ -131,20 +130,20 @@ def sparse_cond(
     operands: Operands,
     *,
     share: int,
-    gather: bool | None = None,
+    gather: bool = False,
 ) -> Carry:
     """`function(value, operands)` if `condition` holds, else `value`.
 
-    Under `jax.vmap` the function runs only on the games whose condition holds, in buffers
-    of the batch size divided by `share`; `gather` as in `one_round_loop`. Where a loop asks the
-    host, and without buffers, it runs on all games.
+    Under `jax.vmap`, the function runs only on the games whose condition holds, in buffers of the
+    batch size divided by `share`. Where this is slower (see `buffer_width`), it runs on all games,
+    unless `gather` is set.
     """
 
     def batched(keep_going: Any, body: Any, carry: Any, operands: Operands, size: int) -> Any:
         if avoids_rounds() and not gather and buffer_width(size, share) == size:
             going, changed = jax.vmap(keep_going)(carry, operands), jax.vmap(body)(carry, operands)
             return jax.tree.map(lambda new, old: _where(going, new, old), changed, carry)
-        return _one_round(keep_going, body, carry, operands, size, share, 1, gather)
+        return _one_round(keep_going, body, carry, operands, size, share, 1, gather=gather)
 
     _, result = _loop(
         lambda carry, _: carry[0],
@@ -164,17 +163,16 @@ def one_round_loop(
     *,
     share: int,
     least: int = 1,
-    gather: bool | None = None,
 ) -> Carry:
     """`sparse_while_loop` for a loop that few games enter and that most leave after one round.
 
-    In a batch, each bufferful of games goes through one round and is written back. `share` is the
-    buffer's width as a divisor of the batch, `least` the width below which a round takes hardly
-    less time. `gather` is whether there are buffers; `None`: unless the device `is_dense`.
+    In a batch, each buffer of games goes through one round and is written back. `share` is the
+    width of the buffer as a divisor of the batch size. `least` is its minimal width: narrower
+    buffers are hardly faster.
     """
 
     def batched(keep_going: Any, body: Any, carry: Carry, operands: Operands, size: int) -> Carry:
-        return _one_round(keep_going, body, carry, operands, size, share, least, gather)
+        return _one_round(keep_going, body, carry, operands, size, share, least, gather=False)
 
     return _loop(keep_going, body, carry, operands, batched)
 
@@ -187,11 +185,12 @@ def _one_round(
     size: int,
     share: int,
     least: int,
-    gather: bool | None,
+    *,
+    gather: bool,
 ) -> Carry:
     width = max(1, size // share) if gather else buffer_width(size, share)
     width = min(size, max(least, width))
-    if gather is False or width == size:
+    if width == size:
         return _work_off(keep_going, body, carry, operands, size, size, 0)
     return _in_buffers(
         jax.vmap(keep_going), carry, operands, size, width, 0,
@@ -206,9 +205,9 @@ def settled(
     *,
     rounds: int,
 ) -> Value:
-    """`jax.lax.while_loop` of at most `rounds` rounds; `body` must not change a settled value.
+    """`jax.lax.while_loop` of at most `rounds` rounds. `body` must not change a final value.
 
-    On a GPU all rounds are made, without a loop.
+    On a GPU it is unrolled to `rounds` rounds.
     """
     if not avoids_rounds():
         return jax.lax.while_loop(more, body, value)
@@ -237,7 +236,7 @@ def _loop(
     @run.def_vmap
     def run_batch(size: int, in_batch: PyTree, carry: Carry, operands: Operands) -> PyTree:
         carry = jax.tree.map(partial(_spread, size), carry, in_batch[0])
-        # What all games share, such as a network, is not copied for each of them.
+        # Arrays that all games share, such as a network, are not copied for each game.
         own, shared = eqx.partition(operands, in_batch[1])
         carry = batched(
             lambda part, given: keep_going(part, eqx.combine(given, shared)),
@@ -256,13 +255,12 @@ def first_success(
     *,
     count: int,
 ) -> tuple[Bool[Array, ""], Carry]:
-    """Makes `count` attempts side by side and takes the first that succeeds.
+    """Makes `count` attempts in parallel. Returns whether one succeeded, and the first such result.
 
-    In a batch, the attempts lie one after another along the axis of games. `jax.vmap` inside a
-    game would make them the innermost axis. That axis is too short for a processor's vectors
-    and takes ten times as long. `attempt` is a function of its number, counted from `first`, and of
-    the operands. Returns whether one succeeded, and the result of the first that did, else of the
-    last.
+    `attempt` is a function of its number, from `first` up, and of the operands. If all attempts
+    fail, the last result is returned. In a batch, the attempts of all games become one batch axis.
+    Nested `jax.vmap`s would make the attempts the innermost axis, which is too short for vector
+    instructions and takes ten times as long.
     """
 
     @custom_vmap
@@ -288,7 +286,7 @@ def first_success(
 
 
 def _earliest(results: PyTree, count: int) -> PyTree:
-    """The first attempt (along the first axis) that succeeded, or else the last one."""
+    """The first successful attempt along the first axis, else the last attempt."""
     *earlier, (found, value) = (jax.tree.map(lambda x, i=i: x[i], results) for i in range(count))
     for success, one in reversed(earlier):
         value = jax.tree.map(lambda new, old, won=success: _where(won, new, old), one, value)
@@ -305,7 +303,7 @@ def _work_off(
     width: int,
     enough: int,
 ) -> Carry:
-    """Rounds in buffers of `width` games, until at most `enough` games need another."""
+    """Runs rounds in buffers of `width` games, until at most `enough` games are unfinished."""
     active = jax.vmap(keep_going)
 
     def rounds(part: Carry, given: Operands, valid: Bool[Array, " width"] | None) -> Carry:
@@ -339,11 +337,11 @@ def _in_buffers(
     enough: int,
     work: Callable[[Carry, Operands, Bool[Array, " width"]], Carry],
 ) -> Carry:
-    """Gathers active games, works on them, scatters them back, until at most `enough` are left."""
+    """Gathers active games, works on them and scatters them back, until at most `enough` remain."""
 
     def one_buffer(state: tuple[Bool[Array, " size"], Carry]) -> PyTree:
         going, carry = state
-        # Unsigned: negative indices are not wrapped.
+        # Unsigned indices need no code for negative ones.
         index = materialize(first_indices(going, width).astype(jnp.uint32))
         inside = jnp.minimum(index, jnp.uint32(size - 1))
 
@@ -361,11 +359,11 @@ def _in_buffers(
 
 
 def first_indices(members: Bool[Array, " size"], width: int) -> Int32[Array, " width"]:
-    """Where the first `width` members are, in order; `size` where there are fewer.
+    """The indices of the first `width` members, padded with `size`: `jnp.nonzero` without a scan.
 
-    `jnp.nonzero` in a few passes without a scan: 32 members are a word, and the place of a
-    member is how many there are in the words before its own, and before it in that.
+    Flags [0 1 0 1 1], width 4 -> [1 3 4 5]
     """
+    # The rank of a member is the number of members in the earlier words, and before it in its word.
     size = members.shape[0]
     words, padded = words_of_flags(members)
     before = _sums_before(size_of(words))
@@ -376,7 +374,7 @@ def first_indices(members: Bool[Array, " size"], width: int) -> Int32[Array, " w
 
 
 def _sums_before(numbers: Int32[Array, " n"]) -> Int32[Array, " n"]:
-    """The sum of all numbers before each."""
+    """The exclusive cumulative sum: [2 0 3] -> [0 2 2]."""
     if numbers.size > _MOST_PAIRED:
         return jnp.cumsum(numbers, dtype=jnp.int32) - numbers
     place = np.arange(numbers.size)
@@ -385,7 +383,7 @@ def _sums_before(numbers: Int32[Array, " n"]) -> Int32[Array, " n"]:
 
 
 def _spread(size: int, value: Any, is_batched: bool) -> Array:
-    """The value with a batch axis; it may be a constant."""
+    """The value, broadcast along a batch axis if it has none."""
     return value if is_batched else jnp.broadcast_to(value, (size, *jnp.shape(value)))
 
 

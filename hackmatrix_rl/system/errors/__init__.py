@@ -1,6 +1,6 @@
-"""Errors for users, and checks of the values that users pass in.
+"""Errors for users, and checks of arguments.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used: some need JAX.
+`__init__.pyi` lists the public names. Each is imported on first use, because some need JAX.
 """
 
 import lazy_loader

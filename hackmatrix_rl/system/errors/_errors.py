@@ -1,4 +1,4 @@
-"""The errors for users, each in one line."""
+"""Errors for users, with messages of one line."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,18 +10,18 @@ _SHOWN = 60  # characters of a value that a message repeats
 
 
 class ConfigError(ValueError):
-    """A setting that cannot work. The message names the flag and what would work."""
+    """An invalid setting. The message names the flag and a valid value."""
 
 
 class NoCheckpointError(ConfigError):
-    """There is no checkpoint under a name. The caller may know other names."""
+    """A checkpoint does not exist. The caller may list those that do."""
 
 
 class UntrustedCodeError(ConfigError):
     """A stored setting names code that the user does not trust.
 
     Attributes:
-        advice: the end of the message; a command says in its place what to type.
+        advice: the end of the message, which commands replace by the flag to use.
     """
 
     def __init__(self, said: str, advice: str) -> None:
@@ -30,21 +30,22 @@ class UntrustedCodeError(ConfigError):
 
 
 class AgreedError(ConfigError):
-    """A mistake that all processes of a run know: each can end without the others."""
+    """An error that every process of a run raises, so each can exit without the others."""
 
 
 class DamagedFileError(ValueError):
-    """A file with wrong content. The message says what is wrong."""
+    """A file with invalid content. The message says what is wrong."""
 
 
 class ArgumentError(ValueError):
-    """An argument in Python that cannot work, which a command can name by its flag.
+    """An invalid argument, which a command can spell as a flag.
 
         raise ArgumentError("{buffer_size} holds no update; use {buffer_size:=64}", buffer_size=8)
 
-    In Python it reads `buffer_size 8 holds no update; use buffer_size=64`, and a command says
+    In Python the message is `buffer_size 8 holds no update; use buffer_size=64`. A command prints
     `--buffer-size 8 holds no update; use --buffer-size 64`. In the template, `{name}` is an
-    argument with its value, `{name:only}` its name, and `{name:=16}` it with another value.
+    argument with its value, `{name:only}` its name, and `{name:=16}` the argument with another
+    value.
 
     Attributes:
         argument: the name of the first argument.
@@ -53,14 +54,14 @@ class ArgumentError(ValueError):
     def __init__(self, template: str, /, **arguments: Any) -> None:
         self._template, self._arguments = template, arguments
         self.argument = next(iter(arguments))
-        super().__init__(self._told(_in_python))
+        super().__init__(self._formatted(_in_python))
 
     def as_flags(self, settings: Mapping[str, str] = MappingProxyType({})) -> str:
-        """The message in flags, with a full stop; `settings` renames arguments."""
-        said = self._told(lambda name, value: _as_flag(settings.get(name, name), value))
+        """The message with flags and a full stop. `settings` maps arguments to other settings."""
+        said = self._formatted(lambda name, value: _as_flag(settings.get(name, name), value))
         return f"{said.rstrip('.')}."
 
-    def _told(self, spell: "Callable[[str, Any], str]") -> str:
+    def _formatted(self, spell: "Callable[[str, Any], str]") -> str:
         named = {name: _Argument(name, value, spell) for name, value in self._arguments.items()}
         return self._template.format(**named)
 
@@ -69,9 +70,9 @@ class ArgumentError(ValueError):
 def refusing(
     said: str, then: str = ".", *, of: type[Exception] | tuple[type[Exception], ...] = ValueError
 ) -> Iterator[None]:
-    """Makes an error of the block a ConfigError: what was `said`, the error's message, and `then`.
+    """Converts errors of the block to a ConfigError: `said`, the error's message, `then`.
 
-    `of` are the kinds of errors. An OSError contributes only the system's message.
+    `of` are the types of errors. Of an OSError, only the system's message is used.
     """
     try:
         yield
@@ -84,7 +85,7 @@ def refusing(
 def in_flags(
     settings: Mapping[str, str] = MappingProxyType({}), *, said: str = ""
 ) -> Iterator[None]:
-    """Makes an ArgumentError of the block a ConfigError: what was `said`, and its `as_flags`."""
+    """Converts an ArgumentError of the block to a ConfigError: `said`, and its `as_flags`."""
     try:
         yield
     except ArgumentError as error:
@@ -125,17 +126,17 @@ def flag(name: str) -> str:
 
 
 def as_given(name: str, value: Any) -> str:
-    """A setting as a command line has it: `--num-envs 8`, `--no-dueling`."""
+    """A setting as on the command line: `--num-envs 8`, `--no-dueling`."""
     if isinstance(value, bool):
         return flag(name if value else f"no_{name}")
     return f"{flag(name)} {'none' if value is None else value}"
 
 
 def printable(text: str, most: int | None = None) -> str:
-    r"""Text from a file or a stranger, safe to print, of which at most `most` characters are kept.
+    r"""Untrusted text, made safe to print, and truncated to `most` characters.
 
-    Control characters, which a terminal obeys, marks that reorder text, and lone surrogates, which
-    nothing can encode, become escapes (`\x1b`, `\u202e`, `\ud800`). Line breaks are among them.
+    Control characters (line breaks, too), marks that reorder text and lone surrogates become
+    escapes: `\x1b`, `\n`, `\u202e`, `\ud800`.
     """
     rest = "" if most is None or len(text) <= most else "..."
     kept = text if most is None else text[:most]
@@ -147,14 +148,14 @@ def _escape(character: str) -> str:
 
 
 def shortened(value: Any) -> str:
-    """A value for a message: printable text without quotes, cut where it is long."""
+    """A value for a message: printable text without quotes, truncated if it is long."""
     if isinstance(value, int) and value.bit_length() > 1000:
-        return f"a number of {value.bit_length()} bits"  # Python refuses to write it out
+        return f"a number of {value.bit_length()} bits"  # Python refuses to print it
     return printable(value if isinstance(value, str) else repr(value), _SHOWN)
 
 
 def similar(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like an unknown one, in whatever case; `None` if none is."""
+    """The known name closest to an unknown one, ignoring case; `None` if none is close."""
     by_lower = {each.lower(): each for each in known}
     near = get_close_matches(name.lower(), by_lower, n=1)
     return by_lower[near[0]] if near else None

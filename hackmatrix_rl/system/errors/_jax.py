@@ -1,4 +1,4 @@
-"""Settings of JAX under which this package does not compute."""
+"""Settings of JAX that this package does not support."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ _GUARDS = ("", "_host_to_device", "_device_to_host", "_device_to_device")
 
 
 def check_jax(*, compiles: bool = False) -> None:
-    """Raises a ConfigError if JAX has a setting under which this package fails.
+    """Raises a ConfigError if JAX has a setting that this package does not support.
 
-    They are 64-bit numbers, guards against transfers, and with `compiles` no compilation.
+    These are `jax_enable_x64`, transfer guards and, with `compiles`, `jax_disable_jit`.
     """
     if _CONFIG.jax_enable_x64:
         raise ConfigError(

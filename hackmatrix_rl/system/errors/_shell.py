@@ -1,13 +1,13 @@
-"""Commands that a message advises, as a shell reads them."""
+"""Shell commands in messages."""
 
 import os
 import shlex
 
 
 def in_shell(*words: object) -> str:
-    r"""Words as one line for bash or zsh, safe to print: `watch 'a b'`, `watch $'a\xe2\x80\xae'`.
+    r"""Quotes words as one line for bash or zsh, safe to print: `watch 'a b'`, `watch $'a\x1b'`.
 
-    A path that begins with a dash gets `./`, since a command would take it for a flag.
+    A path that starts with a dash gets the prefix `./`, so that it is not parsed as a flag.
     """
     return " ".join(map(_quoted, words))
 

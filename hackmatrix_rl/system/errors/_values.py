@@ -1,4 +1,4 @@
-"""Checks of single values from users, and words for values and lines of code."""
+"""Checks of single arguments, and descriptions of values and lines of code for messages."""
 
 import inspect
 import math
@@ -13,7 +13,7 @@ from jaxtyping import Array, Int32
 
 
 def described(value: Any) -> str:
-    """A value in a few words: `float32 of shape (3,)`, `None`, `the class X`, `a tuple of 2`."""
+    """A short description: `float32 of shape (3,)`, `None`, `the class X`, `a tuple of 2`."""
     if value is None or isinstance(value, bool):
         return str(value)
     if isinstance(value, type):
@@ -32,7 +32,7 @@ def described(value: Any) -> str:
 
 
 def place(owner: Any, method: str) -> str:
-    """A method, or a function, with its file and line: `MyNet.__call__ (nets.py:12)`."""
+    """A method or function with its file and line: `MyNet.__call__ (nets.py:12)`."""
     name, found = f"{type(owner).__name__}.{method}", getattr(type(owner), method, None)
     if inspect.isfunction(owner):
         name, found = owner.__name__, owner
@@ -48,17 +48,17 @@ def place(owner: Any, method: str) -> str:
 
 
 def is_ours(value: Any) -> bool:
-    """Whether a value's class is part of this package. The package's tests check such classes."""
+    """Whether the class of a value is part of this package, whose tests check its classes."""
     return type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def path_in_words(name: str, path: Any) -> str:
-    """A leaf by its path in a tree: `observation.grid`, `terms['damage']`."""
+    """The path of a leaf in a tree: `observation.grid`, `terms['damage']`."""
     return f"{name}{jax.tree_util.keystr(path)}"
 
 
 def summary(tree: Any, most: int = 4) -> str:
-    """A tree by its leaves: `.grid uint32 of shape (36,), ...`."""
+    """The first leaves of a tree: `.grid uint32 of shape (36,), ...`."""
     leaves = [
         f"{jax.tree_util.keystr(path)} {described(leaf)}".strip()
         for path, leaf in jax.tree.leaves_with_path(tree)
@@ -70,7 +70,7 @@ def summary(tree: Any, most: int = 4) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """The type and the first line of an error."""
+    """The type and the first line of the message of an error."""
     said = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {said.rstrip('.')}"
 
@@ -84,10 +84,10 @@ def check_array(
     axes: int | None = None,
     hint: str = "",
 ) -> None:
-    """Raises unless a value is an array, or the shape of one, with a given dtype and shape.
+    """Raises unless a value is an array, or a `jax.ShapeDtypeStruct`, with a given dtype and shape.
 
-    The message begins with `said`. If the shape is wrong, it ends with the `hint`: the line to
-    change. Without a shape, only the number of axes is checked.
+    The message starts with `said`. If the shape is wrong, it ends with `hint`, the line to change.
+    Without `shape`, only the number of axes is checked.
     """
     wanted = f"{axes} axes" if shape is None else f"shape {shape}"
     expected = f"one {dtype}, of shape ()" if shape == () else f"{dtype} of {wanted}"
@@ -106,13 +106,13 @@ def _then(hint: str) -> str:
 
 
 def same_structure(one: Any, other: Any) -> bool:
-    """Whether two trees have their leaves in the same places."""
+    """Whether two trees have the same structure."""
     structures: list[Any] = [jax.tree.structure(one), jax.tree.structure(other)]
     return bool(structures[0] == structures[1])
 
 
 def difference(name: str, before: Any, after: Any) -> str | None:
-    """The first change of shape, dtype or structure of a tree after a step, or `None`."""
+    """The first change of structure, shape or dtype of a tree, in words; `None` without one."""
     if not same_structure(before, after):
         return f"{name} was {summary(before)} and is {summary(after)}"
     pairs = zip(jax.tree.leaves_with_path(before), jax.tree.leaves(after), strict=True)
@@ -123,7 +123,7 @@ def difference(name: str, before: Any, after: Any) -> str | None:
 
 
 def check_actions(actions: Any, keys: Any) -> None:
-    """Raises unless the actions are one whole number for each environment, as the keys are."""
+    """Raises unless `actions` is an array of integers with the shape of `keys`."""
     if not (hasattr(actions, "dtype") and jnp.issubdtype(actions.dtype, jnp.integer)):
         raise TypeError(
             f"actions is {described(actions)}; expected int32, one for each environment: "
@@ -137,10 +137,7 @@ def check_actions(actions: Any, keys: Any) -> None:
 
 
 def as_action(action: Any, expected: str) -> Int32[Array, ""]:
-    """An action as an array of one int32.
-
-    A number too large for it becomes -1, which is no action in any game either.
-    """
+    """An action as an int32 scalar. A number out of range becomes -1, an illegal action too."""
     if isinstance(action, int | np.integer) and not -(2**31) <= action < 2**31:
         action = -1
     number = jnp.asarray(action)
@@ -150,7 +147,7 @@ def as_action(action: Any, expected: str) -> Int32[Array, ""]:
 
 
 def check_key(key: Any, *, members: int | None = None) -> None:
-    """Raises a TypeError unless this is one typed random key, or one for each of some members."""
+    """Raises a TypeError unless this is one typed random key, or one for each of `members`."""
     if not hasattr(key, "dtype"):
         number = key if isinstance(key, int) and not isinstance(key, bool) else 0
         raise TypeError(
@@ -167,7 +164,7 @@ def check_key(key: Any, *, members: int | None = None) -> None:
 
 
 def whole(name: str, value: Any, minimum: int = 1) -> int:
-    """Checks an argument that counts something, and returns it."""
+    """Checks that an argument is an integer of at least `minimum`, and returns it."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         is_whole = isinstance(value, float) and value.is_integer()
         hint = f": {name}={int(value)}" if is_whole else ""
@@ -178,13 +175,13 @@ def whole(name: str, value: Any, minimum: int = 1) -> int:
 
 
 def counts(**sizes: Any) -> None:
-    """Checks arguments that count something, by name: whole numbers, 1 or more."""
+    """Checks that all arguments are integers of at least 1."""
     for name, value in sizes.items():
         whole(name, value)
 
 
 def number(name: str, value: Any) -> float:
-    """Checks an argument that is a number, or an array of one, and returns it."""
+    """Checks that an argument is a number, or a scalar array, and returns it as a float."""
     if isinstance(value, jax.Array | np.ndarray):
         is_number = value.shape == () and any(
             jnp.issubdtype(value.dtype, kind) for kind in (np.floating, np.integer)
@@ -197,7 +194,7 @@ def number(name: str, value: Any) -> float:
 
 
 def finite(name: str, value: Any) -> float:
-    """Checks an argument that is a finite number, and returns it."""
+    """Checks that an argument is a finite number, and returns it."""
     found = number(name, value)
     if not math.isfinite(found):
         raise ValueError(f"{name} must be a finite number, not {found}")
@@ -205,7 +202,7 @@ def finite(name: str, value: Any) -> float:
 
 
 def share(name: str, value: Any) -> float:
-    """Checks an argument that is a probability or a part of a whole, and returns it."""
+    """Checks that an argument is in [0, 1], and returns it."""
     found = number(name, value)
     if not 0 <= found <= 1:
         raise ValueError(f"{name} must be in [0, 1], not {value}")
@@ -213,14 +210,14 @@ def share(name: str, value: Any) -> float:
 
 
 def truth(name: str, value: Any) -> bool:
-    """Checks an argument that is True or False, and returns it."""
+    """Checks that an argument is True or False, and returns it."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} is {described(value)}; expected True or False")
     return bool(value)
 
 
 def instance(name: str, value: Any, kind: type, example: str) -> None:
-    """Raises a TypeError unless a value is an instance of a class; `example` is one, as code."""
+    """Raises a TypeError unless a value is an instance of a class. `example` makes one, as code."""
     if isinstance(value, kind):
         return
     if isinstance(value, type) and issubclass(value, kind):
@@ -233,5 +230,5 @@ def instance(name: str, value: Any, kind: type, example: str) -> None:
 
 
 def is_key(leaf: Any) -> bool:
-    """Whether an array, or the shape of one, holds random keys."""
+    """Whether an array, or a `jax.ShapeDtypeStruct`, is of typed random keys."""
     return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))

@@ -95,14 +95,14 @@ def test_colourings_of_two_boards_do_not_go_into_a_file(tmp_path):
 
 GOOD = {"vertices": 5, "clique_size": 3, "graph6": [PENTAGON.graph6]}
 BAD = {
-    "a clique": ({"graph6": ["D~{"]}, "the first player has the clique 0, 1, 2 in a board"),
+    "a clique": ({"graph6": ["D~{"]}, "the first player has the clique 0, 1, 2 on a board"),
     "a clique of the second": ({"graph6": ["D??"]}, "the second player has the clique 0, 1, 2"),
-    "short": ({"graph6": ["D"]}, "D is no graph6 of 5 vertices"),
-    "empty": ({"graph6": [""]}, "is no graph6 of 5 vertices"),
-    "other letters": ({"graph6": ["D\x1b["]}, r"\\x1b\[ is no graph6"),
-    "another size": ({"graph6": ["EhEG"]}, "no graph6 of 5 vertices"),
-    "bits beyond the last edge": ({"graph6": ["DqL"]}, "no graph6 of 5 vertices"),
-    "twice": ({"graph6": [PENTAGON.graph6] * 2}, "a colouring is there twice"),
+    "short": ({"graph6": ["D"]}, "D is not a graph6 of 5 vertices"),
+    "empty": ({"graph6": [""]}, "is not a graph6 of 5 vertices"),
+    "other letters": ({"graph6": ["D\x1b["]}, r"\\x1b\[ is not a graph6"),
+    "another size": ({"graph6": ["EhEG"]}, "not a graph6 of 5 vertices"),
+    "bits beyond the last edge": ({"graph6": ["DqL"]}, "not a graph6 of 5 vertices"),
+    "twice": ({"graph6": [PENTAGON.graph6] * 2}, "a colouring is repeated"),
     "no texts": ({"graph6": [5]}, "graph6 must be a list of texts"),
     "no list": ({"graph6": PENTAGON.graph6}, "graph6 must be a list of texts"),
     "too many": ({"graph6": [PENTAGON.graph6] * 10_001}, "10,001 colourings are more than 10,000"),

@@ -101,5 +101,5 @@ def test_a_stream_has_different_mazes_for_as_long_as_there_are_any():
     # Of 5 x 5 there are two walks round the wall in the middle, and seven cells for two ends.
     stream = mazes(5, 5, 2 * 7 * 6, seed=0)
     assert len(np.unique(np.asarray(stream.inputs), axis=0)) == 2 * 7 * 6
-    with pytest.raises(ValueError, match="no new ones; use a smaller count, or a larger board"):
+    with pytest.raises(ValueError, match="repetitions; use a smaller count, or a larger board"):
         mazes(5, 5, 2 * 7 * 6 + 1, seed=0)

@@ -240,7 +240,7 @@ def test_a_stream_has_different_puzzles_and_the_seed_decides():
         (lambda rng: sudoku(4, blanks=0, rng=rng), "blanks must be at least 1"),
         (lambda rng: sudoku(4, level="hard", rng=rng), "no hard puzzle of size 4 .* level any"),
         (lambda rng: sudokus(4, 0, seed=0), "count must be at least 1"),
-        (lambda rng: sudokus(4, 10_000, blanks=1, seed=0), "no new ones; use a smaller count"),
+        (lambda rng: sudokus(4, 10_000, blanks=1, seed=0), "repetitions; use a smaller count"),
         (lambda rng: solutions(np.zeros((4, 5))), "as many rows as columns"),
         (lambda rng: solutions(np.full((4, 4), 5)), "digits 1 to 4"),
         (lambda rng: SudokuSymmetries(8), "size must be 4, 6, 9"),
