@@ -9,10 +9,10 @@ from hackmatrix_rl.training import LEFT_OUT, Metrics, of_member, without_members
 
 
 class MemberHealth:
-    """Leaves out a training that would stop a run by itself, while the others continue.
+    """Leaves out each training whose health findings stop it, while the others continue.
 
-    The program still computes it, but its numbers no longer count in the means. The run stops when
-    none is left.
+    The program still computes it, but the means exclude its metrics. The run stops when no training
+    is left.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -21,7 +21,7 @@ class MemberHealth:
 
     @property
     def left_out(self) -> Collection[int]:
-        """The numbers of the trainings that are left out."""
+        """The numbers of the trainings that were left out."""
         return self._left_out
 
     @property
@@ -30,13 +30,13 @@ class MemberHealth:
         return next((k for k in range(len(self._each)) if k not in self._left_out), 0)
 
     def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
-        """Takes in the rows that the run logged before it was resumed."""
+        """Replays the rows that were logged before a resume."""
         rows = list(rows)
         last = rows[-1] if rows else {}
         self._left_out = {k for k in range(len(self._each)) if LEFT_OUT.format(k) in last}
 
     def look(self, metrics: Metrics) -> tuple[Metrics, list[Finding]]:
-        """The metrics without the trainings that are left out, and what is new about these."""
+        """The metrics without the trainings that are left out, and new findings about those."""
         found = []
         for number, health in enumerate(self._each):
             if number in self._left_out:

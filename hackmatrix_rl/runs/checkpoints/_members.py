@@ -1,4 +1,4 @@
-"""Which of several trainings in one program a checkpoint plays as."""
+"""Selects the training that plays, of several in one checkpoint."""
 
 import math
 import warnings
@@ -18,11 +18,7 @@ from hackmatrix_rl.training import LEFT_OUT, Stored, check_number
 
 
 def best_member(folder: epath.Path, metric: str) -> int:
-    """The training with the highest mean of a metric, or with a minus in front the lowest.
-
-    Raises:
-        ConfigError: the checkpoint holds no such numbers.
-    """
+    """The training with the highest mean of a metric; with a minus in front, the lowest."""
     return best_of(folder, read_metadata(folder)["counters"], metric)
 
 
@@ -53,12 +49,12 @@ def of_members(counters: Mapping[str, Any], name: str) -> dict[int, float]:
 def playing_member(folder: epath.Path, size: int, report: Report) -> int:
     """The best of several trainings that was not left out, and whose policy is finite.
 
-    The best has the highest mean of `RunConfig.best_by` over the last tenth of the training; where
-    there is no such number, it is the first. It is training 0 if none is healthy. `report` gets a
-    message about those that went wrong.
+    The best has the highest mean of `RunConfig.best_by` over the last tenth of the training;
+    without such numbers, it is the first. If none is healthy, it is training 0. `report` gets a
+    message about the unhealthy ones before it.
 
     Raises:
-        ConfigError: the arrays of the policy or of the units of its value cannot be read.
+        ConfigError: the arrays of the policy or of the value scale cannot be read.
     """
     parts = read_arrays(folder, "policy"), read_arrays(folder, "training", under=VALUE_SCALE)
     return playing(folder, read_metadata(folder), parts, size, report)
@@ -71,7 +67,7 @@ def playing(
     size: int,
     report: Report,
 ) -> int:
-    """`playing_member` with the metadata, the policies and the units of their values."""
+    """`playing_member` with the metadata, the policies and their value scales."""
     counters, metric = metadata["counters"], best_by(metadata)
     values = {} if metric is None else of_members(counters, metric)
     size = int(min(size, *(part.fewest for part in parts)))
@@ -111,7 +107,7 @@ def of_member(
     member: int | None,
     report: Report = warnings.warn,
 ) -> Stored:
-    """The arrays of one of several trainings in one program; a single one's as they are."""
+    """The arrays of one of several trainings in one program; those of a single one unchanged."""
     size = stored.members(like)
     if size is None:
         if member is not None:

@@ -1,4 +1,4 @@
-"""Where Orbax writes and reads, whatever the names of the folders are."""
+"""Paths for Orbax, which work with any name of a folder."""
 
 import glob
 import os
@@ -10,14 +10,14 @@ from etils import epath
 from hackmatrix_rl.system import is_remote
 from hackmatrix_rl.system.errors import ConfigError, shortened
 
-# Google advises against these in the names of objects: its tools take them for patterns.
+# Google advises against these in the names of objects: its tools interpret them as patterns.
 _PATTERNS = "*?[]#"
 
 
 class _Folder(type(epath.Path(os.sep))):  # type: ignore[misc]
-    """A local path that takes only the given pattern for one, and not the folder's own name.
+    """A local path whose `glob` does not interpret the name of the folder as a pattern.
 
-    `epath.Path("seed[1]").glob("*")` looks into `seed1`, and Orbax finds the arrays of each process
+    `epath.Path("seed[1]").glob("*")` searches `seed1`, and Orbax finds the arrays of each process
     by `glob`.
     """
 
@@ -28,14 +28,14 @@ class _Folder(type(epath.Path(os.sep))):  # type: ignore[misc]
 
 
 def place(folder: epath.PathLike) -> epath.Path:
-    """The absolute path of a folder for Orbax, which takes no relative ones."""
+    """The absolute path of a folder for Orbax, which accepts no relative ones."""
     check_place(folder)
     text = os.fspath(folder)
     return epath.Path(text) if is_remote(text) else _Folder(os.path.abspath(text))
 
 
 def check_place(folder: epath.PathLike, said: str = "") -> None:
-    """Refuses a folder that cannot keep checkpoints because of its name."""
+    """Refuses a folder whose name does not allow checkpoints in it."""
     text = os.fspath(folder)
     absolute = text if is_remote(text) else os.path.abspath(text)
     wrong = None
