@@ -9,8 +9,7 @@ import jax
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import sinks
 from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.runs._health import Finding, Health
-from hackmatrix_rl.runs._member_health import MemberHealth
+from hackmatrix_rl.runs._health import Finding, Health, MemberHealth
 from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.runs._wall_time import WallTime
 from hackmatrix_rl.runs.config import RunConfig, TrainConfig
