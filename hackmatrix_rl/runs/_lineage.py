@@ -187,14 +187,10 @@ def schedule_file(config: TrainConfig, found: Lineage) -> str:
         or (
             name in fields
             and name not in _OWN
-            and (name in preset or _changed(fields[name], value))
+            and (name in preset or value != typed(fields[name], fields[name].default))
         )
     ]
     return "\n".join([*notes, *lines]) + "\n"
-
-
-def _changed(field: Any, value: Any) -> bool:
-    return bool(value != typed(field, field.default))
 
 
 def _piecewise(pieces: Sequence[tuple[float, float]], steps: int) -> str | float:

@@ -17,13 +17,8 @@ from hackmatrix_rl.system.errors import ConfigError, refusing, shortened
 from hackmatrix_rl.training import LEFT_OUT, Stored, check_number
 
 
-def best_member(folder: epath.Path, metric: str) -> int:
-    """The training with the highest mean of a metric; with a minus in front, the lowest."""
-    return best_of(folder, read_metadata(folder)["counters"], metric)
-
-
 def best_of(folder: epath.PathLike, counters: Mapping[str, Any], metric: str) -> int:
-    """`best_member` with the checkpoint's counters."""
+    """The training with the highest mean of a metric; with a minus in front, the lowest."""
     sign, name = (-1, metric[1:]) if metric.startswith("-") else (1, metric)
     finite = {number: sign * value for number, value in of_members(counters, name).items()}
     healthy = {number: value for number, value in finite.items() if not is_out(number, counters)}

@@ -35,7 +35,6 @@ from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, read_arrays
 from hackmatrix_rl.runs.checkpoints._finder import CARD, Report, find_checkpoint
 from hackmatrix_rl.runs.checkpoints._members import (
     best_by,
-    best_member,
     best_of,
     is_out,
     of_member,
@@ -255,7 +254,7 @@ def load(
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
     if isinstance(member, str):
-        member = best_member(folder, member)
+        member = best_of(folder, metadata["counters"], member)
     if member is not None and is_out(member, metadata["counters"]):
         report(f"{folder}: training {member} was left out as unhealthy")
     if like is not None:

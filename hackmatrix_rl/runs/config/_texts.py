@@ -51,11 +51,9 @@ class ConstantText:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """The numbers that bound it."""
         return (self.number,)
 
     def over(self, steps: int) -> "agent.Schedule":
-        """The schedule over the steps of a training."""
         del steps
         return agent.Constant(self.number)
 
@@ -73,7 +71,6 @@ class PiecewiseText:
         return ":".join([PIECEWISE, *each])
 
     def over(self, steps: int) -> "agent.Schedule":
-        """The schedule over the steps of a training."""
         return agent.Piecewise(self.numbers, tuple(round(share * steps) for share in self.shares))
 
 

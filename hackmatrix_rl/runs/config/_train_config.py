@@ -154,7 +154,6 @@ class TrainConfig(TrainFields, RunConfig, ABC):
 
     @property
     def batch(self) -> int:
-        """Environment steps in one update."""
         return self.num_envs * self.steps_of_each
 
     @property
@@ -207,7 +206,6 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         return envs.game_identity(next((kind for kind in KINDS if kind == named), "compact"))
 
     def spec(self) -> "envs.EnvSpec":
-        """The spec of the environment."""
         return self.environment().spec
 
     @property

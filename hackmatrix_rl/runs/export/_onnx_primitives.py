@@ -244,11 +244,15 @@ class Converter:
         return self.graph.add("Min", self.graph.add("Max", value, least), most)
 
     def jax_select_n(self, equation: Equation, which: Name, *cases: Name) -> Name:
+        return self._selected(equation, which, cases, _out(equation).dtype)
+
+    def _selected(self, equation: Equation, which: Name, cases: Sequence[Name], dtype: Any) -> Name:
+        """The case whose number is `which`, a flag or an integer, the first input."""
         is_bool = _is_flag(equation.invars[0].aval.dtype)
         chosen = cases[0]
         for number, case in enumerate(cases[1:], 1):
             here = which if is_bool else self.graph.add("Equal", which, self._number(number))
-            chosen = self._where(here, case, chosen, _out(equation).dtype)
+            chosen = self._where(here, case, chosen, dtype)
         return chosen
 
     def _where(self, condition: Name, first: Name, second: Name, dtype: Any) -> Name:
@@ -362,8 +366,7 @@ class Converter:
         return self.graph.add("Slice", value, *map(self._numbers, (starts, ends, cut, steps)))
 
     def jax_rev(self, equation: Equation, value: Name) -> Name:
-        axes = equation.params["dimensions"]
-        return self._reversed(value, axes)
+        return self._reversed(value, equation.params["dimensions"])
 
     def _reversed(self, value: Name, axes: Sequence[Any]) -> Name:
         ends = -1, -(2**62), -1
@@ -403,8 +406,16 @@ class Converter:
         axes = equation.params["axes"]
         if _is_flag(_out(equation).dtype):
             return self._any(value, axes, kind)
+        return self._halved(equation, function, value)
+
+    def jax_reduce_xor(self, equation: Equation, value: Name) -> Name:
+        return self._halved(equation, jnp.bitwise_xor, value)
+
+    def _halved(self, equation: Equation, function: Callable[..., Array], value: Name) -> Name:
         (found,) = self._through(
-            lambda array: halved(lambda a, b: [function(a[0], b[0])], [array], axes),
+            lambda array: halved(
+                lambda a, b: [function(a[0], b[0])], [array], equation.params["axes"]
+            ),
             _shapes(equation),
             value,
         )
@@ -421,15 +432,6 @@ class Converter:
     def _widened(self, flags: Name, aval: Any) -> Name:
         """Flags of a batch, reshaped to broadcast over the other axes of an array."""
         return self._shaped(flags, [-1, *[1] * (len(aval.shape) - 1)])
-
-    def jax_reduce_xor(self, equation: Equation, value: Name) -> list[Name]:
-        return self._through(
-            lambda array: halved(
-                lambda a, b: [jnp.bitwise_xor(a[0], b[0])], [array], equation.params["axes"]
-            ),
-            _shapes(equation),
-            value,
-        )
 
     def jax_reduce(self, equation: Equation, *values: Name) -> list[Name]:
         traced = equation.params["jaxpr"]
@@ -648,15 +650,10 @@ class Converter:
     def jax_cond(self, equation: Equation, which: Name, *given: Name) -> list[Name]:
         """Computes every branch and selects one, because branches have no side effects."""
         branches = [self.called(each, given) for each in equation.params["branches"]]
-        is_bool = _is_flag(equation.invars[0].aval.dtype)
-        results = []
-        for variable, *cases in zip(equation.outvars, *branches, strict=True):
-            chosen = cases[0]
-            for number, case in enumerate(cases[1:], 1):
-                here = which if is_bool else self.graph.add("Equal", which, self._number(number))
-                chosen = self._where(here, case, chosen, variable.aval.dtype)
-            results.append(chosen)
-        return results
+        return [
+            self._selected(equation, which, cases, variable.aval.dtype)
+            for variable, *cases in zip(equation.outvars, *branches, strict=True)
+        ]
 
 
 def _out(equation: Equation) -> Any:

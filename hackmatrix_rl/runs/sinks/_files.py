@@ -135,7 +135,6 @@ class LogFile(Sink):
         self._now = now
 
     def write(self, row: Row) -> None:
-        """Appends the row as a line."""
         self.note(one_line(row, self._length))
 
     def note(self, message: str) -> None:
@@ -145,7 +144,6 @@ class LogFile(Sink):
         self._file.append(lines.encode())
 
     def detail(self, message: str) -> None:
-        """Appends the message."""
         self.note(message)
 
     def close(self) -> None:

@@ -39,20 +39,16 @@ class Queued(Sink):
         self._thread.start()
 
     def write(self, row: Row) -> None:
-        """Queues the row."""
         kept = dict(row)
         self._put(lambda: self._sink.write(kept))
 
     def note(self, message: str) -> None:
-        """Queues the line."""
         self._put(lambda: self._sink.note(message))
 
     def show(self, page: Path) -> None:
-        """Queues the page."""
         self._put(lambda: self._sink.show(page))
 
     def keep(self, checkpoint: Path) -> None:
-        """Queues the checkpoint."""
         self._put(lambda: self._sink.keep(checkpoint))
 
     def close(self) -> None:

@@ -52,27 +52,21 @@ class Fanout(Sink):
         return bool(self._failing)
 
     def write(self, row: Row) -> None:
-        """Passes the row to each sink."""
         self._each(lambda sink: sink.write(row))
 
     def note(self, message: str) -> None:
-        """Passes the line to each sink."""
         self._each(lambda sink: sink.note(message))
 
     def detail(self, message: str) -> None:
-        """Passes the long message to each sink."""
         self._each(lambda sink: sink.detail(message))
 
     def working(self, text: str, seconds: float) -> None:
-        """Passes it to each sink."""
         self._each(lambda sink: sink.working(text, seconds))
 
     def show(self, page: Path) -> None:
-        """Passes the page to each sink."""
         self._each(lambda sink: sink.show(page))
 
     def keep(self, checkpoint: Path) -> None:
-        """Passes the checkpoint to each sink."""
         self._each(lambda sink: sink.keep(checkpoint))
 
     def close(self) -> None:

@@ -56,7 +56,6 @@ class TensorBoard(Sink):
         self._writer.flush()
 
     def close(self) -> None:
-        """Closes the file."""
         self._writer.close()
 
     def _write(self, step: int, **what: Any) -> None:

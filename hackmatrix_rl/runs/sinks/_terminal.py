@@ -115,11 +115,9 @@ class PlainTerminal(Sink):
         self._next: float = PLAIN_SECONDS
 
     def write(self, row: Row) -> None:
-        """Prints the row."""
         self.note(one_line(row, self._length))
 
     def note(self, message: str) -> None:
-        """Prints the message."""
         _print(self._console, message)
 
     def working(self, text: str, seconds: float) -> None:

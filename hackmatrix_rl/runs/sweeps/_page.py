@@ -1,6 +1,6 @@
 """The report of a sweep: the best settings, their importance, every trial."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,13 +180,9 @@ def _every(trials: Sequence[Any], metric: str) -> str:
             each.state.name.lower(),
             "-" if each.value is None else shown(each.value),
             in_words(each.params),
-            _why(each.user_attrs),
+            str(each.user_attrs.get("why", "")),
         ]
         for each in trials
     ]
     caption = "The value of a pruned trial is its last one."
     return table(["run", "state", metric, "settings", "end"], rows, caption=caption)
-
-
-def _why(attributes: Mapping[str, Any]) -> str:
-    return str(attributes.get("why", ""))
