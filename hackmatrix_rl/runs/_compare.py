@@ -76,7 +76,6 @@ class Measured:
 
     @property
     def return_by_seed(self) -> list[float]:
-        """The mean return of each training."""
         return [float(values.mean()) for values in self.returns]
 
     @property

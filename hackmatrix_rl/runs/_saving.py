@@ -77,7 +77,6 @@ class CheckpointScheduler:
         return None if interval is None else interval - update % interval
 
     def save(self, trainer: Trainer[Any]) -> None:
-        """Starts to save the current state."""
         state = trainer.state
         counters: dict[str, int | float] = {"env_steps": int(state.env_steps)}
         if self._episodes:

@@ -93,7 +93,6 @@ def report_of_seeds(runs: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 
 def _ways(records: Sequence[RunRecord]) -> list[_Way]:
-    """The runs by their settings."""
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
         groups.setdefault(repr(sorted(_settings(record).items())), []).append(record)

@@ -43,7 +43,6 @@ class MemberMeans:
         self._of_members: dict[str, LastPart] = {}  # by name
 
     def look(self, update: object, numbers: Mapping[str, float | None]) -> None:
-        """Takes the metrics of a dispatch."""
         at = number(update)
         for name, value in numbers.items():
             if name.startswith(MEMBER) and math.isfinite(at + number(value)):

@@ -59,7 +59,6 @@ class WallTime:
         self._before["wait"] += max(0.0, waited)
 
     def spend(self, part: str, seconds: float) -> None:
-        """Adds seconds to a part."""
         self._now[part] += max(0.0, seconds)
 
     @contextmanager

@@ -22,7 +22,6 @@ class _Folder(type(epath.Path(os.sep))):  # type: ignore[misc]
     """
 
     def glob(self, pattern: str) -> Iterator[Any]:
-        """The entries whose names match."""
         found = glob.glob(os.path.join(glob.escape(os.fspath(self)), pattern))
         return (type(self)(each) for each in found)
 

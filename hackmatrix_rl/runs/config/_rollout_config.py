@@ -105,7 +105,6 @@ class RolloutConfig(TrainConfig, ABC):
             self.sizes()
 
     def sizes(self) -> "training.RolloutSizes":
-        """The sizes of an update."""
         of_minibatches = self.minibatches, self.update_epochs, self.grad_accum
         return training.RolloutSizes(self.num_envs, self.num_steps, *of_minibatches)
 

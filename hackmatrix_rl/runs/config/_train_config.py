@@ -210,7 +210,6 @@ class TrainConfig(TrainFields, RunConfig, ABC):
 
     @property
     def heads(self) -> Heads:
-        """The heads of the network."""
         return Heads()
 
     def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "networks.ActorCritic":
@@ -228,7 +227,6 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         return always_schedule(value, steps=self.steps_taken, after=self.begun_at)
 
     def rate(self) -> "agent.Schedule":
-        """The learning rate over environment steps."""
         return self.over_time(self.learning_rate)
 
     def shared_arguments(self, given: Given) -> dict[str, Any]:

@@ -58,7 +58,6 @@ class Graph:
         return names
 
     def cast(self, value: Name, dtype: Any) -> Name:
-        """A value in another dtype."""
         return self.add("Cast", value, to=self._type(dtype))
 
     def loop(

@@ -34,7 +34,6 @@ class AppendedFile:
         return os.fdopen(open_in_place(self._path, os.O_WRONLY | os.O_APPEND), "ab", buffering=0)
 
     def flush(self) -> None:
-        """Writes the waiting data, if any."""
         if self._waiting:
             self.append(b"")
 

@@ -78,7 +78,6 @@ class Sweep:
     remote: bool
 
     def path(self, number: int) -> Path:
-        """The folder of a trial's run."""
         return self.folder / f"trial-{number:04}"
 
     def take(self) -> Trial | None:
