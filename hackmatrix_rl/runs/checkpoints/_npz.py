@@ -95,8 +95,8 @@ def save_npz(
             units of reward.
 
     Raises:
-        ConfigError: the policy has another network or observation, or its value scale compresses,
-            which no linear layer can undo.
+        ConfigError: the policy has another network or observation, or its value scale is
+            compressed, which no linear layer can undo.
         OSError: the file cannot be written.
     """
     network = policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
@@ -135,8 +135,8 @@ def affine(scale: ValueScale) -> tuple[np.float32, np.float32]:
         return np.float32(0), np.float32(1)
     if not isinstance(scale, RunningScale) or scale.compress:
         raise ConfigError(
-            "the value scale compresses, which no linear layer can undo. Train with --value-scale "
-            "standard or none."
+            "the value scale is compressed, which no linear layer can undo. Train with "
+            "--value-scale standard or none."
         )
     zero, one = (np.float32(scale.denormalize(jnp.float32(each))) for each in (0, 1))
     return zero, one - zero
