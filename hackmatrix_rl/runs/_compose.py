@@ -193,7 +193,7 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
 
 
 def _check_hosts(text: str, made: Mesh, target: Target | None) -> None:
-    """Refuses a mesh that leaves a process without a device, which would end the whole run."""
+    """Refuses a mesh that leaves a process without a device, which would end the run."""
     if target is None:
         all_devices = jax.device_count(made.devices.flat[0].platform)
         idle = len({each.process_index for each in made.devices.flat}) < jax.process_count()

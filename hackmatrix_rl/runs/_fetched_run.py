@@ -137,7 +137,7 @@ def fetch_run(
 
 
 def _newest(folder: Path) -> int:
-    """The update of the newest whole checkpoint in a run's folder; -1 without one."""
+    """The update of the newest intact checkpoint in a run's folder; -1 without one."""
     found = whole_checkpoint(epath.Path(folder / "checkpoints"), report=lambda line: None)
     return -1 if found is None else int(found.name)
 

@@ -201,7 +201,7 @@ def _read(
         if sizes is None:
             said = " ".join(str(error).split())[:300]
             raise ConfigError(
-                f"the compiler for {device.device_kind} fails by itself: {said}. Another "
+                f"the compiler for {device.device_kind} failed: {said}. Another "
                 "--precision, --network or --remat may avoid it."
             ) from error
         raise _TooLargeError(f"{sizes[1]}B in addition to its state, of {sizes[2]}B") from error

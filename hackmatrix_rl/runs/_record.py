@@ -68,7 +68,7 @@ class RunRecord:
 
     @property
     def end(self) -> str:
-        """How the run ended, in a sentence."""
+        """The end of the run, in a sentence."""
         last = self.log[-1] if self.log else ""
         if self.running:
             return "It is still running."

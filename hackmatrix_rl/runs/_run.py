@@ -299,7 +299,7 @@ class _RunLoop(Hook):
                 self._times.spending("compile"),
             ):
                 trainer.compile()
-            self._agree(trainer)  # a signal may have come meanwhile
+            self._agree(trainer)  # a signal may have arrived during the compilation
         self._dispatched = self._clock()
 
     def updates_until_due(self, trainer: Trainer[Any]) -> int | None:

@@ -58,7 +58,7 @@ def summary_of(
 
 
 def source_in_words(summary: Mapping[str, Any]) -> str:
-    """Where the results of such a run come from; empty for other runs."""
+    """The source of the results of such a run, in words; empty for other runs."""
     trained = entry(summary, "trained")
     source, games = entry(trained, "source"), number(entry(trained, "episodes"))
     if source == LAST_EVALUATION:

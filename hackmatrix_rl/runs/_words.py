@@ -4,7 +4,7 @@ from hackmatrix_rl.runs.config import HACKMATRIX, RunConfig, TrainConfig, rate_t
 
 
 def length_in_words(config: RunConfig) -> str:
-    """How long it trains: `1,000 steps in 10 updates of 4 games x 25 steps`."""
+    """The length of the training: `1,000 steps in 10 updates of 4 games x 25 steps`."""
     if isinstance(config, TrainConfig):
         return (
             f"{config.total_timesteps:,} steps in {config.num_updates:,} updates of "

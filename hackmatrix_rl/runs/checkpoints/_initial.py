@@ -138,7 +138,7 @@ def _with_heads_of(other: TrainConfig, policy: ActorCritic, *, same_value: bool)
 
 
 def _with_own_head(policy: ActorCritic, found: ActorCritic) -> ActorCritic:
-    """`found`, with an auxiliary head if `policy` has one: its own if the kinds agree."""
+    """`found` with an auxiliary head if `policy` has one: that of `found` if the kinds agree."""
     headless = _headless(found)
     if not isinstance(policy, WithAuxiliaryHead):
         return headless

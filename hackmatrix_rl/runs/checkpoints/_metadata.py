@@ -93,7 +93,7 @@ _USE_ANOTHER = "Use another checkpoint: no version of hackmatrix-rl writes this.
 
 
 def _troubles(metadata: Mapping[str, Any]) -> dict[str, str | None]:
-    """What is wrong with each part of the metadata, in words."""
+    """The fault of each part of the metadata, in words, or `None`."""
     format_, run = metadata["format"], metadata.get("run", {})
     troubles = {
         "update": None if _is_count(metadata.get("update")) else "must be a whole number from 0",
@@ -208,7 +208,7 @@ def check_resumable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
 
 
 def _writer(metadata: Mapping[str, Any]) -> str:
-    """The version that wrote a checkpoint, by its own claim."""
+    """The version that wrote a checkpoint, as its metadata claims."""
     versions = metadata.get("versions", {})
     claimed = versions.get("hackmatrix-rl", "0.1.0") if isinstance(versions, dict) else None
     if isinstance(claimed, str) and re.fullmatch(r"[\w.+!-]{1,40}", claimed, re.ASCII):

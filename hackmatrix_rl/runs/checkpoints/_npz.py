@@ -164,7 +164,7 @@ def _arrays(content: bytes) -> dict[tuple[int, str], np.ndarray]:
             raise _pickled(f"its array {shown} holds a pickle")
         if _NAME.fullmatch(name) is None:
             raise DamagedFileError(
-                f"has {shown}, which is no layer of the original's network (params.Dense_0.kernel, "
+                f"has {shown}, not a layer of the original's network (params.Dense_0.kernel, "
                 "params.Dense_0.bias, ...)"
             )
         if dtype[1:2] != "f":

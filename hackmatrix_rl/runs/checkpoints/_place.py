@@ -39,12 +39,12 @@ def check_place(folder: epath.PathLike, said: str = "") -> None:
     absolute = text if is_remote(text) else os.path.abspath(text)
     wrong = None
     if "\\" in absolute:
-        wrong = "its whole path has a backslash, which TensorStore takes for a slash"
+        wrong = "its full path has a backslash, which TensorStore reads as a slash"
     elif is_remote(absolute):
         if odd := next((each for each in _PATTERNS if each in absolute), None):
-            wrong = f"its name has a {odd}, which the tools of object stores take for a pattern"
+            wrong = f"its name has a {odd}, which the tools of object stores read as a pattern"
     elif is_remote(os.fspath(epath.Path(absolute))):
-        wrong = f"etils takes this path for {epath.Path(absolute)}"
+        wrong = f"etils reads this path as {epath.Path(absolute)}"
     if wrong is not None:
         raise ConfigError(
             f"{said} {shortened(text)}: cannot keep checkpoints: {wrong}. Use another "

@@ -248,8 +248,8 @@ def load(
     folder = find_checkpoint(run, best=best, report=report)
     if agent is not None:
         raise ConfigError(
-            f"{run}: is no run of hm.SaveRun: its settings say what its modules are. Leave agent "
-            "(--agent) out."
+            f"{run}: is not a run of hm.SaveRun, and its settings determine its modules. Leave "
+            "agent (--agent) out."
         )
     metadata = read_metadata(folder)
     check_playable(folder, metadata)

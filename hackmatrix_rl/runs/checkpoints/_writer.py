@@ -37,7 +37,7 @@ class SaveResult:
     """The result of one save."""
 
     update: int  #: The number of the update.
-    seconds: float  #: Duration of the save; training continued meanwhile.
+    seconds: float  #: Duration of the save, during which training continued.
     size: int  #: Bytes of the checkpoint; 0 if another process measured it.
     error: Exception | None  #: Why it failed, or `None`.
 

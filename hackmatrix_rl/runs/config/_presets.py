@@ -141,7 +141,7 @@ def make_stages(
         for name in stage:
             if name in _OF_A_RUN or name.startswith("wandb"):
                 raise ConfigError(
-                    f"stage {number}: {name}: a setting of the whole run. Put it above the first "
+                    f"stage {number}: {name}: a setting of the full run. Put it above the first "
                     "[[stage]]."
                 )
     every = {each.name for kind in kinds for each in settings_of(kind)}

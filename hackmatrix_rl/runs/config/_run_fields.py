@@ -156,7 +156,7 @@ class RunFields:
     wandb_notes: str | None = in_watching(None, "A note on the run, shown there.", maximum=10_000)
     wandb_mode: str = in_watching(
         "online",
-        "Send metrics at once, or store them in the run's folder for `wandb sync`.",
+        "Send metrics immediately, or store them in the run's folder for `wandb sync`.",
         choices=("online", "offline"),
     )
     wandb_artifacts: bool = in_watching(

@@ -34,7 +34,7 @@ class TrainFields:
     # The run
     total_timesteps: int = in_run(
         24_000_000,
-        "Environment steps of the training, over all games; rounded up to whole updates.",
+        "Environment steps of the training, over all games; rounded up to full updates.",
         minimum=1,
         **most(2**63 - 1, "steps are counted in 64 bits"),
     )
@@ -76,13 +76,13 @@ class TrainFields:
     )
     max_enemies: int = in_hackmatrix(
         GameConfig.max_enemies,
-        "Most enemies in a game at once; further spawns are dropped and counted.",
+        "Maximum number of enemies in a game; further spawns are dropped and counted.",
         minimum=1,
         **CAPACITY,
     )
     max_transmissions: int = in_hackmatrix(
         GameConfig.max_transmissions,
-        "Most transmissions in a game at once; further ones are dropped and counted.",
+        "Maximum number of transmissions in a game; further ones are dropped and counted.",
         minimum=1,
         **CAPACITY,
     )

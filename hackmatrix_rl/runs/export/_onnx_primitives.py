@@ -270,7 +270,7 @@ class Converter:
         times = size // self._batch
         if times * self._batch != size:
             raise ConfigError(
-                f"the network makes an axis of {size}, which is no multiple of the batch. Use "
+                f"the network makes an axis of {size}, not a multiple of the batch. Use "
                 "--format stablehlo, which takes every network."
             )
         return self.graph.add("Mul", self._sizes, self._numbers([int(times)]))

@@ -33,7 +33,7 @@ def export_agent(
         The written files.
 
     Raises:
-        ConfigError: there is no such format, or it cannot hold this agent.
+        ConfigError: there is no such format, or it does not support this agent.
         OSError: a file cannot be written.
     """
     file = Path(typed_path(path))

@@ -117,7 +117,7 @@ def _record(line: bytes, number: int) -> dict[str, Any]:
         raise DamagedFileError(f"line {number} is not JSON") from error
     known = isinstance(record, dict) and isinstance(record.get("worker_id"), str)
     if not known or type(code := record.get("op_code")) is not int or code not in _OPERATIONS:
-        raise DamagedFileError(f"line {number} is no record of Optuna")
+        raise DamagedFileError(f"line {number} is not a record of Optuna")
     return dict(record)
 
 
@@ -161,13 +161,13 @@ def _wrong_with(trial: Any, spaces: dict[str, Any]) -> str:
         if done:
             return "no value"
     elif len(values) != 1 or not _is_number(values[0]):
-        return "a value that is no number"
+        return "a value that is not a number"
     if trial.params.keys() != trial.distributions.keys():
         return "parameters without a space"
     for name, value in trial.params.items():
         space = trial.distributions[name]
         if not _NAME.fullmatch(name):
-            return "a parameter that no setting can be"
+            return "a parameter that cannot be a setting"
         if not _is_space(space) or spaces.setdefault(name, space) != space:
             return f"another space of {name}"
         inside = value in space.choices if hasattr(space, "choices") else _is_number(value)
@@ -175,11 +175,11 @@ def _wrong_with(trial: Any, spaces: dict[str, Any]) -> str:
             return f"a value of {name} outside of its space"
     reports = trial.intermediate_values
     if not all(type(at) is int and 0 <= at <= 100 and _is_number(x) for at, x in reports.items()):
-        return "reports that are no numbers"
+        return "reports that are not numbers"
     rungs = [value for name, value in trial.system_attrs.items() if name.startswith(_RUNG)]
     if not all(map(_is_number, rungs)):
-        return "rungs that are no numbers"
-    return "" if _is_text(trial.user_attrs.get("why", "")) else "a reason that is no text"
+        return "rungs that are not numbers"
+    return "" if _is_text(trial.user_attrs.get("why", "")) else "a reason that is not text"
 
 
 def _is_space(space: Any) -> bool:

@@ -201,12 +201,12 @@ def _range(config: RunConfig, name: str, table: Mapping[str, Any], said: str) ->
     low, high = (checked_value(config, name, table[end]) for end in ("low", "high"))
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
     if not numbers:
-        raise ConfigError(f"{said}: is no number. Use {{choices = [...]}}.")
+        raise ConfigError(f"{said}: is not a number. Use {{choices = [...]}}.")
     step, log, schedule = table.get("step"), table.get("log", False), table.get("schedule", "")
     if schedule and not (isinstance(schedule, str) and _NUMBER in schedule):
         raise ConfigError(
-            f"{said}: schedule {shortened(schedule)} must be a text with {{}} in the place of the "
-            'number: schedule = "constant:{}".'
+            f"{said}: schedule {shortened(schedule)} must be a text with {{}} for the number: "
+            'schedule = "constant:{}".'
         )
     for end in (low, high) if schedule else ():
         checked_value(config, name, scheduled(schedule, end))

@@ -245,7 +245,7 @@ def open_sweep(
             storage=_storage(folder, storage, report),
             study_name=_name(folder, storage),
             direction=direction,
-            load_if_exists=True,  # another worker may have made it meanwhile
+            load_if_exists=True,  # another worker may have just created it
         )
     stored = identity_of(study)
     # If a worker ended after the first line, only the direction is stored.
