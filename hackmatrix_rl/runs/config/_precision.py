@@ -23,6 +23,6 @@ def check_platform(computes: "formats.PrecisionPolicy", platform: str) -> None:
     """Raises a ConfigError if a platform cannot compute in a dtype of the policy."""
     if platform == "tpu" and isinstance(computes, formats.MixedPrecision) and computes.scales:
         raise ConfigError(
-            "--precision (or --precision-parts) has f16, which TPUs do not support. Use "
+            "--precision (or --precision-parts) has f16, which no TPU supports. Use "
             "--precision bf16 there, or --device gpu or cpu."
         )
