@@ -1,7 +1,7 @@
-"""Training runs: from settings to a folder with everything in it, watched, saved, resumed.
+"""Training runs: run folders, launching, resuming, monitoring and reports.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+The public names are in `__init__.pyi`. Each is imported on first use, because commands that play no
+game need no JAX.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Two ways of training side by side: speed, memory and return."""
+"""Compares two training configurations: speed, memory and return."""
 
 import math
 import statistics
@@ -35,7 +35,7 @@ SECONDS_BETWEEN_NOTES = 60
 
 @dataclass(frozen=True)
 class Contender:
-    """One of two ways of training; its trainer is compiled once for all seeds."""
+    """One of the two configurations. Its trainer is compiled once for all seeds."""
 
     name: str
     trainer: Trainer[Any]
@@ -44,7 +44,6 @@ class Contender:
 
     @property
     def environment(self) -> Environment:
-        """The environment of the training."""
         return self.trainer.environment
 
     def start(self, seed: int) -> None:
@@ -56,7 +55,7 @@ class Contender:
         return int(self.trainer.state.env_steps)
 
     def missing(self) -> int:
-        """Number of updates to the end."""
+        """The number of updates left."""
         return max(0, math.ceil((self.total_timesteps - self.steps) / self.trainer.batch_size))
 
 
@@ -64,8 +63,8 @@ class Contender:
 class Measured:
     """The results of one contender, over all seeds.
 
-    `steps_per_second` is by dispatch, `returns` (of its evaluation's episodes) and `policies` are
-    by seed, and `skipped` counts gradient steps that were not finite.
+    `steps_per_second` has a value for each dispatch. `returns` (of the evaluation's episodes) and
+    `policies` have one for each seed. `skipped` counts gradient steps that were not finite.
     """
 
     compile_seconds: float
@@ -77,7 +76,6 @@ class Measured:
 
     @property
     def return_by_seed(self) -> list[float]:
-        """The mean return of each training."""
         return [float(values.mean()) for values in self.returns]
 
     @property
@@ -95,9 +93,9 @@ class Measured:
 class Comparison:
     """Two contenders, the baseline first, and whether the second is as good as the first.
 
-    `divergence` is, for each seed, KL(baseline || candidate) in nats on the baseline's
-    observations; `divergence_of_seeds` the same between the baselines of neighbouring seeds: the
-    part of chance, empty for one seed. `peak_bytes` is the peak memory of both together.
+    `divergence` has KL(baseline || candidate) in nats for each seed, on the baseline's
+    observations. `divergence_of_seeds` is the same between baselines of neighbouring seeds, as a
+    reference for noise; it is empty for one seed. `peak_bytes` is the peak memory of both.
     """
 
     names: tuple[str, str]
@@ -138,7 +136,7 @@ class Comparison:
 
 
 def contender(config: RunConfig, name: str) -> Contender:
-    """The contender of a config. Nothing is compiled yet."""
+    """Builds the contender of a config. Nothing is compiled yet."""
     if config.greedy:
         raise ConfigError(
             f"--algorithm {config.algorithm}: compare draws the actions of both from their "
@@ -161,14 +159,14 @@ def compare(
     on_progress: OnProgress = lambda finished, whole: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Comparison:
-    """Trains two contenders side by side, plays with their policies, and gives a verdict.
+    """Trains two contenders, evaluates their policies, and judges the second against the first.
 
-    They take turns, dispatch by dispatch, and also in who goes first: other work on the machine
-    slows both. Both train from the same seeds. Both policies play the same games of the
-    baseline's environment and draw their actions in float32.
+    They train alternately, one dispatch each, and alternate which goes first, so other work on the
+    machine slows both equally. Both train from the same seeds. Both policies play the same games of
+    the baseline's environment and sample their actions in float32.
 
-    `tolerance` is the share of the baseline's return that the candidate may lose. `on_progress` is
-    called between two messages with the amount done and the total: steps of a training, or games.
+    `tolerance` is the fraction of the baseline's return that the candidate may lose. `on_progress`
+    is called with the amount done and the total, in environment steps or games.
 
     Raises:
         ConfigError: the two environments have different observations or actions.
@@ -228,7 +226,7 @@ def _train(
     on_progress: OnProgress,
     clock: Callable[[], float],
 ) -> None:
-    """Trains each to its end, one dispatch of each in turn, starting with `first`."""
+    """Trains both to the end, alternating dispatches, starting with `first`."""
     for each in contenders:
         each.start(seed)
     turn, said = first, clock()

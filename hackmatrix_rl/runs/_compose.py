@@ -63,21 +63,22 @@ def compose(
 ) -> Trainer[Any]:
     """Builds network, algorithm and trainer. Nothing is compiled yet.
 
-    `key` draws the network's weights, by default the key of the run's seed. With `read_init`, it
-    starts from those that `config.init` names; a resumed training has its own. With `trust_code`,
-    code that other runs name, such as a teacher's, may be imported. A trainer for a `target` can be
-    lowered and compiled, not run. `report` takes a message about what is read of `config.init`.
+    `key` initializes the network's weights; by default it follows from the run's seed. With
+    `read_init`, the weights of `config.init` replace them; a resumed training restores its own.
+    With `trust_code`, code that other runs name, such as a teacher's, may be imported. A trainer
+    for a `target` can be lowered and compiled, but not run. `report` takes messages about
+    `config.init`.
 
     Raises:
         ConfigError: the network, the mesh or `config.init` does not exist here, does not fit, or
-            cannot do what the config asks for.
+            does not support a setting.
     """
     if config.deterministic:
         make_deterministic()
     devices = make_mesh(config, target)
     spec = config.spec()
     if config.offload_optimizer:
-        advice = "a --mesh with an fsdp of 2 or more cuts the state over devices instead."
+        advice = "a --mesh with an fsdp of 2 or more shards the state over devices instead."
         with refusing("--offload-optimizer: ", f". Use --no-offload-optimizer; {advice}"):
             check_offload(devices.devices.flat[0])
     copies = config.copies + (config.ema is not None)
@@ -119,9 +120,9 @@ def compose(
 def _population(
     config: RunConfig, first: Algorithm[Any], *, trust_code: bool, **given: Unpack[Given]
 ) -> Population[Any]:
-    """The trainings of `seeds` and `vary`, of which `first` is the algorithm of one.
+    """The population of `seeds` and `vary`; `first` is the algorithm of its first member.
 
-    With `init`, all start from its weights, which `first` has already.
+    With `init`, all members start from its weights, which `first` already has.
     """
     configs = config.member_configs()
     policies = [first.initial_policy] * len(configs)
@@ -130,7 +131,7 @@ def _population(
     algorithms: dict[Any, Algorithm[Any]] = {}
     members = []
     for each, policy in zip(configs, policies, strict=True):
-        settings = replace(each, seed=config.seed)  # not what an algorithm is made of
+        settings = replace(each, seed=config.seed)  # no algorithm depends on the seed
         if settings not in algorithms:
             algorithms[settings] = settings.build(policy, trust_code=trust_code, **given)
         members.append(eqx.tree_at(lambda made: made.initial_policy, algorithms[settings], policy))
@@ -145,7 +146,7 @@ def _population(
 def precision_here(
     config: RunConfig, policy: ActorCritic, target: Target | None = None
 ) -> PrecisionPolicy:
-    """The precision policy of a config, if devices and network can compute by it."""
+    """The precision policy of a config, checked against the devices and the network."""
     computes = precision_of(config)
     check_platform(computes, (target or chosen_devices()[0]).platform)
     given = f"--precision-parts {config.precision_parts}: " if config.precision_parts else ""
@@ -172,7 +173,8 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
         parts = most_devices(members, len(devices))
         text = f"population={parts},data={most_devices(config.at_once, len(devices) // parts)}"
     if text == AUTO and config.cpu_devices is not None and here:
-        # A CPU is cut into devices only for speed: as many as divide the games and have enough.
+        # A CPU is split only for speed: into as many devices as divide the games and get at least
+        # `LEAST_GAMES` each.
         devices = chosen_devices()
         if devices[0].platform == "cpu":
             enough = max(1, config.at_once // LEAST_GAMES)
@@ -180,7 +182,7 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
     made = named_mesh(text, target)
     if POPULATION in made.shape and members == 1:
         raise ConfigError(
-            f"--mesh {text}: cuts several trainings over devices. Add --seeds "
+            f"--mesh {text}: shards several trainings over devices. Add --seeds "
             f"{made.shape[POPULATION]}, say, or use data."
         )
     with in_flags():
@@ -191,7 +193,7 @@ def make_mesh(config: RunConfig, target: Target | None = None) -> Mesh:
 
 
 def _check_hosts(text: str, made: Mesh, target: Target | None) -> None:
-    """Refuses a mesh that leaves a process without a device: it would end the others, too."""
+    """Refuses a mesh that leaves a process without a device, which would end the run."""
     if target is None:
         all_devices = jax.device_count(made.devices.flat[0].platform)
         idle = len({each.process_index for each in made.devices.flat}) < jax.process_count()
@@ -206,13 +208,13 @@ def _check_hosts(text: str, made: Mesh, target: Target | None) -> None:
 
 
 def named_mesh(text: str, target: Target | None = None) -> Mesh:
-    """The mesh that `--mesh` names; raises a ConfigError if there is none or no such devices."""
+    """The mesh of a text as `--mesh` takes it; its errors name the flag."""
     with in_flags():
         return mesh(text, None if target is None else target.devices)
 
 
 def check_alone(config: RunConfig, command: str) -> None:
-    """Raises a ConfigError if a config asks for several trainings, and a command does only one."""
+    """Refuses several trainings in one program for a command that does one at a time."""
     if config.members > 1:
         name = "seeds" if config.vary is None else "vary"
         raise ConfigError(

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SMOOTHED = 0.05
-"""Share of the rows that one point of the smoothed line averages."""
+"""Fraction of the rows that each point of the smoothed line averages."""
 
 _LENGTH = ("length", "mean length of a game")
-_FEWEST = 20  # rows; fewer are drawn as they are
-_MOST_LINES = 16  # trainings or settings; the lines of more hide each other
+_FEWEST = 20  # rows; fewer are not smoothed
+_MOST_LINES = 16  # trainings or settings; more lines would hide each other
 _COLOURS = ("line", "points", "violet", "orange", "text")  # of `INKS`
 _DASHES = ("-", "--", ":", "-.")
-_MOST = 1e30  # no number of a run is larger, and pictures cannot show such a one
+_MOST = 1e30  # Matplotlib cannot draw much larger numbers
 
 
 def draw_curve(
@@ -38,10 +38,10 @@ def draw_curve(
     summary: Path | None = None,
     settings: Sequence[str] = (),
 ) -> bool:
-    """Draws the metrics of a run over its environment steps; returns whether there are any.
+    """Plots the metrics of a run against environment steps; returns whether there are any.
 
-    The ending of `picture` decides its format. Random and runner become lines, if the run's
-    `summary` is there. `settings` are as for `draw_panel`.
+    The suffix of `picture` decides its format. If the run has a `summary`, horizontal lines show
+    the means of random and runner. `settings` are as for `draw_panel`.
     """
     from matplotlib.figure import Figure  # slow to import, and only the end needs it
 
@@ -63,7 +63,7 @@ def draw_curve(
 
 
 def draw_curve_of(folder: RunFolder, config: RunConfig) -> bool:
-    """Draws the learning curve of a run of these settings into its folder; see `draw_curve`."""
+    """Plots the learning curve of a run into its folder; see `draw_curve`."""
     return draw_curve(
         folder.metrics,
         folder.curve,
@@ -74,7 +74,7 @@ def draw_curve_of(folder: RunFolder, config: RunConfig) -> bool:
 
 
 def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
-    """The numbers that a run's curves show and that it has, with the labels of their axes."""
+    """The metrics to plot that the rows contain, each with the label of its axis."""
     there = {name for row in rows for name in row}
     every = [kind.panels for kind in algorithms().values()]
     found = max(every, key=lambda panels: sum(name in there for name, _ in panels))
@@ -89,7 +89,7 @@ def panels_of(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
 
 
 def baselines(summary: Path | None) -> dict[str, dict[str, float]]:
-    """The means of random and runner in a summary that can be read, by metric and player."""
+    """The means of random and runner in a summary, by metric and player; empty if unreadable."""
     try:
         content = None if summary is None else read_json(summary)
     except DamagedFileError:
@@ -111,10 +111,10 @@ def draw_panel(
     levels: Mapping[str, float],
     settings: Sequence[str] = (),
 ) -> None:
-    """Draws one number over the environment steps: raw, smoothed, and evaluated.
+    """Plots one metric against environment steps: raw, smoothed, and evaluated.
 
-    `levels` are what players without training reach. `settings` describes each of several trainings
-    in one program by its settings: each of a few distinct settings has a colour.
+    `levels` are the means of players without training. `settings` has the varied settings of each
+    training in the program; each of a few distinct settings has a colour.
     """
     steps, values = _known(rows, name)
     tested = _known(rows, f"eval/{name}", f"eval/{name}_low", f"eval/{name}_high")
@@ -139,7 +139,7 @@ def draw_smoothed(
     unit: float,
     **line: Any,
 ) -> None:
-    """Draws one number over environment steps in a unit, smoothed; an empty label is none."""
+    """Plots one metric, smoothed, against environment steps divided by `unit`."""
     steps, values = _known(rows, name)
     if len(values) >= _FEWEST:
         values = smoothed(values)
@@ -147,18 +147,18 @@ def draw_smoothed(
 
 
 def line_of(place: int) -> dict[str, Any]:
-    """The colour and the dashes of one of several ways to train, as arguments of `plot`."""
+    """The colour and the line style of the curve number `place`, as arguments of `plot`."""
     dashes, colour = divmod(place, len(_COLOURS))
     return {"color": getattr(INKS, _COLOURS[colour]), "linestyle": _DASHES[dashes % len(_DASHES)]}
 
 
 def furthest(rows: Sequence[Mapping[str, Any]]) -> float:
-    """The most environment steps in rows, at least 0."""
+    """The largest number of environment steps in the rows; 0 without one."""
     return max([0.0, *_known(rows)[0]])
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:
-    """The mean around each value; at the ends of those that there are."""
+    """A moving average, whose window is shorter at both ends."""
     half = max(1, round(SMOOTHED * len(values) / 2))
     sums = np.concatenate([[0.0], np.cumsum(values)])
     place = np.arange(len(values))
@@ -167,7 +167,7 @@ def smoothed(values: np.ndarray) -> np.ndarray:
 
 
 def number(value: object) -> float:
-    """A number of a file that anybody may have written; NaN if it is none that can be drawn."""
+    """A value of an untrusted file as a float; NaN if it is not a number that can be drawn."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     return float(value) if abs(value) < _MOST else math.nan
@@ -185,9 +185,9 @@ def _draw_training(axes: "Axes", steps: np.ndarray, values: np.ndarray) -> None:
 def _draw_settings(
     axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str, unit: float, settings: Sequence[str]
 ) -> bool:
-    """Draws the mean of the trainings of each setting, and each of a few trainings.
+    """Plots the mean over the trainings of each setting, and each training if they are few.
 
-    Returns whether it did: there must be several settings, but not many, and numbers of each.
+    Returns whether it has drawn numbers: there must be 2 to `_MOST_LINES` settings.
     """
     groups: dict[str, list[str]] = {}
     for k, setting in enumerate(settings):
@@ -206,14 +206,14 @@ def _draw_settings(
 
 
 def _mean_row(row: Mapping[str, Any], name: str, names: Sequence[str]) -> dict[str, Any]:
-    """The steps of a row, and the mean over the trainings that have a number there."""
+    """The steps of a row, and the mean over the trainings that have a number in it."""
     found = [value for each in names if not math.isnan(value := number(row.get(each)))]
     means = {name: fmean(found)} if found else {}
     return {"env_steps": row.get("env_steps"), **means}
 
 
 def _draw_members(axes: "Axes", rows: Sequence[Mapping[str, Any]], name: str, unit: float) -> None:
-    """Draws the band between the quartiles of several trainings; of a few also each of them."""
+    """Plots the interquartile band of several trainings, and each training if they are few."""
     named = {each for row in rows for each in row if re.fullmatch(rf"member/\d+/{name}", each)}
     if len(named) < 2:
         return
@@ -243,14 +243,14 @@ def _draw_evaluations(axes: "Axes", steps: np.ndarray, found: Sequence[np.ndarra
 
 
 def _known(rows: Sequence[Mapping[str, Any]], *names: str) -> tuple[np.ndarray, ...]:
-    """Steps and numbers of the rows that have all of them."""
+    """Steps and the named metrics, an array each, of the rows that have all of them."""
     found = [[number(row.get(name)) for name in ("env_steps", *names)] for row in rows]
     table = np.array(found, np.float64).reshape(-1, 1 + len(names))
     return tuple(table[~np.isnan(table).any(axis=1)].T)
 
 
 def unit_of(most: float) -> tuple[float, str]:
-    """What to divide steps by, and how to say it."""
+    """The divisor of an axis of steps, and the suffix of its label."""
     for unit, word in ((1e9, "billions"), (1e6, "millions"), (1e3, "thousands")):
         if most >= 2 * unit:
             return unit, f" ({word})"
@@ -258,10 +258,10 @@ def unit_of(most: float) -> tuple[float, str]:
 
 
 def whole_steps(unit: float) -> str:
-    """The axis of whole numbers where steps are in this unit."""
+    """The axis that gets integer ticks: `x` if steps are not divided."""
     return "x" if unit == 1 else ""
 
 
 def entry(content: object, name: str) -> Any:
-    """An entry of a file that anybody may have written; `None` if there is none."""
+    """An entry of untrusted JSON; `None` without one."""
     return content.get(name) if isinstance(content, Mapping) else None

@@ -1,4 +1,4 @@
-"""What of a training that was composed in Python the settings of a run can say."""
+"""Describes a training that was composed in Python by the settings of a run."""
 
 from collections.abc import Iterator
 from dataclasses import is_dataclass
@@ -33,8 +33,8 @@ from hackmatrix_rl.training import (
 def describe_training(trainer: Trainer[Any], agent: str | None) -> dict[str, Any]:
     """The `config.json` of a run of `hm.SaveRun`.
 
-    It names environment and network where built-in ones are the same, and has the numbers of the
-    algorithm that are settings of it.
+    It names the environment and the network if they equal built-in ones, and has the numbers of the
+    algorithm that are settings.
     """
     algorithm, environment = trainer.algorithm, trainer.environment
     policy = first_policy(algorithm, algorithm.initial_policy)
@@ -66,7 +66,7 @@ def _algorithm(algorithm: Algorithm[Any]) -> dict[str, Any]:
     if name is None:
         return {"learns_by": type(one).__name__}
     fields = config_class(name).__dataclass_fields__.keys() - set(MODULES)
-    # Some are of a part, such as the collector or the loss.
+    # Some settings are fields of a part, such as the collector or the loss.
     parts = [one, *(part for part in vars(one).values() if is_dataclass(part))]
     found = {each: part for part in reversed(parts) for each in fields if hasattr(part, each)}
     numbers = {each: getattr(part, each) for each, part in found.items()}
@@ -78,7 +78,7 @@ def _algorithm(algorithm: Algorithm[Any]) -> dict[str, Any]:
 
 
 def _trainings(population: Population[Any]) -> list[str]:
-    """What differs in each training, in words: `learning_rate=0.001`."""
+    """The varied settings of each training: `learning_rate=0.001`."""
     varied = {
         name.removesuffix(".value").rpartition(".")[2]: numbers.tolist()
         for name, numbers in leaves_by_path(population.varied).items()
@@ -90,7 +90,7 @@ def _trainings(population: Population[Any]) -> list[str]:
 
 
 def _environments(environment: Environment) -> Iterator[dict[str, Any]]:
-    """Settings of built-in environments that may be the same."""
+    """The settings of each built-in environment that `environment` may equal."""
     steps = getattr(environment, "max_steps", None)
     if isinstance(environment, HackMatrix):
         league = "original" if environment.config.rewind_across_stages else "no-rewind"
@@ -118,7 +118,7 @@ def _is(settings: dict[str, Any], environment: Environment) -> bool:
 
 
 def _network(known: dict[str, Any], policy: ActorCritic) -> dict[str, Any]:
-    """The built-in network of the same shapes; empty if there is none."""
+    """The settings of the built-in network with the same shapes; empty if there is none."""
     sizes: list[dict[str, Any]] = [{}]
     if isinstance(policy, MLPActorCritic):
         sizes = [{"width": policy.layers[-1].bias.shape[0], "depth": len(policy.layers)}]

@@ -1,4 +1,4 @@
-"""Whether an installation works here, part by part."""
+"""Checks an installation, part by part."""
 
 import os
 import platform
@@ -33,10 +33,10 @@ LITTLE_MEMORY = 2 << 30
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one part of an installation, in one line.
+    """The result of checking one part of an installation.
 
-    `note` is the judgement of what works but could be better. `remedy` is empty if there is nothing
-    to do.
+    The judgement `note` means that the part works but could be better. `remedy` is empty if there
+    is nothing to do.
     """
 
     part: str
@@ -46,7 +46,7 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Looks at each part in turn; what fails does not keep the rest from being looked at."""
+    """Checks each part in turn; a failure does not stop the rest."""
     parts = (_versions, _settings, _devices, _memory, _cache, _training, _wandb)
     for look in parts:
         part = look.__name__.removeprefix("_")
@@ -108,7 +108,7 @@ def _cache() -> _Look:
 
 
 def _training() -> _Look:
-    """One small update, compiled and run as `train` does it."""
+    """Compiles and runs one small update, as `train` does."""
     config = make_config("debug", {"num_envs": 8, "num_steps": 4, "width": 8, "num_minibatches": 2})
     began = time.perf_counter()
     trainer = compose(config)
@@ -129,7 +129,7 @@ def _wandb() -> _Look:
 
 
 def _logged_in() -> bool:
-    """Whether a key is where Weights & Biases looks for it; nothing is asked over the network."""
+    """Whether Weights & Biases finds an API key; this does not use the network."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     file = Path(os.environ.get("NETRC", Path.home() / ".netrc"))

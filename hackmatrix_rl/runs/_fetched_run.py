@@ -1,4 +1,4 @@
-"""A run whose checkpoints are on Weights & Biases, fetched to be resumed here."""
+"""Fetches the checkpoint of a run from Weights & Biases, to resume the run here."""
 
 import itertools
 import os
@@ -26,11 +26,11 @@ from hackmatrix_rl.system import format_bytes, read_json, set_aside, within, wri
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, shortened
 
 PREFIX = "wandb:"
-"""What the names of such runs begin with: `wandb:ENTITY/PROJECT/RUN_ID`."""
+"""The prefix of the names of such runs: `wandb:ENTITY/PROJECT/RUN_ID`."""
 
 _TRIED = 3  # versions, the newest first
 _MOST_FILES = 10_000
-_SECONDS = 30  # for an answer of the service
+_SECONDS = 30  # until the service must answer
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,19 @@ class _Named:
 
     @classmethod
     def of(cls, run: str) -> "_Named":
-        """The run of `wandb:ENTITY/PROJECT/RUN_ID`."""
+        """Parses `wandb:ENTITY/PROJECT/RUN_ID`, or the same without the entity."""
         said = f"--resume-run {shortened(run)}"
         named = run.removeprefix(PREFIX).split("/")
         if len(named) not in (2, 3) or "" in named or not valid_names({"wandb_id": named[-1]}):
             raise ConfigError(
-                f"{said}: is no run there. Write {PREFIX}ENTITY/PROJECT/RUN_ID, as in its address."
+                f"{said}: is not the name of a run. Write {PREFIX}ENTITY/PROJECT/RUN_ID, as in its "
+                "address."
             )
         return cls(said, named[0] if len(named) == 3 else None, *named[-2:])
 
     @property
     def artifact(self) -> str:
-        """The name of its checkpoints."""
+        """The name of the artifact with its checkpoints."""
         owner = [] if self.entity is None else [self.entity]
         return "/".join([*owner, self.project, artifact_name(self.run_id)])
 
@@ -66,9 +67,9 @@ class _Named:
         return {name: value for name, value in pairs if value is not None}
 
     def is_in(self, folder: Path, default: str | None) -> bool:
-        """Whether a folder is of this run: by its id, its project, and its entity.
+        """Whether a folder belongs to this run, by its id, project and entity.
 
-        Without an entity, a run belongs to the `default` one.
+        A run without an entity belongs to the `default` one.
         """
         names = stored_identity(folder)
         projects: list[Any] = [names.get("wandb_project")]
@@ -88,23 +89,23 @@ def fetch_run(
     lock: RunLock,
     prepare: Callable[[Mapping[str, Any]], None] = lambda settings: None,
 ) -> str:
-    """The folder of a run on Weights & Biases, with its newest whole checkpoint in there.
+    """Fetches the newest intact checkpoint of a run on Weights & Biases; returns the run's folder.
 
-    The folder is the run's own under `runs/`, which `lock` takes, or a new one: a folder of another
-    run stays as it is. If the run's own holds a checkpoint as new, nothing is fetched. A checkpoint
-    goes through the checks of every other one before it has its place.
+    The folder is the run's existing one under `runs/`, or a new one. Folders of other runs stay
+    unchanged. Nothing is fetched if the existing folder has a checkpoint that is as new. A fetched
+    checkpoint is checked like any other before it is moved into the folder.
 
     Args:
         run: `wandb:ENTITY/PROJECT/RUN_ID`, or without the entity.
-        note: takes lines for people.
-        lock: takes the lock of the folder.
+        note: takes messages for the user.
+        lock: locks the existing folder.
         prepare: takes the settings of a checkpoint, unchecked, before a device starts.
     """
     named = _Named.of(run)
     if os.path.lexists(RUNS) and not RUNS.is_dir():
         raise ConfigError(
-            f"{named.said}: would be fetched into the folder {RUNS}, but {RUNS} is no folder. "
-            "Rename it, or stand in another folder."
+            f"{named.said}: would be fetched into the folder {RUNS}, but {RUNS} is not a folder. "
+            "Rename it, or change to another directory."
         )
     alike = [
         each for each in run_folders() if stored_identity(each).get("wandb_id") == named.run_id
@@ -136,13 +137,13 @@ def fetch_run(
 
 
 def _newest(folder: Path) -> int:
-    """The update of the newest whole checkpoint in a run's folder; -1 without one."""
+    """The update of the newest intact checkpoint in a run's folder; -1 without one."""
     found = whole_checkpoint(epath.Path(folder / "checkpoints"), report=lambda line: None)
     return -1 if found is None else int(found.name)
 
 
 def _versions(named: _Named, *, whose: bool) -> tuple[str | None, list[Any]]:
-    """The user's own entity, if that matters, and the checkpoints of a run, the newest first."""
+    """The user's default entity (only with `whose`), and a run's checkpoints, newest first."""
     import wandb  # takes seconds to import, and few runs use it
 
     def ask() -> tuple[str | None, list[Any]]:
@@ -151,7 +152,7 @@ def _versions(named: _Named, *, whose: bool) -> tuple[str | None, list[Any]]:
         return service.default_entity if whose else None, found
 
     try:
-        # The library tries again for a minute where its service does not answer.
+        # The library retries for a minute if its service does not answer.
         default, found = within(_SECONDS, ask)
         numbers = {id(each): int(str(each.version).removeprefix("v")) for each in found}
     except Exception as error:  # any error of the library or the service is reported
@@ -171,10 +172,10 @@ def _fetch(
     newer_than: int,
     prepare: Callable[[Mapping[str, Any]], None],
 ) -> Path:
-    """Downloads a checkpoint and checks it; returns the run's folder, where it then is."""
+    """Downloads a checkpoint, checks it, and moves it into the run's folder, which it returns."""
     try:
         RUNS.mkdir(exist_ok=True)
-        # On the same disk as its place: a rename puts it there whole or not at all.
+        # On the same disk as its destination, because a rename there is atomic.
         waiting = Path(tempfile.mkdtemp(prefix=".fetching-", dir=RUNS))
     except OSError as error:
         raise ConfigError(f"cannot be stored: {error}") from error
@@ -195,7 +196,7 @@ def _fetch(
             raise ConfigError("is a checkpoint of another run")
         if folder is None:
             return _in_new_folder(waiting, Path(found), metadata, named)
-        # The list of the artifacts may count otherwise: a whole checkpoint stays.
+        # The artifact's metadata may name another update: never replace an intact checkpoint.
         if metadata["update"] > newer_than:
             _into_own_folder(folder, Path(found), metadata["update"])
     except OSError as error:
@@ -209,7 +210,7 @@ def _fetch(
 def _in_new_folder(
     waiting: Path, checkpoint: Path, metadata: Mapping[str, Any], named: _Named
 ) -> Path:
-    """Puts a checkpoint into a new folder, which gets the first name that is free."""
+    """Moves a checkpoint into a new folder with the first free name."""
     made = waiting / "run"
     (made / "checkpoints").mkdir(parents=True)
     checkpoint.rename(made / "checkpoints" / str(metadata["update"]))
@@ -225,7 +226,7 @@ def _in_new_folder(
 
 
 def _into_own_folder(folder: Path, checkpoint: Path, update: int) -> None:
-    """Puts a checkpoint into the run's own folder, which holds no whole one of this update."""
+    """Moves a checkpoint into the run's folder, which has no intact one of this update."""
     place = folder / "checkpoints" / str(update)
     place.parent.mkdir(parents=True, exist_ok=True)
     if not place.parent.resolve().is_relative_to(folder.resolve()):
@@ -236,7 +237,7 @@ def _into_own_folder(folder: Path, checkpoint: Path, update: int) -> None:
 
 
 def _check_listed(version: Any) -> None:
-    """Refuses to download what is no checkpoint: a file elsewhere, too many or too large ones."""
+    """Refuses an artifact with files outside of it, too many files, or too large ones."""
     files = version.manifest.entries
     for name, entry in files.items():
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:

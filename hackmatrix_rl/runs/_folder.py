@@ -27,15 +27,15 @@ from hackmatrix_rl.system import (
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, in_shell, refusing, shortened
 
 _MARKS = ("config.json", "run.json", "checkpoints", "metrics.jsonl")
-"""What identifies the folder of a run; a run of `SaveRun` has only the last one."""
+"""Any of these identifies the folder of a run."""
 FETCHED_FROM = ("wandb_entity", "wandb_project")
-"""What `run.json` also has of a run that was fetched from Weights & Biases."""
+"""Further keys in the `run.json` of a run that was fetched from Weights & Biases."""
 RUNS = Path("runs")
 """The default folder of runs."""
 
 
 class _File:
-    """The path of a file in a run's folder."""
+    """A descriptor: the path of a file in a run's folder."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -48,8 +48,8 @@ class _File:
 class RunFolder:
     """The folder of a run, whose name is the run's id.
 
-    `checkpoints` is inside of it by default, and may be remote. `wandb_id` is unique over all
-    machines. All processes except 0 write only a log.
+    `checkpoints` is inside it by default, and may be remote. `wandb_id` is globally unique.
+    Processes other than 0 write only a log.
     """
 
     path: Path
@@ -86,9 +86,10 @@ class RunFolder:
         return self.path / name
 
     def removed(self) -> Path | epath.Path | None:
-        """The folder that was removed during the run, or that another run took; `None` without one.
+        """The folder that was removed or taken by another run during this run, or `None`.
 
-        Only process 0 looks, and not into object stores. A disk that does not answer may come back.
+        Only process 0 checks, and not object stores. An unreachable disk does not count, because it
+        may return.
         """
         if self.process > 0:
             return None
@@ -113,7 +114,7 @@ class RunFolder:
 
     @classmethod
     def seen_by(cls, process: int, fields: Mapping[str, Any]) -> "RunFolder":
-        """The folder in one of the processes, from `as_dict` of process 0; made if missing."""
+        """The folder in this process, from `as_dict` of process 0; it is created if missing."""
         folder = cls(
             path=Path(fields["path"]),
             checkpoints=epath.Path(fields["checkpoints"]),
@@ -128,10 +129,10 @@ class RunFolder:
 def make_run_folder(
     config: RunConfig, *, lock: RunLock | None = None, now: Callable[[], datetime] = datetime.now
 ) -> RunFolder:
-    """Makes the folder of a new run and writes its config.
+    """Creates the folder of a new run and writes its config.
 
-    `lock` takes the locks of the folders before anything is written, and holds them until it is
-    closed. By default they are free again on return.
+    `lock` locks the folders before anything is written, until it is closed. By default, they are
+    unlocked on return.
     """
     if lock is None:
         with RunLock() as own:
@@ -154,10 +155,10 @@ def make_run_folder(
 def reopen_run_folder(
     config: RunConfig, path: Path, identity: Mapping[str, str], *, lock: RunLock | None = None
 ) -> RunFolder:
-    """Opens the folder of a resumed run and writes its config again.
+    """Reopens the folder of a resumed run and rewrites its config.
 
-    If the folder was lost with its machine and the checkpoints lie elsewhere, this makes it
-    again, with the id and aliases from a checkpoint. `lock` may hold the folders already.
+    If the folder was lost but its checkpoints are elsewhere, this recreates it with the id and
+    aliases from a checkpoint. `lock` may hold the folders already.
     """
     if lock is None:
         with RunLock() as own:
@@ -172,9 +173,10 @@ def reopen_run_folder(
 
 
 def with_typed_paths(config: RunConfig) -> RunConfig:
-    """The config of a new run whose folders are those that the user means, in every stage.
+    """The config of a new run with `~` expanded in the folders of every stage.
 
-    The checkpoint folder is stored, and may be looked for from another working directory.
+    The checkpoint folder becomes absolute, because its stored path may be read from another working
+    directory.
     """
     run_dir, checkpoint_dir = config.run_dir, config.checkpoint_dir
     return replace(
@@ -214,7 +216,7 @@ def stored_identity(path: Path) -> dict[str, str]:
 
 
 def new_wandb_id(path: Path) -> str:
-    """A new id, unique over all machines; in a process of a sweep's agent, the agent's id."""
+    """A new, globally unique id; under an agent of a W&B sweep, the agent's id."""
     given = os.environ.get("WANDB_RUN_ID") or None if os.environ.get("WANDB_SWEEP_ID") else None
     if given is None:
         plain = re.sub(r"[^\w.-]", "_", _name(path))  # the service refuses some characters
@@ -225,9 +227,9 @@ def new_wandb_id(path: Path) -> str:
 
 
 def check_names(config: RunConfig, path: Path | None = None, *, option: str = "--run-dir") -> None:
-    """Refuses names under which a checkpoint could be written, but not be read.
+    """Refuses folder names under which a checkpoint could be written but not read.
 
-    `path` is the run's folder, by default the one in the settings; `option` has named it.
+    `path` is the run's folder, by default that of the config; `option` is the flag that named it.
     """
     path = path or Path(config.run_dir or RUNS)
     if (wrong := name_trouble(_name(path))) is not None:
@@ -239,7 +241,7 @@ def check_names(config: RunConfig, path: Path | None = None, *, option: str = "-
 
 
 def check_run_folder(config: RunConfig) -> None:
-    """Raises the errors of `make_run_folder` and leaves nothing behind."""
+    """Raises the errors of `make_run_folder`, and leaves no files behind."""
     path = Path(config.run_dir) if config.run_dir else RUNS
     check_names(config)
     checkpoints = _checkpoints(config, path)
@@ -274,7 +276,7 @@ def _checkpoints(config: RunConfig, path: Path) -> epath.Path:
 
 
 def _take_dated(lock: RunLock, now: datetime) -> Path:
-    """`runs/2030-01-31_12-00-59`, with a number after it if that exists."""
+    """Locks a new `runs/2030-01-31_12-00-59`, with a number appended if that exists."""
     name = now.strftime("%Y-%m-%d_%H-%M-%S")
     for number in count(1):
         path = RUNS / (name if number == 1 else f"{name}_{number}")
@@ -310,7 +312,7 @@ def _check_files(folder: RunFolder) -> None:
         usable = file.is_file() and not file.is_symlink() and os.access(file, os.R_OK | os.W_OK)
         if os.path.lexists(file) and not usable:
             raise ConfigError(f"{file}: is not a file that can be written. Rename or remove it.")
-    # All others are replaced.
+    # Only the log is appended to; the other files are replaced.
     if folder.log.exists() and folder.log.stat().st_nlink > 1:
         raise ConfigError(
             f"{folder.log}: is a hard link, and appending would change a second file. Put a copy "

@@ -7,8 +7,8 @@
 | entropy below the floor for ten updates | a warning |
 | an update that moves the policy beyond the alarm | a warning; a stop on request |
 | spawns that found no room | a warning that names the flags to raise |
-| siphons, programs or owners of UNDO far below what they were | a warning, once a run |
-| very many UNDOs a game, or games as long as they may be with some | a warning, once a run |
+| siphons, programs or ownership of UNDO far below their peak | a warning, once a run |
+| many UNDOs a game, or some in games longer than half of `max_steps` | a warning, once a run |
 
 A stop keeps the last good checkpoint and saves nothing more.
 """
@@ -16,32 +16,32 @@ A stop keeps the last good checkpoint and saves nothing more.
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from hackmatrix_rl.runs.config import RunConfig
-from hackmatrix_rl.training import Metrics
+from hackmatrix_rl.training import LEFT_OUT, Metrics, of_member, without_members
 
 GAMES = 1000
-"""Games over which the means are taken: in fewer, siphons a game are chance."""
+"""Number of games in a mean: over fewer, the mean number of siphons is mostly noise."""
 LEFT = 0.25
-"""The share of a habit's peak so far below which the habit is dying out."""
+"""Fraction of its peak below which a habit is dying out."""
 MANY_UNDOS = 50.0
-"""UNDOs a game above which the agent loops, taking turns back.
+"""UNDOs a game above which the agent loops, undoing its own turns.
 
 The default recipe ends with 5 to 18 UNDOs a game. The shipped agents, which play for points, use
 more: 203 a game in no-rewind, 173 in the original league (benchmarks/learning.md).
 """
 NAMES = ("siphons", "programs", "undos", "owns_undo", "length")
-"""The means that the signs are made of."""
+"""The metrics that the habits are computed from."""
 
 
 @dataclass(frozen=True)
 class Habit:
     """Something that an agent should not unlearn.
 
-    `mean` is how much of it there is in a mean game, and `notable` that from which there is
-    something to lose. `sign` is the message when little is left: `now`, after `peak`.
+    `mean` computes its amount in a game from the mean metrics. A peak below `notable` is ignored.
+    `sign` is the message of its decline, with the fields `now` and `peak`.
     """
 
     mean: Callable[[Mapping[str, float]], float]
@@ -67,11 +67,11 @@ HABITS: Mapping[str, Habit] = {
         "takes it",
     ),
 }
-"""Each kind of finding with its habit."""
+"""The habits by kind of finding."""
 
 
 class Habits:
-    """Compares means over whole windows of games; each sign is reported once."""
+    """Compares means over windows of `GAMES` games; each sign is reported once."""
 
     def __init__(self, max_steps: int | None = None) -> None:
         self._max_steps = max_steps
@@ -81,18 +81,18 @@ class Habits:
         self._reported: set[str] = set()
 
     def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
-        """Takes in the rows that were logged before a resume, the oldest first."""
+        """Replays the rows that were logged before a resume, oldest first."""
         for row in rows:
             numbers = {
                 name: float(value)
                 for name in (*NAMES, "episodes")
-                # A damaged file may hold whole numbers that no float can.
+                # A damaged file may hold integers too large for a float.
                 if (value := row.get(name)) is not None and abs(value) <= sys.float_info.max
             }
             self._take(numbers.get("episodes", 0.0), numbers)
 
     def look(self, metrics: Metrics) -> Sequence[tuple[str, str]]:
-        """Kind and message of the signs that are new in a dispatch."""
+        """The kind and message of each sign that is new in a dispatch."""
         return self._take(metrics.episodes, metrics.episode)
 
     def _take(self, games: float, episode: Mapping[str, float]) -> Sequence[tuple[str, str]]:
@@ -134,16 +134,15 @@ class Habits:
 
 
 ENTROPY_PATIENCE = 10
-"""Updates in a row below the floor before a warning: a single one may be chance."""
+"""Consecutive updates below the floor before a warning: a single one may be noise."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A message about a sign, in one line, with what may help.
+    """A message of one line about a sign of trouble, with a remedy.
 
-    `kind` is `nonfinite`, `entropy`, `kl`, `dropped`, a habit (`HABITS`) or `undo`, and `sign` what
-    was seen, if it is reason to stop. A finding with `stop` ends training without another
-    checkpoint.
+    `kind` is `nonfinite`, `entropy`, `kl`, `dropped`, a habit (`HABITS`) or `undo`. A finding with
+    `stop` ends training without another checkpoint; its `sign` is the message without the remedy.
     """
 
     kind: str
@@ -154,11 +153,11 @@ class Finding:
 
 @dataclass(kw_only=True)
 class Health:
-    """Checks the metrics of each dispatch, without clock, file or device.
+    """Checks the metrics of each dispatch; it uses no clock, file or device.
 
-    A warning comes at its 1st, 2nd, 4th, 8th ... occurrence: it is visible and does not flood
-    the log. A dispatch counts as its number of updates. Limits are in updates in a row and in nats;
-    `None` switches one off.
+    A warning is shown at its 1st, 2nd, 4th, 8th ... occurrence, so it does not flood the log. A
+    dispatch counts as its number of updates. Limits are in consecutive updates or in nats; `None`
+    disables one.
     """
 
     stop_after_nonfinite: int | None = 20
@@ -180,7 +179,7 @@ class Health:
 
     @classmethod
     def of_all(cls, config: RunConfig) -> "Health":
-        """The limits for a whole run: `MemberHealth` stops unhealthy members one by one instead."""
+        """The checks of a run. They stop nothing if `MemberHealth` stops single members."""
         limits = config.health()
         if config.stop_unhealthy_members:
             limits |= {name: None for name in limits if name.startswith("stop_after")}
@@ -188,16 +187,16 @@ class Health:
 
     @property
     def sound(self) -> bool:
-        """Whether the newest dispatch was finite. Only then its state is a good checkpoint."""
+        """Whether the newest dispatch was finite. Only then is its state a good checkpoint."""
         return not self._in_a_row["nonfinite"]
 
     def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
-        """Takes in the rows that the run logged before it was resumed, as `Habits.recall` does."""
+        """Replays the rows that were logged before a resume; see `Habits.recall`."""
         self._habits.recall(rows)
 
     def look(self, metrics: Metrics) -> Sequence[Finding]:
         """The findings of a dispatch, usually none."""
-        # At the first call the number of updates is unknown: the run may be a resumed one.
+        # Unknown at the first call, because the run may be a resumed one.
         updates = 1 if self._updates is None else max(1, metrics.updates - self._updates)
         self._updates = metrics.updates
         found = [
@@ -295,3 +294,50 @@ class Health:
             return None
         again = f" (seen {times} times)" if times > 1 else ""
         return Finding(kind, f"Warning: {message}{again}")
+
+
+class MemberHealth:
+    """Leaves out each training whose health findings stop it, while the others continue.
+
+    The program still computes it, but the means exclude its metrics. The run stops when no training
+    is left.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self._each = [Health.from_config(config) for _ in range(config.members)]
+        self._left_out: set[int] = set()
+
+    @property
+    def left_out(self) -> Collection[int]:
+        """The numbers of the trainings that were left out."""
+        return self._left_out
+
+    @property
+    def plays(self) -> int:
+        """The first training that is not left out; 0 if all are."""
+        return next((k for k in range(len(self._each)) if k not in self._left_out), 0)
+
+    def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
+        """Replays the rows that were logged before a resume."""
+        rows = list(rows)
+        last = rows[-1] if rows else {}
+        self._left_out = {k for k in range(len(self._each)) if LEFT_OUT.format(k) in last}
+
+    def look(self, metrics: Metrics) -> tuple[Metrics, list[Finding]]:
+        """The metrics without the trainings that are left out, and new findings about those."""
+        found = []
+        for number, health in enumerate(self._each):
+            if number in self._left_out:
+                continue
+            own = replace(metrics, episode={}, reward={}, learning=of_member(metrics, number))
+            for finding in health.look(own):
+                if finding.stop:
+                    played = self.plays
+                    self._left_out.add(number)
+                    none_left = len(self._left_out) == len(self._each)
+                    then = "It was the last one. Stopping" if none_left else "The others continue"
+                    if not none_left and played == number:
+                        then += f", and training {self.plays} plays"
+                    said = f"training {number} is left out: {finding.sign}. {then}."
+                    found.append(Finding(finding.kind, said, finding.sign, stop=none_left))
+        return without_members(metrics, self._left_out), found

@@ -1,4 +1,4 @@
-"""The random keys of a run: each is made from its seed here, and nowhere else."""
+"""The random keys of a run. All of them are derived from its seed here."""
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +9,13 @@ from hackmatrix_rl.training import EVALUATION
 
 
 def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
-    """The keys of a training with this seed: for the network's weights, and for training."""
+    """The keys of a seed: for the network's weights, and for training."""
     network, training = jax.random.split(jax.random.key(seed))
     return network, training
 
 
 def network_key(config: RunConfig) -> Key[Array, ""]:
-    """The key of the network's weights; of several trainings, of the first one's."""
+    """The key of the network's weights; of several trainings, that of the first."""
     return run_keys(config.seed)[0]
 
 
@@ -27,7 +27,7 @@ def training_keys(config: RunConfig) -> Key[Array, "*members"]:
 
 
 def stage_keys(config: RunConfig, update: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
-    """The keys of a later stage, which starts at this update: for the weights, and for training."""
+    """The keys of a later stage that starts at `update`: for the weights, and for training."""
     network, training = run_keys(config.seed)
     return jax.random.fold_in(network, update), jax.random.fold_in(training, update)
 

@@ -1,4 +1,4 @@
-"""A run's way from its settings to its result, the same in each of its processes."""
+"""Launches a run: from its settings to its result, identically in each of its processes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -32,11 +32,10 @@ from hackmatrix_rl.training import Hook, Trainer
 
 @dataclass(frozen=True)
 class Launch:
-    """A run that is checked and ready to go.
+    """A run that is checked and ready to start.
 
-    Call `plan` to learn what it would do, or `open_folder` and then `run`. Every process of the
-    run does the same. `notes` say what people should know of the run that it resumes, `needs` what
-    it needs of the machine and what looks tight.
+    Call `plan`, or `open_folder` and then `run`, in every process of the run. `notes` are messages
+    about the resumed run, and `needs` about memory, disk and services.
     """
 
     config: RunConfig
@@ -48,17 +47,17 @@ class Launch:
     _trust_code: bool
 
     def plan(self) -> Plan:
-        """Compiles the run's program and says what the run would do; nothing is left behind."""
+        """Compiles the run's program and returns its plan; leaves no files behind."""
         self._lock.withdraw()
         if self._resumed is None:
             system.on_process_zero(partial(check_run_folder, self.config))
         return make_plan(self.config, self._trainer)
 
     def open_folder(self) -> RunFolder:
-        """The run's folder, locked and ready to be written."""
+        """Creates or reopens the run's folder, and locks it."""
         folder = RunFolder.seen_by(system.process_index(), system.on_process_zero(self._open))
         system.check_shared(folder.checkpoints)
-        # Of a new run, the user has named the code; a resumed run may be anybody's.
+        # The user has named the code of a new run; a resumed run may come from anybody.
         unknown = remember_code(self.config) if self._resumed is None else None
         return folder if unknown is None else replace(folder, notes=(*folder.notes, unknown))
 
@@ -74,7 +73,7 @@ class Launch:
     def run(
         self, folder: RunFolder, displays: Sequence[Sink] = (), hooks: Sequence[Hook] = ()
     ) -> RunResult:
-        """Trains, from the newest whole checkpoint if there is one; see `runs.run`."""
+        """Trains, from the newest intact checkpoint if there is one; see `runs.run`."""
         resume = None if self._resumed is None else self._resumed.checkpoint
         return run(
             self.config,
@@ -97,13 +96,13 @@ def launch(
     trust_code: bool = False,
     lock: RunLock | None = None,
 ) -> Iterator[Launch]:
-    """Prepares a run: finds it, locks it, builds it, and checks that it can work here.
+    """Prepares a run: locks its folders, builds its trainer, and checks that it can run here.
 
-    A new run has a `config`. In its place, `resume_run` is the id of a run to resume by the command
-    that began it, with some changed settings. With `trust_code`, the code that it names may be
-    imported. Only process 0 reads folders, and fetches a run from Weights & Biases
-    (`wandb:ENTITY/PROJECT/RUN_ID`); it broadcasts what it found. The folders
-    stay locked until the context ends. The caller may give a `lock`, and then frees them.
+    A new run has a `config`. A resumed run has its id in `resume_run`, the `command` that began it,
+    and `changes` of its settings. With `trust_code`, code that the run names may be imported. Only
+    process 0 reads folders and fetches runs from Weights & Biases (`wandb:ENTITY/PROJECT/RUN_ID`);
+    it broadcasts the result. The folders stay locked until the context ends, or until the caller
+    closes the given `lock`.
     """
     with RunLock() if lock is None else nullcontext(lock) as lock:
         resumed = None
@@ -138,7 +137,7 @@ def launch(
                 config,
                 trainer.algorithm.initial_policy,
             )
-        for later in config.stages[1:]:  # a stage that cannot work is refused before the first
+        for later in config.stages[1:]:  # refuse a bad stage before the first one trains
             checked_memory(later, compose(later, trust_code=trust_code))
         system.check_same(config.as_dict(), trainer.policy)
         place = config.run_dir if resumed is None else str(resumed.path)
@@ -152,10 +151,10 @@ def _find(
     run_id: str, command: str, changes: Mapping[str, Any], trust_code: bool, lock: RunLock
 ) -> ResumableRun:
     """A stopped run that may be resumed, locked against other processes."""
-    before_devices(changes)  # also before processes speak to one another over their devices
+    before_devices(changes)  # before processes communicate, which starts their devices
 
     def prepare(stored: Mapping[str, Any]) -> None:
-        # Several processes have started their devices by now, and only this one knows the run.
+        # Of several processes, all have started their devices, and only this one knows the run.
         if system.is_single_process():
             before_devices({**stored, **changes})
 
@@ -183,7 +182,7 @@ def _find(
         resumed.check_trusted(changes, trust_code=trust_code)
     except ConfigError as error:
         refused = str(error)
-    # Each process says for itself whom it trusts; all end if one of them does not.
+    # Each process decides for itself whether to trust the code; all end if one does not.
     if system.any_process(refused is not None):
         raise AgreedError(refused or "--trust-code is missing in another process of the run.")
     return resumed

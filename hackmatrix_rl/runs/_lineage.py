@@ -40,10 +40,10 @@ class Lineage:
     """The intervals of a population-based training; the last one may lack its exploit.
 
     Attributes:
-        names: of the settings.
+        names: of the settings that vary.
         steps: environment steps at the beginning of each interval, and at the end of the last.
         settings: by name, the values of the members, `[intervals, members]`.
-        used: the same, as they were used on average where a schedule changes them further.
+        used: the same, averaged over the interval where a schedule also changes them.
         fitness: `[intervals, members]`; NaN where a member had none.
         parents: the member that each member continued from, `[intervals, members]`.
     """
@@ -90,7 +90,7 @@ class Lineage:
         )
 
     def winner(self) -> list[int]:
-        """In each interval, the member from which the one that was best at last has come."""
+        """In each interval, the ancestor of the member that was best at the end."""
         known = [fitness for fitness in self.fitness if not np.isnan(fitness).all()]
         member = int(np.nanargmax(known[-1])) if known else 0
         line = [member]
@@ -99,7 +99,7 @@ class Lineage:
         return line
 
     def schedule(self, name: str) -> list[tuple[float, float]]:
-        """The setting of the winner and its ancestors: from which step on, and its value."""
+        """The setting along the winner's lineage, as pairs of its first step and its value."""
         values = [
             float(f"{self.used[name][k][m]:.{_DIGITS}g}") for k, m in enumerate(self.winner())
         ]
@@ -108,10 +108,10 @@ class Lineage:
 
 
 def draw_setting(axes: "Axes", found: Lineage, name: str) -> None:
-    """Draws a setting of all members over the steps; the winner and its ancestors are thick.
+    """Plots a setting of all members against steps; the winner and its ancestors are thick.
 
-    A colour says how well a member did in its interval. A dot is a member that became a copy of
-    another one, and a thin line leads there from the settings of that one.
+    The colour is the rank of a member in its interval. A dot marks a member that became a copy; a
+    thin line connects it to its parent's setting.
     """
     from matplotlib import colormaps
 
@@ -141,7 +141,7 @@ def draw_setting(axes: "Axes", found: Lineage, name: str) -> None:
 
 
 def keep_lineage(config: TrainConfig, folder: RunFolder) -> None:
-    """Writes the picture of a run's lineage, and the settings that it found, into its folder.
+    """Writes a run's lineage as a picture, and the winner's settings as TOML, into its folder.
 
     Nothing is written for a run without a lineage.
     """
@@ -159,9 +159,9 @@ def keep_lineage(config: TrainConfig, folder: RunFolder) -> None:
 
 
 def schedule_file(config: TrainConfig, found: Lineage) -> str:
-    """One training with the settings of the winner and its ancestors over time, as TOML.
+    """The settings of a single training that follows the winner's lineage, as TOML.
 
-    A setting that cannot be a schedule has its last value.
+    A setting that takes no schedule has its last value.
     """
     fields = {each.name: each for each in settings_of(config)}
     settings = {**config.as_dict()}
@@ -187,18 +187,14 @@ def schedule_file(config: TrainConfig, found: Lineage) -> str:
         or (
             name in fields
             and name not in _OWN
-            and (name in preset or _changed(fields[name], value))
+            and (name in preset or value != typed(fields[name], fields[name].default))
         )
     ]
     return "\n".join([*notes, *lines]) + "\n"
 
 
-def _changed(field: Any, value: Any) -> bool:
-    return bool(value != typed(field, field.default))
-
-
 def _piecewise(pieces: Sequence[tuple[float, float]], steps: int) -> str | float:
-    """The text of a schedule that has each value from its step on."""
+    """The text of a schedule: [(0, 0.001), (50, 0.002)] -> `piecewise:0.001:0.002@0.5`."""
     first, *rest = pieces
     if not rest:
         return first[1]
@@ -213,7 +209,7 @@ def _toml(value: Any) -> str:
 
 
 def _shades(fitness: np.ndarray) -> np.ndarray:
-    """Each member's place from 0, the worst, to 1; NaN without a fitness."""
+    """Each member's rank, from 0 for the worst to 1; NaN without a fitness."""
     known = ~np.isnan(fitness)
     shades = np.full(len(fitness), np.nan)
     shades[known] = np.argsort(np.argsort(fitness[known])) / max(1, known.sum() - 1)
@@ -221,6 +217,6 @@ def _shades(fitness: np.ndarray) -> np.ndarray:
 
 
 def _mean(values: Sequence[object]) -> float:
-    """The mean of the numbers among some values; NaN without one."""
+    """The mean of the numbers among untrusted values; NaN without one."""
     found = [each for value in values if not math.isnan(each := number(value))]
     return sum(found) / len(found) if found else math.nan

@@ -22,14 +22,14 @@ CHECKPOINTS = "checkpoints"
 # Errors of `flock` on file systems without locks.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _ATTEMPTS = 100  # attempts while other processes remove and make the same folder
-_OWNER = b"process "  # begins what a lock file holds
-_SHOWN = 200  # bytes of a lock file that a message repeats
+_OWNER = b"process "  # the prefix of a lock file's content
+_SHOWN = 200  # bytes of a lock file that a message quotes
 
 
 class RunLock:
-    """Folders that only this process writes, until `close` or the end of the process.
+    """Exclusive locks on folders, until `close` or the end of the process.
 
-    `notes` are messages for people.
+    `notes` are messages for the user.
     """
 
     def __init__(self) -> None:
@@ -48,9 +48,10 @@ class RunLock:
             self.close()
 
     def take(self, option: str, folder: epath.PathLike, *, new: bool = False) -> None:
-        """Locks a folder, which `option` named, and makes it if it is missing. Does not wait.
+        """Locks a folder, creating it if it is missing. Does not block.
 
-        A second call for the same folder does nothing, unless it must be `new`.
+        `option` is the flag that named the folder. A second call for the same folder does nothing,
+        unless it must be `new`.
         """
         path = Path(folder)
         if not new and any(_is_open(path / LOCK, file) for file in self._held.values()):
@@ -75,7 +76,7 @@ class RunLock:
             )
 
     def close(self) -> None:
-        """Frees all folders."""
+        """Releases all locks."""
         for folder, file in self._held.items():
             if _is_open(folder / LOCK, file):
                 # On a read-only disk the file stays, but it locks nothing.
@@ -85,7 +86,7 @@ class RunLock:
         self._held.clear()
 
     def withdraw(self) -> None:
-        """Frees all folders, and removes those that it made if they are empty."""
+        """Releases all locks, and removes the folders that it created, if they are empty."""
         self.close()
         for folder in reversed(self._made):
             with contextlib.suppress(OSError):  # it is not empty, or gone
@@ -93,7 +94,7 @@ class RunLock:
         self._made.clear()
 
     def _lock(self, folder: Path, *, new: bool) -> bool:
-        """Makes and locks a folder; false on a file system without locks.
+        """Creates and locks a folder; false on a file system without locks.
 
         The `strerror` of its BlockingIOError names the process that holds the folder.
         """
@@ -120,7 +121,7 @@ class RunLock:
                 if not _is_open(folder / LOCK, file):
                     continue
                 if os.pread(file, len(_OWNER), 0) not in (b"", _OWNER):
-                    set_aside(folder / LOCK)  # no lock, but perhaps somebody's file
+                    set_aside(folder / LOCK)  # not a lock, but perhaps a user's file
                 else:
                     os.ftruncate(file, 0)
                     owner = f"{os.getpid()} on {socket.gethostname()}".encode()
@@ -132,7 +133,7 @@ class RunLock:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process writes a folder now, as far as this machine knows."""
+    """Whether a process holds the lock of a folder, as far as this machine knows."""
     try:
         file = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # no lock of a run: nobody writes
@@ -155,11 +156,11 @@ def unwritable(option: str, folder: epath.PathLike, error: OSError) -> ConfigErr
 
 
 def check_links(folder: Path, said: str, *, checkpoints: bool = True, deep: bool = True) -> None:
-    """Refuses links out of a folder, at any depth: what writes there would follow them.
+    """Refuses symbolic links that lead out of a folder, at any depth: writes would follow them.
 
-    The entries of `checkpoints` may be links, because a writer of checkpoints goes into none that
-    is there already. Without `checkpoints`, it may be a link, too. Unless `deep`, only the entries
-    of the folder itself are checked.
+    Entries of the checkpoint folder may be links, because a new checkpoint is never written into an
+    existing entry. Without `checkpoints`, that folder itself may be a link. Unless `deep`, only the
+    direct entries of the folder are checked.
     """
     inside = Path(os.path.realpath(folder))
     with refusing(f"{said}: cannot be read: ", of=OSError):
@@ -180,7 +181,7 @@ def check_links(folder: Path, said: str, *, checkpoints: bool = True, deep: bool
 
 
 def _entries(folder: Path, *, deep: bool) -> Iterator[Path]:
-    """All that is in a folder, without what is in its checkpoints; links are not followed."""
+    """The paths in a folder, except inside its checkpoint folder; links are not followed."""
     for place, folders, files in os.walk(folder, onerror=_fail):
         yield from (Path(place, name) for name in (*folders, *files))
         top = Path(place) == folder

@@ -1,4 +1,4 @@
-"""What watches a run: its sinks, its monitor and its profiler."""
+"""Monitors a run: sinks, health checks and profiler."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -9,8 +9,7 @@ import jax
 from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import sinks
 from hackmatrix_rl.runs._folder import RunFolder
-from hackmatrix_rl.runs._health import Finding, Health
-from hackmatrix_rl.runs._member_health import MemberHealth
+from hackmatrix_rl.runs._health import Finding, Health, MemberHealth
 from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.runs._wall_time import WallTime
 from hackmatrix_rl.runs.config import RunConfig, TrainConfig
@@ -25,9 +24,9 @@ from hackmatrix_rl.view.replays import Replay, drawings_of, load_game
 def open_sinks(
     config: RunConfig, folder: RunFolder, displays: Sequence[sinks.Sink] = ()
 ) -> sinks.Fanout:
-    """Opens the run's files, and the services that its settings ask for, as one sink.
+    """Opens the run's files and services as one sink, after the `displays`.
 
-    With several processes, all except process 0 have only a log. The `displays` come first.
+    Processes other than 0 have only a log.
     """
     log = sinks.LogFile(folder.log, length=sinks.Length.from_config(config))
     if folder.process > 0:
@@ -48,9 +47,9 @@ def open_sinks(
 def open_wandb(
     config: RunConfig, folder: RunFolder, *, member: int | None = None
 ) -> sinks.WeightsAndBiases:
-    """Opens the run on Weights & Biases, and resumes one that exists.
+    """Opens or resumes the run on Weights & Biases.
 
-    `member` logs one of several trainings as a separate run, in one group with the others.
+    With `member`, that training is logged as a separate run, in a group with the others.
     """
     name, group = config.wandb_name or folder.run_id, config.wandb_group
     tags = [tag.strip() for tag in (config.wandb_tags or "").split(",") if tag.strip()]
@@ -76,7 +75,7 @@ def open_wandb(
 
 
 MOST_FRAMES = 200
-"""Moves of a film. It takes some seconds, and a long one is not watched."""
+"""Maximum number of moves in a GIF, which takes some seconds to write."""
 
 _SCALE = 0.6
 _SECONDS = 0.25
@@ -91,8 +90,8 @@ def send_summary(
 ) -> None:
     """Sends the evaluations at the end as a table, and the newest replay as a GIF.
 
-    The run has already ended well, so a failure is reported in one line. Offline, nothing is sent:
-    the library would begin a second folder, without curves.
+    The run has already succeeded, so a failure is only reported. Offline, nothing is sent, because
+    the library would start a second folder without the curves.
     """
     if config.wandb_mode == "offline":
         note(
@@ -113,7 +112,7 @@ def send_summary(
 
 
 def rows_of(evaluations: Mapping[str, Evaluation]) -> list[dict[str, str | float]]:
-    """A row for each player: its name, and each number with the ends of its 95% interval."""
+    """A row for each player: its name, and each metric with the ends of its 95% interval."""
     rows = []
     for player, evaluation in evaluations.items():
         row: dict[str, str | float] = {"player": player, "episodes": evaluation.episodes}
@@ -125,7 +124,7 @@ def rows_of(evaluations: Mapping[str, Evaluation]) -> list[dict[str, str | float
 
 
 def _film(folder: RunFolder) -> Path | None:
-    """The newest replay of the run as a GIF; `None` where it keeps none."""
+    """The newest replay of the run as a GIF; `None` if it keeps none."""
     newest = max(folder.replays.glob("update-*.json"), default=None)
     if newest is None:
         return None
@@ -139,8 +138,8 @@ def _film(folder: RunFolder) -> Path | None:
 class Profiler:
     """Records some updates with JAX's profiler.
 
-    It skips the first dispatch, which touches memory and fills caches. Then it records whole
-    dispatches until it has enough updates, or to the end of the run. `None`: no recording.
+    It skips the first dispatch, which warms up memory and caches. Then it records dispatches until
+    they have `updates` updates, or until the run ends. With `None`, it records nothing.
     """
 
     def __init__(self, updates: int | None, folder: Path, *, report: Callable[[str], None]) -> None:
@@ -175,11 +174,10 @@ class Profiler:
 
 
 class RunMonitor:
-    """Logs each dispatch with the use of the machine and of time, and reports signs of trouble.
+    """Logs each dispatch with machine usage and wall time, and reports signs of trouble.
 
-    On entry, at the start of a run, it records software and hardware, and reads what the run logged
-    before it was resumed. Any of the `reports` of the checks inside the program (`--debug`) is a
-    stop.
+    On entry, it records software and hardware, and replays the rows that were logged before a
+    resume. Any of the `reports` from checks inside the program (`--debug`) stops the run.
     """
 
     def __init__(
@@ -223,13 +221,13 @@ class RunMonitor:
         self._leave.close()
 
     def begin(self, config: RunConfig, reports: Reports | None) -> None:
-        """Takes the limits of the next stage, and the reports of its checks."""
+        """Switches to the limits and the reports of the next stage."""
         self._health = Health.of_all(config)
         self._reports = reports
 
     @property
     def sound(self) -> bool:
-        """Whether the state may be saved: not while nothing is finite, and not after a stop."""
+        """Whether the state may be saved: the newest dispatch was finite, and nothing must stop."""
         return self._health.sound and not self._stopped
 
     @property
@@ -243,7 +241,7 @@ class RunMonitor:
         return 0 if self._members is None else self._members.plays
 
     def look(self, metrics: Metrics) -> bool:
-        """Logs and checks a dispatch; whether training must stop, without another checkpoint."""
+        """Logs and checks a dispatch; returns whether training must stop, without a checkpoint."""
         found: list[Finding] = []
         if self._members is not None:
             metrics, found = self._members.look(metrics)

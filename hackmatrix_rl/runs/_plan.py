@@ -1,4 +1,4 @@
-"""The plan of a run: what it would do and need, without doing it."""
+"""The plan of a run: its work, memory and communication, known before it starts."""
 
 import re
 import time
@@ -35,7 +35,7 @@ from hackmatrix_rl.training.sharding import (
 
 @dataclass(frozen=True)
 class Plan:
-    """What a training would do and need on its devices. `print` shows it as `--dry-run` does.
+    """The work and resources of a training on its devices. `print` shows it as `--dry-run` does.
 
     Attributes:
         training: games, steps and learning in words, by topic.
@@ -52,8 +52,8 @@ class Plan:
         program_bytes: bytes that the program needs on a device, with both; `None` if the compiler
             has no figure.
         sent: the collectives of one update.
-        cycles: cycles of a device for one update, as a TPU's compiler estimates them; other
-            compilers do not (`None`).
+        cycles: cycles of a device for one update, as a TPU's compiler estimates them; `None` for
+            other compilers.
         launches: the kernels and loops of a GPU's program; `None` on other devices.
         compile_seconds: how long compiling took.
     """
@@ -96,7 +96,7 @@ class Plan:
 
     def _on_hosts(self) -> str:
         slices = f" of {self.slices} slices" if self.slices > 1 else ""
-        # On GPUs, it is the launcher that decides how many processes a host has.
+        # On GPUs, the launcher decides how many processes a host has.
         each = ", a process on each" if self.device.startswith("TPU") else ""
         return f" on {self.hosts} hosts{slices}{each}" if self.hosts > 1 else ""
 
@@ -126,7 +126,7 @@ class _TooLargeError(Exception):
 
 
 def plan(trainer: Trainer[Any]) -> Plan:
-    """Compiles the program of a trainer, and says what it would do and need. Nothing starts.
+    """Compiles the program of a trainer and returns its plan. Nothing is trained.
 
         there = hm.mesh("data=4", hm.target("v4-8").devices)
         print(hm.plan(hm.Trainer(algorithm_on(there))))
@@ -135,7 +135,7 @@ def plan(trainer: Trainer[Any]) -> Plan:
         trainer: a trainer on devices of this machine, or of `hm.target`.
 
     Raises:
-        TypeError: it is no trainer.
+        TypeError: `trainer` is not a `Trainer`.
         ConfigError: the program does not fit into the memory of a device, or its compiler fails.
     """
     instance("trainer", trainer, Trainer, "hm.Trainer(algorithm)")
@@ -156,7 +156,7 @@ def make_plan(
     *,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
-    """The plan of a run's trainer; a `target` is where its mesh is, if it is not here."""
+    """The plan of a run's trainer; its mesh is on `target`, or else on this machine."""
     training = plan_in_words(config, devices_of_one(trainer.mesh))
     if target is not None and (found := doubts(config, trainer)):  # no `preflight` reports them
         training = {**training, "doubtful": " ".join(found)}
@@ -175,7 +175,7 @@ def make_plan(
 
 
 def plan_for(config: RunConfig, target: Target, *, trust_code: bool = False) -> Plan:
-    """The plan of one stage of a training on a slice that is not here."""
+    """The plan of one stage of a training on a TPU slice that is not attached."""
     return make_plan(config, compose(config, trust_code=trust_code, target=target), target)
 
 
@@ -187,7 +187,7 @@ def _read(
     limit: int | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Plan:
-    """Compiles the program of a trainer and reads its plan; `limit` is known of some devices."""
+    """Compiles a trainer's program and reads its plan; `limit` is a device's memory in bytes."""
     mesh = trainer.mesh
     device = mesh.devices.flat[0]
     limit = memory_limit(device) if limit is None else limit
@@ -196,12 +196,12 @@ def _read(
     try:
         compiled = lowered.compile(compiler_options(mesh))
     except jax.errors.JaxRuntimeError as error:
-        # A TPU's compiler adds up what the program needs and its arguments, and refuses too much.
+        # A TPU's compiler refuses a program that needs too much memory besides its arguments.
         sizes = re.search(r"\(([\d.]+[KMGT])\) exceeds[^(]*\(([\d.]+[KMGT])\)", str(error))
         if sizes is None:
             said = " ".join(str(error).split())[:300]
             raise ConfigError(
-                f"the compiler for {device.device_kind} fails by itself: {said}. Another "
+                f"the compiler for {device.device_kind} failed: {said}. Another "
                 "--precision, --network or --remat may avoid it."
             ) from error
         raise _TooLargeError(f"{sizes[1]}B in addition to its state, of {sizes[2]}B") from error
@@ -247,7 +247,7 @@ def _in_words(sent: Sequence[Collective]) -> str:
 
 
 def _launched(found: Launches) -> str:
-    """What a GPU's program asks of the machine, in words."""
+    """The kernels and loops of a GPU's program, in words."""
     return (
         f"at least {found.kernels:,} kernels an update: a loop without a fixed number of rounds "
         f"counts once; {found.asking_loops} such loops ask the host after each round"

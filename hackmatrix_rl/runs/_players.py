@@ -1,4 +1,4 @@
-"""Players by name: a script, a player that tries moves out, a run, a checkpoint."""
+"""Players by name: scripts, experts, searches, runs and checkpoints."""
 
 import re
 import warnings
@@ -61,20 +61,20 @@ EXPERT, RETURN_EXPERT, SEARCH, HARVEST = "expert", "expert@return", "search", "h
 EXPERTS: Mapping[str, Callable[[GameConfig], Agent]] = {EXPERT: Expert, RETURN_EXPERT: ReturnExpert}
 """The players that look one move ahead."""
 ROLLOUTS, MOST_ROLLOUTS = 30, 10_000
-"""Imagined games for a move: by default, and at most."""
+"""Rollouts (imagined games) for a move: the default, and the maximum."""
 MOST_SIMULATIONS = 10_000
-"""Actions that a tree search tries out for a move, at most."""
+"""Maximum number of simulations of a tree search for a move."""
 READY = (*SCRIPTS, *EXPERTS, PRETRAINED, f"{SEARCH}({EXPERT}, {ROLLOUTS})")
 """Names of players that need no training."""
 IMAGINES = (EXPERT, PRETRAINED)
-"""The players that can play the imagined games of a search."""
+"""The players that can play the rollouts of a search."""
 
 _SHOWN = 5
-"""Runs that a message lists at most."""
+"""Maximum number of runs that a message lists."""
 
 
 def find_hackmatrix_player(name: str, **how: Any) -> tuple[Agent, HackMatrix]:
-    """A player of HackMatrix, and its environment; the arguments are as in `find_player`."""
+    """`find_player` for players of HackMatrix alone."""
     player, environment = find_player(name, **how)
     if not isinstance(environment, HackMatrix):
         trusted = ["--trust-code"] if how.get("trust_code") else []
@@ -100,24 +100,27 @@ def find_player(
     cycles: tuple[int, int] | None = None,
     report: Report = warnings.warn,
 ) -> tuple[Agent, Environment]:
-    """A player, and the environment that it plays in.
+    """A player by name, and the environment that it plays in.
 
-    A trained policy plays under the limits of its training, a script under the limits of the
-    default config. A policy's thoughts have a value if its run stored the units of the value.
+    A trained policy plays with the limits of its training, a script with the default ones. A
+    policy reports values only if its run stored the value scale.
 
-    `name` is a script (`random`, `runner`), `expert`, which plays to win, `expert@return`, which
-    plays for the return, `pretrained`, a run, a checkpoint, a search with a number of imagined
-    games for a move (`search(expert, 30)`, `search(pretrained, 30)`), or any of them with a script
-    that collects points (`harvest(pretrained)`). Of a run of several trainings in one program,
-    `run#3` is the fourth, and `run#return` the one with the highest return, which is also the
-    default without `#`; a message says so.
-    `network`, `trust_code` and `best` are as for `load`, and `modules` as its `agent`.
-    `league` is the league to play in; `None`: the one that a policy was trained in, and the
-    original one for a player without training, which takes its sizes from `game`. `simulations` is
-    the number of actions that a trained policy tries out for each move, in a tree search
-    (`Searcher`); a message calls it `simulations_flag`. `cycles` are the updates of `z_H`, and of
-    `z_L` before each of them, of a recursive network; `None`: as in its training. `report` takes
-    messages about what is skipped or damaged.
+    `name` is one of
+
+    - a script: `random`, `runner`;
+    - an expert: `expert` plays to win, `expert@return` for the return;
+    - `pretrained`, a run or a checkpoint. Of a run of several trainings in one program, `run#3` is
+      the fourth, and `run#return` the one with the highest return, as without `#`;
+    - a search with a number of rollouts for a move: `search(expert, 30)`, `search(pretrained, 30)`;
+    - any of them with a script that collects points: `harvest(pretrained)`.
+
+    `network`, `trust_code` and `best` are as for `load`, and `modules` is its `agent`.
+    `league` is the league to play in. By default, it is that of the training, or the original one
+    for a player without training, which takes its sizes from `game`. `simulations` makes a trained
+    policy a `Searcher` with that many simulations for a move; messages call it `simulations_flag`.
+    `cycles` are the updates of `z_H`, and of `z_L` before each of them, of a recursive network; by
+    default, they are those of its training. `report` takes messages about what is skipped or
+    damaged.
     """
     if (inner := _harvested(name)) is not None:
         player, there = find_hackmatrix_player(
@@ -165,8 +168,8 @@ def find_player(
     if not isinstance(its_own, HackMatrix):
         if search is not None or simulations is not None or league is not None:
             raise ConfigError(
-                f"{base} was trained in another environment, which has no leagues, and in "
-                f"which nothing searches. Name {base} alone."
+                f"{base} was trained in another environment, which has no leagues and no search. "
+                f"Name {base} alone."
             )
         return _policy_of(loaded, report), its_own
     trained = its_own.config.league
@@ -195,7 +198,7 @@ def find_player(
 def find_opponent(
     name: str, *, trust_code: bool = False, report: Report = warnings.warn
 ) -> Opponent | None:
-    """Who plays a game of two players, of a run or a checkpoint; `None` if its game is for one."""
+    """The opponent in a run or checkpoint of a two-player game; `None` for any other game."""
     if saved_run(name) is not None:
         return None
     skipped: list[str] = []
@@ -204,7 +207,7 @@ def find_opponent(
     config = config_from_dict(metadata["config"])
     if not config.two_players:
         return None
-    for message in skipped:  # of another game, they are reported when that is loaded
+    for message in skipped:  # for other games, loading reports them
         report(message)
     check_playable(folder, metadata)
     check_trusted(config, folder, trust_code=trust_code)
@@ -218,9 +221,9 @@ UNTRAINED_SIMULATIONS = 64
 
 
 def untrained_opponent(settings: Mapping[str, Any]) -> Opponent:
-    """Who plays a game of two players by a small untrained network; `settings` are of the board."""
+    """An opponent with a small untrained network; `settings` are those of the board."""
     kind = _of_two_players()
-    # The preset is of a small network; its board is smaller than the one of the command.
+    # The preset has a small network, but also a smaller board than the command.
     board = {each.name: each.default for each in options_of(kind) if each.metadata["resume"]}
     sizes = {**board, "num_simulations": UNTRAINED_SIMULATIONS, **settings}
     config = kind.of_preset("debug", sizes)
@@ -228,7 +231,7 @@ def untrained_opponent(settings: Mapping[str, Any]) -> Opponent:
 
 
 def two_players_command() -> str:
-    """The command that trains players of a game of two."""
+    """The command that trains players of a two-player game."""
     return f"hackmatrix-rl {_of_two_players().command}"
 
 
@@ -237,19 +240,19 @@ def _of_two_players() -> type[RunConfig]:
 
 
 def _guide(loaded: Loaded, environment: HackMatrix, report: Report) -> Guide:
-    """For the return, if the network was paid for it; else, for the victory."""
+    """A guide for the return if the training rewarded victories; else, for the victory."""
     if environment.reward.victory > 0:
         return ReturnGuide(environment, _policy_of(loaded, report))
     return NetworkGuide(environment, loaded.policy)
 
 
 def _with_cycles(policy: ActorCritic, cycles: tuple[int, int], name: str) -> ActorCritic:
-    """A recursive network that thinks so long, also one with a head more."""
+    """A recursive network with these cycles; it may have an auxiliary head."""
     if isinstance(policy, WithAuxiliaryHead):
         headless = _with_cycles(policy.headless, cycles, name)
         return eqx.tree_at(lambda network: network.headless, policy, headless)
     if not isinstance(policy, RecursiveActorCritic):
-        raise _no_cycles(cycles, f"the network of {name} thinks once about a position")
+        raise _no_cycles(cycles, f"the network of {name} is not recursive")
     return policy.with_cycles(*cycles)
 
 
@@ -262,7 +265,7 @@ def _no_cycles(cycles: tuple[int, int], why: str) -> ConfigError:
 
 
 def _policy_of(loaded: Loaded, report: Report) -> PolicyAgent:
-    """A trained policy as a player, with the units of its value if they can be read."""
+    """A trained policy as a player, with its value scale if that can be read."""
     return PolicyAgent(
         loaded.policy, greedy=loaded.greedy, value_scale=_scale(loaded, report), gamma=loaded.gamma
     )
@@ -276,7 +279,7 @@ def _listed(ready: Sequence[str]) -> str:
 
 
 def _check_simulations(name: str, simulations: int, flag: str) -> None:
-    """Refuses a tree search that cannot be, before anything is loaded."""
+    """Refuses an impossible tree search before anything is loaded."""
     said = f"{flag} {simulations}"
     if name in (*SCRIPTS, *EXPERTS):
         raise ConfigError(
@@ -291,23 +294,22 @@ def _check_simulations(name: str, simulations: int, flag: str) -> None:
     if not 1 <= simulations <= MOST_SIMULATIONS:
         raise ConfigError(
             f"{said}: the number of actions to try out for a move must be a whole number within "
-            f"1..{MOST_SIMULATIONS}. Without {flag}, the network moves at once."
+            f"1..{MOST_SIMULATIONS}. Without {flag}, the network plays without a search."
         )
 
 
 def _searcher(said: str, agent: PolicyAgent, environment: HackMatrix, simulations: int) -> Searcher:
-    """A policy that searches in trees."""
     if agent.value_scale is None:
         raise ConfigError(
-            f"{said}: its checkpoint does not hold the units of the network's value, which a "
-            "search adds rewards to. Name a run or a whole checkpoint of it."
+            f"{said}: its checkpoint has no value scale, and a search adds rewards to values. "
+            "Name a run or a complete checkpoint of it."
         )
     with refusing(f"{said}: "):
         return Searcher(agent, environment, simulations)
 
 
 def _search(name: str) -> tuple[str, int] | None:
-    """Who plays the imagined games of a search, and how many; `None` for another kind of name."""
+    """Parses `search(PLAYER, ROLLOUTS)`; `None` for another kind of name."""
     if not re.match(rf"{SEARCH}\s*(\(|$)", name):
         return None
     parts = re.fullmatch(rf"{SEARCH}\s*\(([^(),]*)(?:,([^(),]*))?\)", name)
@@ -330,7 +332,7 @@ def _search(name: str) -> tuple[str, int] | None:
 
 
 def _harvested(name: str) -> str | None:
-    """The player in `harvest(player)`; `None` for another kind of name."""
+    """Parses `harvest(PLAYER)`; `None` for another kind of name."""
     if not re.match(rf"{HARVEST}\s*(\(|$)", name):
         return None
     parts = re.fullmatch(rf"{HARVEST}\s*\((.+)\)", name)
@@ -344,7 +346,7 @@ def _harvested(name: str) -> str | None:
 
 
 def _scale(loaded: Loaded, report: Report) -> ValueScale | None:
-    """The units of the value, which nobody needs to play."""
+    """The value scale; a player can do without it."""
     try:
         return loaded.value_scale()
     except ConfigError as error:

@@ -20,7 +20,7 @@ from hackmatrix_rl.training import Trainer, every_policy, remarks, working_bytes
 from hackmatrix_rl.training.sharding import bytes_per_device, devices_of_one
 
 LEAST_GAMES = 8
-"""Games of a minibatch below which a device takes as long as for this many."""
+"""Games of a minibatch on a device below which fewer games save no time."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,18 @@ _UNSENT = "--wandb-artifacts: nothing is uploaded without --wandb"
 
 
 def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -> list[str]:
-    """Looks whether a run can work here: its services, its memory, its disk.
+    """Checks that a run can work here: its services, memory and disk.
 
     Other code checks the settings, and that the folders can be written. `folder` is the folder of
     the checkpoints, which may not exist yet; `None` is the current one. Returns lines to show: what
-    the run will need, and what looks tight.
+    the run needs, and likely mistakes.
     """
     if config.tensorboard:
         require_tensorboard()
     if config.wandb and config.wandb_artifacts and is_remote(folder or "."):
         raise ConfigError(
             f"--wandb-artifacts: uploads from a folder here, and --checkpoint-dir {folder} is "
-            "elsewhere, where checkpoints last by themselves. Leave one of the two out."
+            "remote. Leave one of the two out."
         )
     if config.wandb and config.wandb_mode == "online":
         require_wandb()
@@ -79,7 +79,7 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
 
 
 def doubts(config: RunConfig, trainer: Trainer[Any]) -> list[str]:
-    """What is likely to be a mistake in a run that can work, in lines."""
+    """Likely mistakes in a run that can work, a line for each."""
     if config.eager:  # its network need not be traceable
         return []
     lines = [remark.as_flags() for remark in remarks(trainer.algorithm)]
@@ -88,17 +88,17 @@ def doubts(config: RunConfig, trainer: Trainer[Any]) -> list[str]:
     on_cpu = trainer.mesh.devices.flat[0].platform == "cpu"
     if games < LEAST_GAMES and not (on_cpu and devices == 1):
         lines.append(
-            f"A device has {games} of the {config.at_once} games of a minibatch, and takes no less "
-            f"time than for {LEAST_GAMES}. Use more games, fewer minibatches, or a --mesh of fewer "
+            f"A device has {games} of the {config.at_once} games of a minibatch, which takes as "
+            f"long as {LEAST_GAMES}. Use more games, fewer minibatches, or a --mesh of fewer "
             "devices."
         )
     return lines
 
 
 def check_played(environment: Environment, games: int) -> None:
-    """Refuses far too many games at the same time, without training."""
+    """Refuses more parallel games than fit into memory, for commands that do not train."""
     game = environment.config if isinstance(environment, HackMatrix) else None
-    # Count only the snapshots, and in them one word for each enemy and transmission.
+    # A lower bound: the snapshots for UNDO, with one word for each enemy and transmission.
     one = 0 if game is None else game.history * 4 * (game.max_enemies + game.max_transmissions)
     available = available_memory()
     if available is not None and games * one > available[0]:
@@ -109,7 +109,7 @@ def check_played(environment: Environment, games: int) -> None:
 
 
 def checked_memory(config: RunConfig, trainer: Trainer[Any]) -> tuple[MemoryEstimate, list[str]]:
-    """The memory that a trainer of these settings needs, and lines about it. It traces a reset."""
+    """The memory that a trainer needs, and lines about it. This traces a reset."""
     needed = estimate_memory(trainer)
     return needed, check_memory(config, needed, available_memory())
 
@@ -117,7 +117,7 @@ def checked_memory(config: RunConfig, trainer: Trainer[Any]) -> tuple[MemoryEsti
 def check_memory(
     config: RunConfig, needed: MemoryEstimate, available: tuple[int, str] | None
 ) -> list[str]:
-    """Compares the memory that is surely needed with the available memory; one line to show."""
+    """Refuses a run that needs more than the available memory; returns one line to show."""
     names = list(config.memory)
     if config.members > 1:
         names.append("seeds" if config.vary is None else "vary")

@@ -1,4 +1,4 @@
-"""A run as its folder records it, however much of it is there."""
+"""Reads the record of a run from its folder, even if files are missing or damaged."""
 
 import dataclasses
 import re
@@ -39,11 +39,11 @@ _WARNINGS = (
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What is known of a run, however much of it can be read.
+    """The readable part of a run's folder.
 
-    `starts` is what `versions.json` says of each start. `summary` has the evaluation of each
-    player, and `replays` the newest first. The lines of the `log` have their times. `running` is
-    whether a process writes the folder now.
+    `starts` has the entries of `versions.json`. `summary` has the evaluation of each player.
+    `replays` begins with the newest. The lines of `log` include their times. `running` is whether a
+    process holds the lock of the folder.
     """
 
     folder: RunFolder
@@ -58,7 +58,7 @@ class RunRecord:
 
     @property
     def warnings(self) -> list[str]:
-        """The lines of the log about something that went wrong."""
+        """The lines of the log about problems."""
         return [line for line in self.log if any(sign in line for sign in _WARNINGS)]
 
     @property
@@ -68,10 +68,10 @@ class RunRecord:
 
     @property
     def end(self) -> str:
-        """How the run ended, in a sentence."""
+        """The end of the run, in a sentence."""
         last = self.log[-1] if self.log else ""
         if self.running:
-            return "It is still going."
+            return "It is still running."
         ends = [place for place, line in enumerate(self.log) if _said(line).startswith(_ENDS)]
         if ends and not any("resumed at" in line for line in self.log[ends[-1] :]):
             return f"It {_said(self.log[ends[-1]])}."
@@ -79,8 +79,8 @@ class RunRecord:
         if stops:
             return f"Training stopped because it went wrong: {_said(stops[-1])}"
         if not self.log:
-            return "Nothing says how it ended."
-        return f"It was ended from outside, or still runs elsewhere; last sign: {last[:19]}."
+            return "It has no log, so its end is unknown."
+        return f"It was killed, or still runs on another machine; last log entry: {last[:19]}."
 
     @property
     def kind(self) -> type[RunConfig]:
@@ -89,12 +89,12 @@ class RunRecord:
 
     @property
     def saved_by(self) -> str | None:
-        """`hm.SaveRun`, if that kept the run."""
+        """`hm.SaveRun`, if that wrote the run."""
         return SAVED_BY if self.config.get("saved_by") == SAVED_BY else None
 
     @property
     def hook_metrics(self) -> list[str]:
-        """The metrics that hooks of a run of `hm.SaveRun` have added."""
+        """The metrics that hooks added in a run of `hm.SaveRun`."""
         named = self.config.get("hook_metrics")
         return [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
 
@@ -126,11 +126,11 @@ class RunRecord:
         return nearest, differences[nearest]
 
 
-_OWN = ("run_dir", "checkpoint_dir", "device")  # of one run, not of a way to train
+_OWN = ("run_dir", "checkpoint_dir", "device")  # they do not affect how a run trains
 
 
 def kind_of(config: Mapping[str, Any]) -> type[RunConfig]:
-    """The config class of the algorithm in stored settings; the baseline's where they name none."""
+    """The config class of the algorithm in stored settings; the baseline's if it is unknown."""
     known, named = algorithms(), config.get("algorithm")
     return known[named if isinstance(named, str) and named in known else baseline_algorithm()]
 
@@ -143,9 +143,9 @@ def value_in_words(value: object) -> str:
 
 
 def settings_of_members(config: Mapping[str, Any]) -> list[str]:
-    """What differs in each training, by stored settings; one empty text for a single one.
+    """The varied settings of each training in stored settings; `[""]` for a single one.
 
-    Anybody may have written them: settings that cannot be are one training.
+    The stored settings are untrusted: invalid ones count as a single training.
     """
     if config.get("saved_by") == SAVED_BY:
         return saved_trainings(config)
@@ -177,7 +177,7 @@ def read_run(run: str) -> RunRecord:
         )
     folder = RunFolder(path, epath.Path(path / "checkpoints"), "")
     missing: list[str] = []
-    saved = saved_run(path) is not None  # nobody evaluates it at its end
+    saved = saved_run(path) is not None  # such a run may have no evaluation
 
     def read(what: str, file: Path, get: Callable[[Path], T | None], otherwise: T) -> T:
         try:

@@ -30,19 +30,19 @@ from hackmatrix_rl.view.replays import (
 )
 
 MOST_MOVES = 5_000
-"""Moves after which a game that is played only to be watched ends."""
+"""Maximum number of moves in a game that is played only for its replay."""
 
-_MOST_BYTES = 2**21  # of the pictures of a game in a run's folder, of which there are many
+_MOST_BYTES = 2**21  # of the pictures of a game, because a run keeps many games
 
-_CHOICE = "median:1"  # how the agent usually plays; the best game is mostly luck
+_CHOICE = "median:1"  # a typical game; the best one is mostly luck
 
 
 @dataclass
 class ReplayWriter:
-    """Writes down games of a run: each as a small file, the newest also as a page.
+    """Writes replays of a run: each as a small file, the newest also as an HTML page.
 
-    A failure never stops a training: it is reported once, until a write succeeds again. The `most`
-    newest replays are kept, and the one with the highest return.
+    A failure does not stop the training; it is reported once, until a write succeeds again. The
+    `most` newest replays are kept, and the one with the highest return.
     """
 
     folder: RunFolder
@@ -56,7 +56,7 @@ class ReplayWriter:
     def of(
         cls, folder: RunFolder, environment: Environment, *, most: int, **options: Any
     ) -> "ReplayWriter | None":
-        """A writer, or `None` where nothing is written: in another process."""
+        """A writer; `None` in processes other than 0, or if `most` is 0."""
         if folder.process or not most:
             return None
         return cls(folder, environment, most, **options)
@@ -71,7 +71,7 @@ class ReplayWriter:
     ) -> None:
         """Keeps the game with the median return of an evaluation.
 
-        Of another environment than HackMatrix the agent plays it once more: what was seen is kept.
+        In environments other than HackMatrix, the agent plays it again to record what it observes.
         """
 
         def game() -> Match | Recording:
@@ -127,7 +127,7 @@ class ReplayWriter:
             name += f"_stage-{replay.stage}"
         folder = self.folder.replays
         folder.mkdir(exist_ok=True)
-        # A resumed run may come here again.
+        # A resumed run may repeat an update.
         for old in folder.glob(f"update-{update:08}_*.json"):
             old.unlink()
         replay.save(folder / f"{name}.json")
@@ -154,7 +154,7 @@ class ReplayWriter:
 
 
 def _return(path: Path) -> float:
-    """The return in the name of a replay; the lowest for a name that somebody changed."""
+    """The return in the name of a replay; minus infinity for any other name."""
     _, _, rest = path.stem.partition("_return-")
     try:
         return float(rest.partition("_")[0])
@@ -164,7 +164,7 @@ def _return(path: Path) -> float:
 
 @final
 class EvaluateAndReplay(Hook):
-    """Evaluates a training of one player now and then (`--eval-interval`), and keeps replays."""
+    """Evaluates a single-player training every `--eval-interval` updates, and keeps replays."""
 
     def __init__(
         self, config: TrainConfig, folder: RunFolder, trainer: Trainer[Any], sink: Sink
@@ -199,14 +199,14 @@ class EvaluateAndReplay(Hook):
         return found
 
     def on_end(self, trainer: Trainer[Any]) -> None:
-        """Plays a game for Weights & Biases, where the run has shown none.
+        """Plays a game for Weights & Biases if no evaluation has kept one.
 
-        Without the service, the summary that follows keeps one.
+        Without the service, the final summary keeps one.
         """
         config = self._config
         if not (config.wandb and config.eval_episodes and config.replays) or config.eval_interval:
             return
-        # Every process takes part in gathering them, and process 0 alone plays.
+        # All processes take part in gathering the arrays; process 0 alone plays.
         agent = trainer.agent
         if self._replays is not None:
             update = int(trainer.state.update)
@@ -216,7 +216,7 @@ class EvaluateAndReplay(Hook):
     def _keep(self, trainer: Trainer[Any], metrics: Metrics, found: Evaluation) -> None:
         if not self._config.replays:
             return
-        # Every process takes part in gathering them, and process 0 alone writes.
+        # All processes take part in gathering the arrays; process 0 alone writes.
         agent, key = trainer.agent, evaluation_key(self._config)
         if self._replays is not None:
             self._replays.keep(found, key, update=metrics.updates, agent=agent)

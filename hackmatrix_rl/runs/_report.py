@@ -1,4 +1,4 @@
-"""A run on one HTML page, which fetches nothing."""
+"""The report of a run: one self-contained HTML page."""
 
 import base64
 import html
@@ -51,9 +51,9 @@ _NEWEST = (
 def report_of(run: str) -> tuple[str, Path]:
     """A run as one self-contained HTML page, and the run's folder.
 
-    The page has the learning curves, the evaluation, replays, warnings, settings and versions, as
-    far as the run's folder has them, and says what is missing. The newest replay is shown:
-    no page of the folder is shown, since its script may be anybody's.
+    The page has the learning curves, the evaluation, replays, warnings, settings and versions that
+    the run's folder has, and lists what is missing. It renders the newest replay itself: the pages
+    in the folder are not embedded, because their scripts are untrusted.
     """
     record = read_run(run)
     sections = {
@@ -131,7 +131,7 @@ def _evaluation(record: RunRecord) -> str:
 
 
 def _results(players: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The results that some player has, with their labels as HTML; an environment's own last."""
+    """The results that some player has, with labels as HTML; those of an environment come last."""
     names = dict.fromkeys(
         name for each in players for name, found in each.items() if entry(found, "mean") is not None
     )
@@ -150,7 +150,7 @@ def _whose(record: RunRecord) -> str:
     why = "" if best is None else f", which had the highest {best} in the last tenth"
     setting = f" ({settings[member]})" if settings[member] else ""
     apart = entry(record.summary.get("trained"), "source") != LAST_TENTH
-    games = "; these games had no part in that choice" if apart else ""
+    games = "; these games were not used for that choice" if apart else ""
     return f" of training {member}{setting}{why}{games}"
 
 
@@ -160,7 +160,7 @@ def _several(record: RunRecord) -> str:
 
 
 def _trainings(record: RunRecord) -> str:
-    """The trainings by setting, and each one of a few."""
+    """A table of the trainings by setting, and one of each training if they are few."""
     found = Trainings.from_rows(record.config, record.rows)
     if found is None:
         return ""
@@ -268,7 +268,7 @@ def _warnings(record: RunRecord) -> str:
 
 
 def _part_of(name: str, panels: Sequence[tuple[str, str]]) -> bool:
-    """Whether a panel has the numbers of an evaluation, or they are its interval or its size."""
+    """Whether the panels already show a metric: an evaluation's mean, interval or size."""
     shown = {f"eval/{each}" for each, _ in panels} | {"eval/episodes", "eval/unfinished"}
     return name in shown or re.sub("_(low|high)$", "", name) in {*shown, "eval/return"}
 

@@ -1,4 +1,4 @@
-"""Resuming a run."""
+"""Finds a run to resume, and restores its training."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -37,11 +37,11 @@ from hackmatrix_rl.training import Stored, Trainer, empty_parts, new_games_note
 
 @dataclass(frozen=True)
 class ResumableRun:
-    """A run that can resume; its folder, `path`, may be missing.
+    """A run that can be resumed; its folder, `path`, may be missing.
 
-    `checkpoint` is the newest whole one; `None` if the run ended before its first one, and starts
-    from the beginning. `damaged` are newer ones that cannot be used. `metadata` belongs to the
-    checkpoint; without one, it holds the settings and the run's names.
+    `checkpoint` is the newest intact one; with `None`, the run ended before its first one and
+    starts over. `damaged` are newer, unusable ones. `metadata` is that of the checkpoint; without
+    one, it holds the settings and the run's names.
     """
 
     path: Path
@@ -54,8 +54,8 @@ class ResumableRun:
     def config(self, changes: Mapping[str, Any]) -> RunConfig:
         """The run's settings with some changes.
 
-        New checkpoints go where the old ones were found, not where the stored settings say: a run
-        from another person must not name one of the user's folders.
+        New checkpoints go where the old ones were found, not where the stored settings say, because
+        a run from another person must not choose one of the user's folders.
         """
         inside = self.checkpoints == epath.Path(self.path / "checkpoints")
         elsewhere = typed_path(self.checkpoints, lasting=True)
@@ -109,13 +109,13 @@ class ResumableRun:
         )
 
     def set_damaged_aside(self) -> None:
-        """Renames damaged checkpoints: they are neither lost nor in the way."""
+        """Renames damaged checkpoints, which keeps them and frees their names."""
         for folder in self.damaged:
             set_aside(folder)
 
 
 def _changed(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with changes, which later stages get, too, as far as they have such settings."""
+    """Settings with changes, also in each later stage that has these settings."""
     changed = {**stored, **changes}
     if isinstance(then := stored.get("then"), dict):
         own = {name: value for name, value in changes.items() if name in then}
@@ -131,11 +131,11 @@ def find_resumable_run(
     lock: RunLock | None = None,
     prepare: Callable[[Mapping[str, Any]], None] = lambda settings: None,
 ) -> ResumableRun:
-    """Finds a run and its newest whole checkpoint; `checkpoint_dir` helps if its folder is missing.
+    """Finds a run and its newest intact checkpoint.
 
-    A run that ended before its first checkpoint restarts from its stored settings. `lock` takes
-    the locks of the run's folders, before a checkpoint is chosen. `prepare` takes the stored
-    settings, unchecked, before a device starts.
+    A run that ended before its first checkpoint restarts from its stored settings. If its folder is
+    missing, `checkpoint_dir` must be given. `lock` locks the run's folders before a checkpoint is
+    chosen. `prepare` takes the stored settings, unchecked, before a device starts.
     """
     check_path(run, "--resume-run")
     path = find_run_folder(run)
@@ -194,12 +194,12 @@ def restore_training(
     key: Key[Array, "*members"],
     other_rewards: bool = False,
 ) -> tuple[str, ...]:
-    """Restores a trainer's state from a checkpoint; returns messages about what could not be.
+    """Restores a trainer's state from a checkpoint; returns messages about what was not restored.
 
     Parameters, optimizer and counters must fit. Games continue if the checkpoint holds them, and
     their number and sizes are the same. Otherwise new games start, different from all earlier games
-    of the run, and the positions that `Frontier` saved are lost. With `other_rewards` than the
-    stored ones, data to learn from later, such as a buffer, is discarded.
+    of the run, and the positions that `Frontier` saved are lost. `other_rewards` says that the
+    reward has changed; stored data to learn from, such as a replay buffer, is then discarded.
     """
     metadata = read_metadata(checkpoint)
     config_from_dict(metadata["config"]).check_algorithm(trainer.algorithm, checkpoint)
@@ -214,7 +214,7 @@ def restore_training(
 
     reinit_fields = trainer.algorithm.reinit_fields
     gone = not trainer.environment.pure
-    # What these settings switch off is nothing to restore: the teacher, perhaps.
+    # A part that these settings switch off, such as the teacher, is not restored.
     wanted = [name for name, part in vars(fresh).items() if part is not None]
     names = [name for name in wanted if name not in reinit_fields]
     for name in reinit_fields:
@@ -247,7 +247,7 @@ def restore_training(
 
 
 def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
-    """Why new games start, and what becomes of the positions that were saved to begin from."""
+    """Why new games start, and whether the saved start positions are kept."""
     had = any(".bank." in name for name in stored.arrays)
     keeps = isinstance(trainer.algorithm.environment, Frontier)
     if had != keeps:
@@ -257,11 +257,11 @@ def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
     return f"{note}, and saved positions are gathered again" if had else note
 
 
-def _checkpoints_of(path: Path | None, checkpoint_dir: str | None = None) -> epath.Path:
-    """A run's checkpoint folder: the argument, the one in its config, or the default."""
+def _checkpoints_of(path: Path | None, checkpoint_dir: str | None) -> epath.Path:
+    """A run's checkpoint folder: `checkpoint_dir`, or that in its config, or the default."""
     if checkpoint_dir is not None:
         return storage_path(checkpoint_dir, "--checkpoint-dir")
-    assert path is not None, "it has a folder, or the user says where its checkpoints are"
+    assert path is not None, "the run has a folder, or the user names its checkpoint folder"
     try:
         named = (read_json(path / "config.json") or {}).get("checkpoint_dir")
     except DamagedFileError:  # written again when the folder is opened
@@ -276,7 +276,7 @@ def _settings_to_start_with(
 ) -> dict[str, Any]:
     """The stored settings of a run that ended before its first checkpoint and has not trained."""
     rows = path / "metrics.jsonl"
-    # The checkpoint of update 0 is whole before the first row.
+    # The checkpoint of update 0 is complete before the first row.
     trained = rows.exists() and rows.stat().st_size > 0
     settings = None
     if not trained and not any(int(each.name) for each in checkpoints_in(checkpoints)):
@@ -300,8 +300,8 @@ def _check_own(path: Path, folder: epath.Path, metadata: Mapping[str, Any]) -> N
         whose = f"those are of the run {run['run_id']!r}" if "run_id" in run else "none is there"
         raise ConfigError(
             f"--resume-run {path}: its config.json names {folder} for its checkpoints, "
-            f"but {whose}, and nothing says that it is the same run's. If you want "
-            f"that folder, give it: {in_shell('--checkpoint-dir', folder)}"
+            f"but {whose}, and no id links it to this run. If you want that folder, give it: "
+            f"{in_shell('--checkpoint-dir', folder)}"
         )
 
 

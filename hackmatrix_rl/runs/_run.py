@@ -1,4 +1,4 @@
-"""A whole training run: from a config to a folder with everything in it."""
+"""Runs a training in a run folder, with checkpoints, metrics and a log."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -51,9 +51,8 @@ from hackmatrix_rl.training import (
 class RunResult:
     """The result of a run: its player, the environment of its training, and how it ended.
 
-    `config` has the settings of the stage in which it ended. `member` is the number of the training
-    that the player is from, of several in one program. `times` has the seconds of each part of the
-    wall time, as metrics.
+    `config` is that of the stage in which it ended. `member` is the number of the player's training
+    if the program has several. `times` has the seconds of each part of the wall time, as metrics.
     """
 
     agent: PolicyAgent
@@ -67,7 +66,7 @@ class RunResult:
 
     @property
     def policy(self) -> ActorCritic:
-        """The trained network, without its way of choosing actions."""
+        """The trained network."""
         return self.agent.policy
 
 
@@ -84,15 +83,13 @@ def run(
 ) -> RunResult:
     """Trains, and writes metrics, log, checkpoints and learning curve into the run's folder.
 
-    Asked to stop (Ctrl-C), it finishes the dispatch that is running, saves, and returns. `compose`
-    makes the trainer, which need not have started; `resume` is the checkpoint to resume from.
-    `displays` are further sinks, closed at the end, and `hooks` further hooks: one that stops the
-    training ends the run there, saved. With `trust_code`, code that a later stage names, such as a
-    teacher's, may be imported.
+    On Ctrl-C, it finishes the current dispatch, saves, and returns. The trainer is that of
+    `compose`, started or not; `resume` is the checkpoint to resume from. `displays` are further
+    sinks, closed at the end. `hooks` are further hooks; a run that one of them stops is saved. With
+    `trust_code`, code that a later stage names, such as a teacher's, may be imported.
 
     Raises:
-        ConfigError: if Weights & Biases was asked for and refuses, or the checkpoint does not
-            fit.
+        ConfigError: Weights & Biases was requested and fails, or the checkpoint does not fit.
     """
     key = training_keys(config)
     notes = list(folder.notes)
@@ -119,7 +116,7 @@ def run(
                     config, trainer, folder, watch, sink, interrupts, hooks, clock, times
                 )
                 whole = end is system.ExitCode.DONE and not _is_left(config, trainer)
-                # The next stage begins with the checkpoint of this one's end.
+                # The next stage starts from the last checkpoint of this one.
                 if not whole or unsaved or config.then is None:
                     break
                 config, trainer = _next_stage(config, trainer, folder, sink, trust_code=trust_code)
@@ -131,7 +128,7 @@ def run(
             gone = unsaved or removed is not None or end is system.ExitCode.UNSAVED
             saved = "NOT saved" if gone else "saved"
             why = "" if removed is None else f"{removed} was removed during the run; "
-            # The log is gone with the folder.
+            # If the folder was removed, so was the log.
             audience = Fanout(displays) if removed == folder.path else sink
             if spent := in_words(times.read()):
                 audience.note(f"time {spent}")
@@ -144,7 +141,7 @@ def run(
                 draw_curve_of(folder, config)
                 if isinstance(config, TrainConfig) and config.pbt_interval is not None:
                     keep_lineage(config, folder)
-            except OSError as error:  # the disk is full, perhaps: no reason to fail
+            except OSError as error:  # such as a full disk; the run itself has succeeded
                 sink.note(f"could not draw the learning curve: {error}")
     finally:
         for text in complaints.take():
@@ -176,7 +173,7 @@ def _stage(
     clock: Callable[[], float],
     times: WallTime,
 ) -> tuple[system.ExitCode, bool]:
-    """Trains one stage, and saves its end; how it ended, and whether its last save failed."""
+    """Trains one stage and saves; returns how it ended, and whether its last save failed."""
     with CheckpointWriter(
         folder.checkpoints,
         keep=config.keep,
@@ -215,9 +212,9 @@ def _stage(
 def _next_stage(
     config: RunConfig, trainer: Trainer[Any], folder: RunFolder, sink: Sink, *, trust_code: bool
 ) -> tuple[RunConfig, Trainer[Any]]:
-    """The settings and the trainer of the next stage, which keeps the counters."""
+    """The config and the trainer of the next stage, which continues the counters."""
     assert config.then is not None
-    # The weights come from the checkpoint: a resumed run starts the stage from the same bits.
+    # The weights are read from the checkpoint, as in a resumed run, which gets the same bits.
     update, steps = int(trainer.state.update), int(trainer.state.env_steps)
     start = str(folder.checkpoints / str(update))
     then = replace(config.then, begun_at=steps, init=start)  # type: ignore[call-arg]
@@ -229,7 +226,7 @@ def _next_stage(
     if folder.process == 0:
         try:
             system.write_json(folder.config, then.as_dict())
-        except OSError as error:  # the checkpoints have it, too
+        except OSError as error:  # the checkpoints also have it
             sink.note(f"could not write {folder.config}: {error}")
     return then, made
 
@@ -256,23 +253,23 @@ def _start(
     sink.note(f"resumed at update {int(state.update):,}, {_reached(config, trainer)}")
     if config.then is None and not _is_left(config, trainer):
         asked = as_given(config.goal_by, config.goal - config.begun_at)
-        sink.note(f"{asked} is reached: nothing is left to train, and a larger one trains on")
+        sink.note(f"{asked} is reached: nothing is left to train; a larger one continues it")
 
 
 def _is_left(config: RunConfig, trainer: Trainer[Any]) -> bool:
-    """Whether the stage has not reached its goal: a hook has stopped it."""
+    """Whether the stage has updates left before its goal."""
     return updates_until(trainer.algorithm, trainer.state, config.goal) > 0
 
 
 def _reached(config: RunConfig, trainer: Trainer[Any]) -> str:
-    """How far the run is: `12,800 steps`."""
+    """The progress of the run: `12,800 steps`."""
     done = trainer.algorithm.progress(trainer.state)
     return Length(config.goal, config.counts).reached({config.counts: done})
 
 
 @dataclass(eq=False)
 class _RunLoop(Hook):
-    """The last hook of a run: it saves, watches, and ends the training where it must end."""
+    """The last hook of a run: it saves, monitors, and ends the training if it must."""
 
     _goal: int
     _folder: RunFolder
@@ -288,9 +285,9 @@ class _RunLoop(Hook):
     end: system.ExitCode = system.ExitCode.DONE
 
     def before_dispatch(self, trainer: Trainer[Any]) -> None:
-        """Ends or saves, if any process has a reason; compiles before the first dispatch.
+        """Ends or saves if any process has a reason; compiles before the first dispatch.
 
-        It also says which of several trainings plays.
+        It also selects the training that plays, of several.
         """
         if system.is_single_process():  # of several, only the first has read what a run logged
             trainer.member = self._watch.plays
@@ -302,7 +299,7 @@ class _RunLoop(Hook):
                 self._times.spending("compile"),
             ):
                 trainer.compile()
-            self._agree(trainer)  # a signal may have come meanwhile
+            self._agree(trainer)  # a signal may have arrived during the compilation
         self._dispatched = self._clock()
 
     def updates_until_due(self, trainer: Trainer[Any]) -> int | None:
@@ -320,7 +317,7 @@ class _RunLoop(Hook):
             self._saving.watch(without_members(metrics, self._watch.left_out))
 
     def on_end(self, trainer: Trainer[Any]) -> None:
-        """Saves the last state, before other hooks do what may fail."""
+        """Saves the last state before other hooks, which may fail."""
         if self._watch.sound:
             with self._times.spending("save"):
                 self._saving.finish(trainer)

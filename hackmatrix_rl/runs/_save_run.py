@@ -1,4 +1,4 @@
-"""`hm.SaveRun`: the folder of a training that was composed in Python."""
+"""`hm.SaveRun`: a run folder for a training that was composed in Python."""
 
 import time
 from collections.abc import Callable, Collection
@@ -57,43 +57,43 @@ class _Notes(Sink):
 
 @final
 class SaveRun(Hook):
-    """A hook that keeps a training in a folder, and continues it from there.
+    """A hook that saves a training in a folder, and resumes it from there.
 
         trainer.fit(1_000_000, key=jax.random.key(0), hooks=[hm.SaveRun("runs/cartpole")])
 
     If the folder holds a training of the same modules, the training continues from it, bit for
-    bit, whatever its key. So the same cell starts a training, and resumes it after a crash. Where
-    Python plays (`Environment.pure`), it continues with new games, and a message says so. The
-    folder holds
+    bit, whatever its key. So the same cell starts a training, and resumes it after a crash. If
+    Python plays the games (`Environment.pure`), new games start, and a message says so. The files
+    of the folder are
 
     - `training.hmrl`: the newest state, as `Trainer.save` writes it;
-    - `agent.hmrl`: what plays, for `hm.load`, `hackmatrix-rl eval`, `watch` and `export`;
-    - `config.json`: the modules and sizes, as far as settings can say them, and `versions.json`;
+    - `agent.hmrl`: the agent, for `hm.load`, `hackmatrix-rl eval`, `watch` and `export`;
+    - `config.json`: the modules and sizes, as far as settings can express them;
+    - `versions.json`: software and hardware of each start;
     - `metrics.jsonl`: one row for each dispatch;
     - `log.txt`: the rows and messages with the time of day;
-    - `summary.json`: when the training ends, the results of what plays, without more games: its
-      last evaluation (`hm.EvaluateEvery`), or the means over the last tenth of the training;
-    - `learning_curve.png`, drawn then, too.
+    - `summary.json`: at the end of the training, the results of the agent: its last evaluation
+      (`hm.EvaluateEvery`), or the means over the last tenth of the training;
+    - `learning_curve.png`: at the end of the training, the learning curve.
 
-    Of several trainings (`hm.Population`), the one of the highest return over the last tenth of the
-    training plays.
+    Of several trainings (`hm.Population`), the agent is the one with the highest return over the
+    last tenth of the training.
 
     It saves at the start, every few minutes, and when the training ends or another hook stops it.
     An exception, such as Ctrl-C in a dispatch, loses the updates since the last save. It checks
     the training's health like the command line (see `hackmatrix_rl.runs.Health`): a state that is
     not finite is never saved, and too many of them in a row stop the training.
 
-    Put it before hooks that may fail. With several processes, all of them see the folder.
+    Put it before hooks that may fail. All processes of a training must see the folder.
 
     Args:
-        folder: the folder, made if it is missing. While the training runs, no other process can
-            write it.
-        minutes: minutes between two saves.
-        updates: updates between two saves, instead of minutes. A dispatch ends at each multiple.
-        health: the limits of the signs of trouble.
-        note: takes each message.
-        clock: seconds since some moment.
-        agent: a function that makes the trainer, as `my_module:make`: with it, the commands need no
+        folder: the folder, created if it is missing. It is locked while the training runs.
+        minutes: minutes between saves.
+        updates: updates between saves, instead of minutes. A dispatch ends at each multiple.
+        health: the health checks and their limits.
+        note: called with each message.
+        clock: a monotonic clock in seconds.
+        agent: a function that makes the trainer, as `my_module:make`. With it, the commands need no
             `--agent` for a training of your modules.
 
     Raises:
@@ -201,7 +201,7 @@ class SaveRun(Hook):
         return None if every is None else every - int(trainer.state.update) % every
 
     def _describe(self, trainer: Trainer[Any]) -> None:
-        """Writes what the run is made of, and this start of it."""
+        """Writes `config.json`, and adds this start to `versions.json`."""
         with refusing(f"folder {self._folder}: ", of=OSError):
             for line in record_start(self._folder / "versions.json"):
                 self._sinks.note(line)
@@ -258,7 +258,7 @@ class SaveRun(Hook):
         try:
             self._write()  # where a later hook has raised
             update = trainer.state.update
-            # A dispatch that an exception ends has used up the state that it began with.
+            # A dispatch that raised has already donated the state that it began with.
             whole = not update.is_deleted() and int(update) == self._seen != self._saved
             if whole and self._health.sound:
                 try:
@@ -273,7 +273,7 @@ class SaveRun(Hook):
             if is_process_zero():
                 try:
                     self._summarize(trainer)
-                except (OSError, ConfigError) as error:  # the disk is full, perhaps
+                except (OSError, ConfigError) as error:  # such as a full disk
                     self._sinks.note(f"could not write the summary or the curve: {error}")
         finally:
             self._sinks.close()
@@ -281,7 +281,7 @@ class SaveRun(Hook):
             self._lock = None
 
     def _summarize(self, trainer: Trainer[Any]) -> None:
-        """Writes what came out, and draws the learning curve."""
+        """Writes the results and the learning curve."""
         algorithm = trainer.algorithm
         like = first_policy(algorithm, algorithm.initial_policy)
         rows = [

@@ -1,4 +1,4 @@
-"""The results of a run of `hm.SaveRun`, from what its training has seen: no game is played."""
+"""The results of a run of `hm.SaveRun`, from its metrics: no game is played for them."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from hackmatrix_rl.runs._trainings import last_part
 from hackmatrix_rl.training import MEMBER
 
 LAST_EVALUATION, LAST_TENTH = "last evaluation", "last tenth"
-"""`source` of such results: a hook's last evaluation, or the end of the training itself."""
+"""The `source` of such results: a hook's last evaluation, or the end of the training."""
 
 _EVAL = "eval/"
 _EPISODE = ("return", "length", "score", "stage", "won")
@@ -28,8 +28,9 @@ def summary_of(
 ) -> dict[str, Any]:
     """The `summary.json` of a run with these settings and metrics, in the form of other runs.
 
-    The numbers come from the last evaluation by a hook, with their intervals. Without one, they are
-    means over the last tenth of the training, without intervals: dispatches are not independent.
+    The numbers and intervals are those of the last evaluation by a hook. Without one, the numbers
+    are means over the last tenth of the training, without intervals, because dispatches are not
+    independent.
 
     Args:
         config: the settings.
@@ -57,7 +58,7 @@ def summary_of(
 
 
 def source_in_words(summary: Mapping[str, Any]) -> str:
-    """Where the results of such a run come from; empty for other runs."""
+    """The source of the results of such a run, in words; empty for other runs."""
     trained = entry(summary, "trained")
     source, games = entry(trained, "source"), number(entry(trained, "episodes"))
     if source == LAST_EVALUATION:
@@ -65,8 +66,8 @@ def source_in_words(summary: Mapping[str, Any]) -> str:
         return f"The last evaluation{played} during the training; means with 95% intervals."
     if source == LAST_TENTH:
         return (
-            "Means over the last tenth of the training, as it was played there: no games were "
-            "played apart (hm.EvaluateEvery plays some)."
+            "Means over the last tenth of the training, from its own games: there was no "
+            "evaluation (hm.EvaluateEvery)."
         )
     return ""
 

@@ -1,4 +1,4 @@
-"""When a run saves, and what happens after a failed save."""
+"""Schedules the saves of a run, and repeats failed ones."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -11,16 +11,16 @@ from hackmatrix_rl.system import any_process
 from hackmatrix_rl.training import Metrics, Trainer, every_policy
 
 RETRY_SECONDS = 60.0
-"""How long after a failure the next save starts, if none is due before."""
+"""Seconds after a failure until the next save, if none is due before."""
 _LAST_ATTEMPTS = 3
 
 
 class CheckpointScheduler:
     """Decides when a run saves, and repeats failed saves.
 
-    A failed save does not stop training: a message reports it, and the next attempt follows.
-    `unsaved`: whether the newest save failed. `update` is the update of the start, or of the
-    resume. `saved` is called with the update of each complete checkpoint.
+    A failed save does not stop training: it is reported and repeated. `unsaved` is whether the
+    newest save failed. `update` is the number of updates at the start or the resume. `saved` is
+    called with the update of each complete checkpoint.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class CheckpointScheduler:
         self.unsaved = False
 
     def watch(self, metrics: Metrics) -> None:
-        """Takes the metrics of a dispatch, and the results of saves since the last call."""
+        """Records the metrics of a dispatch, and reports the saves since the last call."""
         mean = metrics.episode.get("return", math.nan)
-        # A NaN would stay in the sum after its dispatch.
+        # A NaN would spoil the sum for later dispatches.
         if metrics.episodes and math.isfinite(mean):
             self._total += mean * metrics.episodes
             self._episodes += metrics.episodes
@@ -54,7 +54,7 @@ class CheckpointScheduler:
         self._report(self._writer.poll())
 
     def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
-        """Takes in the rows that the run logged before it was resumed."""
+        """Replays the rows that were logged before a resume."""
         self._members.recall(rows)
 
     def due(self, update: int) -> bool:
@@ -67,7 +67,7 @@ class CheckpointScheduler:
         if self._config.save_interval is not None:
             return update % self._config.save_interval == 0
         if self._writer.busy:
-            return False  # with the clock, no save waits for another
+            return False  # a save by the clock never waits for another
         minutes = self._config.save_interval_minutes
         return minutes is not None and now - self._last >= 60 * minutes
 
@@ -77,7 +77,6 @@ class CheckpointScheduler:
         return None if interval is None else interval - update % interval
 
     def save(self, trainer: Trainer[Any]) -> None:
-        """Starts to save the current state."""
         state = trainer.state
         counters: dict[str, int | float] = {"env_steps": int(state.env_steps)}
         if self._episodes:
@@ -96,12 +95,12 @@ class CheckpointScheduler:
         self._report(self._writer.poll())
 
     def begin(self, trainer: Trainer[Any]) -> None:
-        """Saves the first state and waits, so that a run has a checkpoint from its beginning."""
+        """Saves the first state and waits for it: a run has a checkpoint from its start."""
         self.save(trainer)
         self.settle()
 
     def finish(self, trainer: Trainer[Any]) -> None:
-        """Saves the last state, and waits until that succeeds or fails repeatedly."""
+        """Saves the last state, and waits until that succeeds or has failed repeatedly."""
         self.settle()
         update = int(trainer.state.update)
         for _ in range(_LAST_ATTEMPTS):

@@ -1,4 +1,4 @@
-"""Several runs on one HTML page: seeds of one way to train, and ways side by side."""
+"""Compares several runs on one HTML page: seeds of a configuration, and configurations."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _OF_A_SEED = (
     *("keep", "keep_best", "save_interval", "save_interval_minutes", "replays"),
     *("eval_episodes", "eval_interval", "eval_interval_episodes"),
 )
-"""Settings of one run, not of a way to train."""
+"""Settings of a single run, which do not distinguish ways to train."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,22 +46,22 @@ class _Way:
     """Runs whose settings differ in the seed alone."""
 
     name: str  #: A letter.
-    settings: str  #: Those that other ways do not share; with one way alone, none.
+    settings: str  #: Those that differ from other ways; empty if there is only one way.
     runs: tuple[RunRecord, ...]
 
     def means(self, result: str) -> np.ndarray:
-        """The result of each run's evaluation, without those that have none."""
+        """The result in each run's evaluation that has it."""
         found = np.array([_mean(run, result) for run in self.runs])
         return found[~np.isnan(found)]
 
 
 def report_of_seeds(runs: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """Some runs as one self-contained HTML page, and the returns as data.
+    """Several runs as one self-contained HTML page, and their returns as data.
 
-    Runs whose settings differ only in the seed, the folder and the start (`--init`) are one way to
-    train. The page has the evaluation of each run, interquartile means with stratified bootstrap
-    intervals, performance profiles, and the learning curves. The data has a list of runs by way to
-    train, each a list of one return: what rliable reads after `np.array`.
+    Runs whose settings differ only in the seed, the folder and the initial weights (`--init`) are
+    one way to train. The page has the evaluation of each run, interquartile means with stratified
+    bootstrap intervals, performance profiles, and the learning curves. The data maps each way to
+    train to a list of runs, each a list of one return: the format of rliable after `np.array`.
     """
     records = [read_run(run) for run in runs]
     paths = [record.folder.path.resolve() for record in records]
@@ -93,7 +93,6 @@ def report_of_seeds(runs: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 
 def _ways(records: Sequence[RunRecord]) -> list[_Way]:
-    """The runs by their settings."""
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
         groups.setdefault(repr(sorted(_settings(record).items())), []).append(record)
@@ -106,7 +105,7 @@ def _ways(records: Sequence[RunRecord]) -> list[_Way]:
     ways = []
     for place, (settings, group) in enumerate(zip(found, groups.values(), strict=True)):
         defaults = {each.name: each.default for each in group[0].fields}
-        # What only one algorithm has says something where it is not as that has it by default.
+        # A setting that only some ways have is named only if it differs from its default.
         own = [
             name
             for name in differing
@@ -197,7 +196,7 @@ def _over_seeds(ways: Sequence[_Way]) -> str:
 
 
 def _profiles(ways: Sequence[_Way]) -> str:
-    """The share of runs above each return, with a bootstrap band."""
+    """The fraction of runs above each return, with a bootstrap band."""
     every = np.concatenate([way.means("return") for way in ways])
     margin = 0.05 * (every.max() - every.min()) + 1e-9
     returns = np.linspace(every.min() - margin, every.max() + margin, 200)

@@ -1,4 +1,4 @@
-"""From settings to a config on this machine, and what a resumed run keeps of it."""
+"""Makes the config of a run on this machine, and checks the changes of a resumed run."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -37,15 +37,15 @@ def config_here(
     note: Callable[[str], None] = lambda reason: None,
     target: Target | None = None,
 ) -> RunConfig:
-    """The config that a preset and some changes to it make on this machine, or on a target.
+    """The config of a preset with some changes, on this machine or on a target.
 
-    A training that starts from another one's weights has its network and observation where the
-    changes do not say otherwise. What must be set before a device starts is set: determinism, and
-    the number of devices that a CPU counts as.
+    A training that starts from the weights of another inherits its network and observation, unless
+    the changes override them. This also sets determinism and the number of CPU devices, which JAX
+    takes only before a device starts.
 
-    Without a `preset`, the settings name it, or else the device does. `given` are the settings of
-    the command line, which stages of a training must not override. `algorithm` is the algorithm if
-    the settings name none; empty: `default_algorithm`, whose reason `note` takes.
+    Without a `preset`, the settings or else the device decide it. `given` are the settings of the
+    command line, which stages of a training must not override. `algorithm` is the default if the
+    settings name none; if empty, it is `default_algorithm`, and `note` takes the reason.
     """
     changes = dict(settings)
     named = changes.pop("preset", AUTO)
@@ -58,7 +58,7 @@ def config_here(
     if isinstance(mesh := changes.get("mesh"), str) and target is not None:
         named_mesh(mesh, target)
     elif isinstance(mesh, str):
-        # Before sizes are checked on it: what divides over devices that do not exist is no help.
+        # Before the sizes: advice about sizes for devices that do not exist would not help.
         select_device(changes.get("device") or preset_device(preset))
         named_mesh(mesh)
     if changes.get("init") is not None:
@@ -67,7 +67,7 @@ def config_here(
         )
         kind = algorithms().get(changes.get("algorithm") or algorithm)
         has = None if kind is None else {each.name for each in settings_of(kind)}
-        # An algorithm without them refuses the weights themselves, with the reason.
+        # An algorithm that lacks these settings refuses `init` itself, with the reason.
         kept = {name: value for name, value in stored.items() if has is None or name in has}
         changes = {**kept, **changes}
     if (stages := changes.pop("stages", None)) is not None:
@@ -81,10 +81,10 @@ def config_here(
 
 
 def before_devices(settings: Mapping[str, Any], *, preset: str | None = "") -> None:
-    """Sets what JAX takes only before a device starts: determinism, devices of the CPU.
+    """Sets what JAX takes only before a device starts: determinism, and the CPU devices.
 
-    The settings need not be checked. The settings of a stored run have no `preset`; `None` leaves
-    the CPU as it is.
+    The settings may be unchecked. Those of a stored run have no `preset`; with `None`, the CPU
+    devices stay as they are.
     """
     if settings.get("deterministic"):
         make_deterministic()
@@ -99,9 +99,9 @@ def use_devices(config: RunConfig) -> None:
 
 
 def check_unchanged(run: object, stored: RunConfig, changes: Mapping[str, Any]) -> None:
-    """Refuses changes of a run after which what it learned would mean something else.
+    """Refuses changes that would invalidate what a run has learned.
 
-    The arrays of a checkpoint fit many settings, so nothing else notices most of these changes.
+    The arrays of a checkpoint fit many settings, so no other check finds most of these changes.
     """
     if changes.get("algorithm", stored.algorithm) != stored.algorithm:
         raise ConfigError(
@@ -119,7 +119,7 @@ def check_network(
 ) -> None:
     """Refuses changed settings that make another network than a checkpoint's.
 
-    A width that is the network's default may be written out: only the arrays decide.
+    Only the arrays decide: a width may be given that equals the network's default.
     """
     changed = [
         each.name

@@ -1,4 +1,4 @@
-"""Several trainings in one program, by setting: how each did in the last tenth of the training."""
+"""The results of several trainings in one program, over the last tenth of the training."""
 
 import math
 from collections import deque
@@ -14,7 +14,7 @@ from hackmatrix_rl.runs._record import kind_of, settings_of_members
 from hackmatrix_rl.training import LEFT_OUT, MEMBER
 
 LAST_PART = 0.1
-"""Share of a training so far, at its end, over which a metric is averaged to compare trainings."""
+"""Fraction of a training so far, at its end, over which metrics are averaged."""
 
 
 class LastPart:
@@ -31,7 +31,7 @@ class LastPart:
 
     @property
     def mean(self) -> float | None:
-        """The mean; `None` without a value."""
+        """`None` without a value."""
         values = [value for _, value in self._seen]
         return sum(values) / len(values) if values else None
 
@@ -43,14 +43,13 @@ class MemberMeans:
         self._of_members: dict[str, LastPart] = {}  # by name
 
     def look(self, update: object, numbers: Mapping[str, float | None]) -> None:
-        """Takes the metrics of a dispatch."""
         at = number(update)
         for name, value in numbers.items():
             if name.startswith(MEMBER) and math.isfinite(at + number(value)):
                 self._of_members.setdefault(name, LastPart()).add(at, number(value))
 
     def recall(self, rows: Iterable[Mapping[str, float | None]]) -> None:
-        """Takes in the rows that the run logged before it was resumed."""
+        """Replays the rows that were logged before a resume."""
         for row in rows:
             self.look(row.get("updates"), row)
 
@@ -67,10 +66,10 @@ class Trainings:
 
     Attributes:
         metric: its name, `RunConfig.best_by`.
-        seeds: the seed of each training; empty where the run names none (`hm.SaveRun`).
-        settings: what differs in each (`--vary`), in words; empty where nothing does.
+        seeds: the seed of each training; empty if the run has none (`hm.SaveRun`).
+        settings: the varied settings of each (`--vary`), as text; empty texts without any.
         values: the metric of each; NaN without a number.
-        left_out: the numbers of those that were left out as unhealthy.
+        left_out: the numbers of the trainings that were left out as unhealthy.
     """
 
     metric: str
@@ -83,10 +82,10 @@ class Trainings:
     def from_rows(
         cls, config: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
     ) -> "Trainings | None":
-        """Those in the settings and the metrics of a run; `None` if it is one training.
+        """The trainings of a run from its settings and metrics; `None` if there is only one.
 
-        It is also `None` where the trainings copy each other (`--pbt-interval`), which leaves no
-        setting with a training, and where no metric ranks them.
+        It is also `None` if the trainings copy each other (`--pbt-interval`), because their
+        settings then change, and if no metric ranks them.
         """
         settings = settings_of_members(config)
         metric = kind_of(config).best_by
@@ -112,7 +111,7 @@ class Trainings:
         return found
 
     def healthy(self, members: Sequence[int]) -> list[int]:
-        """The given trainings that have a number and were not left out."""
+        """Those of the trainings `members` that have a number and were not left out."""
         return [k for k in members if k not in self.left_out and not np.isnan(self.values[k])]
 
     def shown(self, member: int) -> str:
@@ -122,12 +121,12 @@ class Trainings:
         return "-" if np.isnan(self.values[member]) else f"{self.values[member]:.2f}"
 
     def estimate(self, members: Sequence[int]) -> Estimate | None:
-        """The mean over the healthy ones of some trainings, with Student's interval."""
+        """The mean over the healthy trainings of `members`, with Student's interval."""
         healthy = self.healthy(members)
         return mean_over_seeds(self.values[healthy]) if healthy else None
 
     def rows(self) -> list[list[str]]:
-        """A row for each setting: it, its trainings, the mean with its interval, the best one."""
+        """A row for each setting, with the columns `heads`."""
         found = []
         for setting, members in self.groups.items():
             healthy, estimate = self.healthy(members), self.estimate(members)
@@ -149,7 +148,7 @@ class Trainings:
 
     @property
     def caption(self) -> str:
-        """What the numbers of `rows` are, in words."""
+        """The caption of a table of `rows`."""
         said = (
             f"Mean {self.metric} in the last tenth of the training, over the seeds of each "
             "setting, with Student's intervals"

@@ -1,8 +1,8 @@
-"""The proof that a resumed run ends as the run that never stopped.
+"""Tests that a resumed run ends in the same bits as an uninterrupted run.
 
-One run trains without a stop. A second run is killed by SIGKILL after a checkpoint halfway and
-resumed twice: with the compiled programs of the first in the cache, and without. All three must
-end in the same bits.
+One run trains without interruption. A second run is killed by SIGKILL after a checkpoint halfway
+and resumed twice: with a warm and with a cold compilation cache. All three must end in the same
+bits.
 """
 
 import dataclasses
@@ -30,15 +30,15 @@ _LOOK_SECONDS = 0.02
 
 
 class ProofError(RuntimeError):
-    """The experiment itself failed, so it shows nothing about resuming."""
+    """The experiment failed before it could compare the states."""
 
 
 @dataclass(frozen=True)
 class ResumeProof:
     """The result of the experiment.
 
-    `differences` has, for each way of resuming, the first difference of its final state from the
-    run that never stopped, or `None`. `leaves` counts the compared arrays, `size` their bytes, and
+    `differences` has the first difference of each resumed run's final state from that of the
+    uninterrupted run, or `None`. `leaves` counts the compared arrays, `size` their bytes, and
     `killed_at` is the update of the checkpoint before the kill.
     """
 
@@ -69,11 +69,11 @@ def verify_resume(
     train: Sequence[str] | None = None,
     timeout: float = 3600.0,
 ) -> ResumeProof:
-    """Trains with and without a stop, each in its own process, and compares the final states.
+    """Trains with and without interruption, in separate processes; compares the final states.
 
-    The kill comes after `updates` updates, and as many follow it. `folder` is an empty one for all
-    files; this function sets length, folders and save intervals. `train` is the command that
-    trains, by default the config's, and `timeout` the limit of each process in seconds.
+    The kill comes after `updates` of `2 * updates` updates. `folder` is empty and takes all files.
+    This function overrides length, folders and save intervals of the config. `train` is the command
+    that trains, by default that of the config; `timeout` limits each process, in seconds.
     """
     config.check_provable()
     config = dataclasses.replace(
@@ -146,7 +146,7 @@ def _spawn(command: Sequence[str], cache: Path, run: Path) -> "subprocess.Popen[
             command,
             stdout=output,
             stderr=subprocess.STDOUT,
-            # The file has all settings already: the variable must not change them again.
+            # The file has all settings; the variable must not override them.
             env={**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache), "HACKMATRIX_RL_FLAGS": ""},
         )
 
@@ -192,7 +192,7 @@ def _end(run: Path, *, least: int) -> Stored:
 
 
 def first_difference(one: Stored, other: Stored) -> str | None:
-    """The first difference between two training states in their bits, in words, or `None`."""
+    """The first difference between the bits of two training states, in words, or `None`."""
     if one.arrays.keys() != other.arrays.keys():
         odd = sorted(one.arrays.keys() ^ other.arrays.keys())[0]
         return f"{odd} is in one of them only"

@@ -33,13 +33,13 @@ def versions() -> dict[str, str]:
 
 
 def describe_start(command: Sequence[str] | None = None) -> dict[str, Any]:
-    """Everything about a start that can change its results."""
+    """The software, hardware and variables of a start that can affect its results."""
     devices = chosen_devices()
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": list(sys.argv if command is None else command),
         "versions": versions(),
-        # An installed package has no commit, but a release.
+        # An installed package has a release instead of a commit.
         "commit": commit(Path(__file__).parents[1]) or f"release {version('hackmatrix-rl')}",
         "system": platform.platform(),
         "machine": platform.machine(),
@@ -59,7 +59,7 @@ def describe_start(command: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def commit(folder: Path) -> str | None:
-    """The commit of a folder's code, with a `+` if files have changed since; `None` without git."""
+    """The commit of a folder's code, with a `+` if files have changed; `None` without git."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(folder), *arguments]
@@ -75,7 +75,7 @@ def commit(folder: Path) -> str | None:
 
 
 def record_start(file: Path) -> list[str]:
-    """Adds this start to a run's list of starts; returns what changed since the last, in lines."""
+    """Adds this start to a run's list of starts; returns lines about changes since the last."""
     notes: list[str] = []
     try:
         starts = _starts_in(file)

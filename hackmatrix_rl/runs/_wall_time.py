@@ -1,4 +1,4 @@
-"""Where the wall time of a run goes, over all of its starts."""
+"""The wall time of a run by activity, over all of its starts."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,17 +19,17 @@ PARTS: Mapping[str, str] = {
     "wait": "waiting for a restart",
     "other": "other",
 }
-"""The parts of the wall time by name, and in words."""
+"""The names of the parts of the wall time, and their texts."""
 
 
 class WallTime:
-    """Seconds of a run by part. Rows of `metrics.jsonl` hold them, so a resumed run adds to them.
+    """The seconds of each part of a run. A resumed run continues those in `metrics.jsonl`.
 
-    `lost` is what a process that was killed had done since its last checkpoint, and a resumed run
-    does again. `wait` is the time between its last row and the next start.
+    `lost` is the work between the last checkpoint and a kill, which the resumed run repeats. `wait`
+    is the time between the last row before a kill and the next start.
 
     Args:
-        clock: seconds since some moment.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,7 +39,7 @@ class WallTime:
         self._now = dict.fromkeys(PARTS, 0.0)
 
     def recall_file(self, metrics: Path, update: int) -> None:
-        """Adds the time of earlier starts from `metrics.jsonl`, before rows are removed from it."""
+        """Adds the time of earlier starts. Call it before rows are removed from `metrics.jsonl`."""
         waited = time.time() - metrics.stat().st_mtime
         self.recall(read_json_lines(metrics), update, waited=waited)
 
@@ -47,8 +47,8 @@ class WallTime:
         """Adds the time of earlier starts.
 
         Args:
-            rows: of `metrics.jsonl`, before the rows after the checkpoint are removed.
-            update: of the checkpoint.
+            rows: the rows of `metrics.jsonl`, including those after the checkpoint.
+            update: the update of the checkpoint.
             waited: seconds since the last row was written.
         """
         if not rows:
@@ -59,7 +59,6 @@ class WallTime:
         self._before["wait"] += max(0.0, waited)
 
     def spend(self, part: str, seconds: float) -> None:
-        """Adds seconds to a part."""
         self._now[part] += max(0.0, seconds)
 
     @contextmanager
@@ -79,13 +78,13 @@ class WallTime:
 
 
 def of_row(row: Mapping[str, Any]) -> dict[str, float]:
-    """The seconds of each part in a row of `metrics.jsonl`; 0 where it has none."""
+    """The seconds of each part in a row of `metrics.jsonl`; 0 for a missing part."""
     found = {part: number(row.get(f"{PREFIX}{part}")) for part in PARTS}
     return {part: seconds if seconds > 0 else 0.0 for part, seconds in found.items()}
 
 
 def in_words(row: Mapping[str, Any]) -> str:
-    """Where the time went, largest part first: `1:02:03: 90% training, 6% compiling`.
+    """The time in words, largest part first: `1:02:03: 90% training, 6% compiling`.
 
     Parts below 1% are left out; empty if the row has none.
     """

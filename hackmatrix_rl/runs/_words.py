@@ -4,7 +4,7 @@ from hackmatrix_rl.runs.config import HACKMATRIX, RunConfig, TrainConfig, rate_t
 
 
 def length_in_words(config: RunConfig) -> str:
-    """How long it trains: `1,000 steps in 10 updates of 4 games x 25 steps`."""
+    """The length of the training: `1,000 steps in 10 updates of 4 games x 25 steps`."""
     if isinstance(config, TrainConfig):
         return (
             f"{config.total_timesteps:,} steps in {config.num_updates:,} updates of "
@@ -14,7 +14,7 @@ def length_in_words(config: RunConfig) -> str:
 
 
 def update_in_words(config: RunConfig, length: str | None = None) -> str:
-    """An update and what learns, in a line; the learning rate's schedule goes over a length."""
+    """An update, the network and the learning rate, in a line; `length` is the schedule's."""
     return (
         f"Each update: {config.words().learning}; network {network_in_words(config)}, "
         f"{config.precision}, learning rate {rate_in_words(config, length or _goal(config))}, "
@@ -43,7 +43,7 @@ def environment_in_words(config: TrainConfig) -> str:
 
 
 def trainings_in_words(config: RunConfig) -> str:
-    """How many trainings there are at once, and what differs between them."""
+    """The number of trainings in one program, and their varied settings."""
     last = config.seed + config.seeds - 1
     seeds = f"seeds {config.seed} to {last}" if config.seeds > 1 else f"seed {config.seed}"
     varied = f", {config.vary}" if config.vary else ""
@@ -53,7 +53,7 @@ def trainings_in_words(config: RunConfig) -> str:
 
 
 def details(config: RunConfig) -> list[str]:
-    """Further lines at the start of a run: what it learns from, its trainings, where it begins."""
+    """Further lines at the start of a run: its data, its trainings, its initial weights."""
     lines = [*config.words().details]
     if config.members > 1:
         plays = "the first healthy one plays in evaluations"
@@ -69,7 +69,7 @@ def details(config: RunConfig) -> list[str]:
 
 
 def plan_in_words(config: RunConfig, devices: int) -> dict[str, str]:
-    """What a run on `devices` devices would do, by topic."""
+    """The work of a run on `devices` devices, by topic."""
     words = config.words(devices)
     trainings = {"trainings": trainings_in_words(config)} if config.members > 1 else {}
     own = words.plan or {"learning": words.learning}

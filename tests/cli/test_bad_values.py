@@ -137,7 +137,7 @@ OF_VALUES = {
     "eval 'search(pretrained, 30)' --search 8": "is another search",
     "eval runner --cycles 6 4": "--cycles 6 4: runner has no network ... --network recursive",
     "eval 'search(expert, 30)' --cycles 6 4": "--cycles 6 4: expert has no network",
-    "eval pretrained --cycles 6 4": "--cycles 6 4: the network of pretrained thinks once",
+    "eval pretrained --cycles 6 4": "--cycles 6 4: the network of pretrained is not recursive",
     "eval random --cycles 0 4": "--cycles ... 0 ... 1<=x<=100",
     "eval random --save-replays best": "--save-replays best: best is not understood ... best:5",
     "eval random --save-replays finest:3": ("finest:3 is not understood; write a kind of game"),

@@ -91,7 +91,7 @@ def test_what_does_not_fit_into_the_target_is_refused(here, slice_of_cpus):
     ("told", "said"),
     [
         ("RESOURCE_EXHAUSTED: (40.1G) exceeds the limit (30.5G)", "a device needs 40.1GB in"),
-        ("INTERNAL: no\nkernel", "the compiler for cpu fails by itself: INTERNAL: no kernel."),
+        ("INTERNAL: no\nkernel", "the compiler for cpu failed: INTERNAL: no kernel."),
     ],
 )
 def test_what_the_compiler_says_is_one_line(here, monkeypatch, told, said):

@@ -178,7 +178,7 @@ def test_a_run_is_not_fetched_where_runs_is_a_file(service):
     Path("runs").write_text("")
     service.Api = pytest.fail
     assert_refused(
-        invoke("train", "--resume-run", "wandb:me/mine/a"), "wandb:", "runs is no folder"
+        invoke("train", "--resume-run", "wandb:me/mine/a"), "wandb:", "runs is not a folder"
     )
 
 

@@ -179,7 +179,7 @@ def test_the_page_in_the_browser_shows_its_games(cartpole, monkeypatch):
 
 def test_what_is_hackmatrix_alone_says_so(cartpole):
     assert_refused(invoke("analyze", cartpole), "was trained in another environment")
-    assert_refused(invoke("eval", cartpole, "--search", 4), "nothing searches")
+    assert_refused(invoke("eval", cartpole, "--search", 4), "no search")
     assert_refused(invoke("eval", cartpole, "--without-undo"), "--without-undo")
 
 

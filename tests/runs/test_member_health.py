@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hackmatrix_rl.runs._health import Health
-from hackmatrix_rl.runs._member_health import MemberHealth
+from hackmatrix_rl.runs._health import Health, MemberHealth
 from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.training import Metrics
 

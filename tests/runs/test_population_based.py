@@ -59,7 +59,7 @@ def test_a_stopped_run_goes_on_bit_by_bit(run, tmp_path):
     done("train", "--resume-run", stopped)
     assert_same_end(run, stopped)
     told = invoke("train", "--resume-run", stopped, "--pbt-interval", 3)
-    assert_refused(told, "--pbt-interval 3", "its trainings copy each other so")
+    assert_refused(told, "--pbt-interval 3", "its trainings copy each other at that interval")
 
 
 @pytest.mark.slow

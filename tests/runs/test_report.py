@@ -133,15 +133,15 @@ def test_an_empty_run_has_a_page(tmp_path):
     folder = tmp_path / "run"
     make_run_folder(make_config("debug", {"run_dir": str(folder)}))
     page = page_of(folder)
-    assert "Nothing says how it ended." in page
+    assert "It has no log, so its end is unknown." in page
     assert "log.txt (log) is not there" in page
 
 
 def test_a_run_that_is_going_says_so(run):
     with RunLock() as lock:
         lock.take("--run-dir", run)
-        assert "It is still going." in page_of(run)
-    assert "It is still going." not in page_of(run)
+        assert "It is still running." in page_of(run)
+    assert "It is still running." not in page_of(run)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_a_run_that_is_going_says_so(run):
     [
         ("stopped at 500 steps; saved", "It stopped at 500 steps; saved."),
         ("update 3: entropy not finite. Stopping; the last", "stopped because it went wrong"),
-        ("update 3: evaluated on 4 games", "ended from outside, or still runs elsewhere; last "
-         "sign: 2030-01-31 12:20:00."),
+        ("update 3: evaluated on 4 games", "killed, or still runs on another machine; last "
+         "log entry: 2030-01-31 12:20:00."),
     ],
 )  # fmt: skip
 def test_it_says_how_the_run_ended(run, last, said):

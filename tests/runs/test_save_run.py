@@ -90,7 +90,7 @@ def test_the_summary_is_of_the_last_tenth_and_says_so(straight):
     assert trained["return"] == {"mean": pytest.approx(last["return"]), "ci95": [None, None]}
     assert (trained["source"], trained["env_steps"]) == ("last tenth", GOAL)
     page = report_of(str(straight))[0]
-    assert "Means over the last tenth of the training, as it was played there" in page
+    assert "Means over the last tenth of the training, from its own games" in page
     assert f"The trained player is from step {GOAL}." in page
 
 

@@ -1,4 +1,4 @@
-"""The arrays of a checkpoint, as Orbax stores them: read whole, in part, or only described."""
+"""Reads the arrays of a checkpoint, which Orbax stores: all, some, or only their shapes."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,13 +18,13 @@ from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Stored
 
 VALUE_SCALE = ".learner.value_scale"
-"""Its place in the training state."""
+"""The path of the value scale in the training state."""
 
 
 def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
     """The arrays of a part, `policy` or `training`, in host memory, from any kind of device.
 
-    Reads only the arrays whose names begin with `under`.
+    This reads only the arrays whose names begin with `under`.
 
     Raises:
         ConfigError: the arrays cannot be read.
@@ -40,7 +40,7 @@ def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
 
 
 def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray]:
-    """The arrays of a part whose names begin so, by name; random keys as their raw words."""
+    """The arrays of a part whose names begin with `under`; random keys as their raw words."""
     import orbax.checkpoint as ocp  # half a second, and few commands need it
 
     with _reader() as reader:
@@ -60,14 +60,11 @@ def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray
 
 
 def check_written(folder: epath.Path, written: Mapping[str, Mapping[str, Any]]) -> None:
-    """Reads a checkpoint that was just written, before it counts as complete.
+    """Checks a checkpoint that was just written, before it counts as complete.
 
-    `written` are the arrays of each part, or their shapes. The policy is read whole. Of the
-    training state, which may hold a replay buffer as large as the memory, each array is opened, and
-    its shape and dtype compared.
-
-    Raises:
-        ConfigError: an array cannot be read, is missing, or has another shape or dtype.
+    `written` has the arrays of each part, or their shapes. This reads the full policy. Of the
+    training state, which may have a replay buffer as large as the memory, it opens each array and
+    compares shape and dtype.
     """
     found: dict[str, Mapping[str, Any]] = {"policy": read_arrays(folder, "policy").arrays}
     with _unreadable(folder, "training"), _reader() as reader:
@@ -86,7 +83,7 @@ def _layout(array: Any) -> str:
 
 
 def _reader() -> Any:
-    """Orbax's reader, as a context. Each process reads for itself and waits for no other."""
+    """Orbax's reader, as a context. Each process reads by itself and waits for no other."""
     import orbax.checkpoint as ocp
 
     here = jax.process_index()
@@ -99,7 +96,7 @@ def _reader() -> Any:
 
 
 def _described(reader: Any, folder: epath.Path, part: str) -> dict[str, Any]:
-    """The shape and dtype of each array of a part, by name; Orbax opens each of them for it."""
+    """The shape and dtype of each array of a part, by name; Orbax opens every array."""
     _check_array_names(folder / part / "_METADATA")
     described: dict[str, Any] = reader.metadata(folder).item_metadata[part].tree
     return described
@@ -107,7 +104,7 @@ def _described(reader: Any, folder: epath.Path, part: str) -> dict[str, Any]:
 
 @contextmanager
 def _unreadable(folder: epath.PathLike, part: str) -> Iterator[None]:
-    """Makes any error of the block a ConfigError: Orbax has no single error."""
+    """Makes any error of the block a ConfigError, because Orbax has no base class of errors."""
     try:
         yield
     except Exception as error:
@@ -116,7 +113,7 @@ def _unreadable(folder: epath.PathLike, part: str) -> Iterator[None]:
 
 
 def _check_array_names(file: epath.Path) -> None:
-    """Refuses names of arrays that Orbax would turn into paths out of the checkpoint."""
+    """Refuses names of arrays that Orbax would resolve to paths outside the checkpoint."""
     described = json.loads(read_bounded(file))["tree_metadata"]
     for entry in described.values():
         name = ".".join(str(each["key"]) for each in entry["key_metadata"])

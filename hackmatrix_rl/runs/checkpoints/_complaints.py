@@ -1,4 +1,4 @@
-"""Messages from the threads of storage libraries, kept off the terminal."""
+"""Keeps messages from the threads of storage libraries off the terminal."""
 
 import gc
 import logging
@@ -9,7 +9,7 @@ import traceback
 from typing import Any
 
 _LOGGERS = ("absl", "asyncio", "concurrent.futures")
-# A thread of a failed save that hands its result to a loop that is over by then.
+# From a thread of a failed save that passes its result to a closed event loop.
 _TOO_LATE = "Event loop is closed"
 
 
@@ -17,9 +17,9 @@ class Complaints:
     """A context that collects Orbax's log and the errors of Orbax's and TensorStore's threads.
 
     The caller reports a failed save in one line, but the libraries print pages of tracebacks.
-    This keeps one of each kind. Errors of other threads are printed as usual. The threads of a
-    failed save end at any time, and a failed task is reported when it is collected: once something
-    was kept, what the libraries say stays off the terminal after the context, too.
+    This keeps one of each kind. Errors of other threads are printed as usual. Threads of a failed
+    save may end after the context, and Python reports a failed task only when it is collected. So
+    once a message was collected, the hooks stay installed after the context.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Complaints:
 
     def __exit__(self, *exception: object) -> None:
         if self._kept_any:
-            gc.collect()  # failed tasks are reported when they are collected
+            gc.collect()  # reports failed tasks
             return
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self._keep)
@@ -48,7 +48,7 @@ class Complaints:
         return texts
 
     def _add(self, text: str) -> None:
-        # They differ in names and numbers, but their last lines start alike.
+        # Messages of a kind differ in names and numbers, but their last lines start alike.
         self._kept_any = True
         last = text.strip().splitlines()[-1]
         self._texts.setdefault(re.split(r"[\"\d]", last)[0], text)

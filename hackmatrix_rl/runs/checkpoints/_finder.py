@@ -1,4 +1,4 @@
-"""Finds the newest or the best whole checkpoint of a run, or an agent of the package."""
+"""Finds the newest or the best intact checkpoint of a run, or a pretrained agent."""
 
 import os
 import re
@@ -26,23 +26,23 @@ PRETRAINED = "pretrained"
 """The name of the package's agent. A version and a league may follow: `pretrained@1/no-rewind`."""
 
 CURRENT = 2
-"""The version of the agent that `pretrained` alone names. Every version that was shipped stays."""
+"""The version of the agent that `pretrained` alone names. Every released version stays."""
 
 CARD = "card.json"
-"""The file next to the checkpoint of such an agent that says how it was trained."""
+"""The file next to such an agent's checkpoint that describes its training."""
 
 _FOLDER = Path(__file__).parents[2] / PRETRAINED
 _NAME = re.compile(rf"({PRETRAINED}(?:@([0-9]+))?)(?:/(.*))?")
 
 
 def in_league(name: str, league: str | None) -> str:
-    """The full name of an agent: `pretrained` is the agent of `league`, by default the first."""
+    """The full name of an agent: `pretrained` -> `pretrained/original`, by default."""
     found = _NAME.fullmatch(name)
     return f"{found[1]}/{league or LEAGUES[0]}" if found and found[3] is None else name
 
 
 def split_member(name: str) -> tuple[str, int | str | None]:
-    """A run, and which of its several trainings, as `load` takes it: `run#3`, `run#return`."""
+    """A run and its member, as `load` takes them: `run#3` -> `run`, 3; `run#return`; `run`."""
     run, mark, member = name.rpartition("#")
     if not mark or not run or not member or os.path.exists(name):
         return name, None
@@ -50,7 +50,7 @@ def split_member(name: str) -> tuple[str, int | str | None]:
 
 
 def shipped_checkpoint(name: str) -> Path | None:
-    """The checkpoint of an agent of the package; `None` for any other name."""
+    """The checkpoint of a pretrained agent; `None` for any other name."""
     found = _NAME.fullmatch(in_league(name, None))
     if found is None or found[3] not in LEAGUES:
         return None
@@ -66,7 +66,7 @@ Report = Callable[[str], None]
 def find_checkpoint(
     run: str | Path, *, best: bool = False, report: Report = warnings.warn
 ) -> epath.Path:
-    """The folder of the newest (or best) whole checkpoint of a run, which is given as to `load`.
+    """The folder of the newest (or best) intact checkpoint of a run, which is given as to `load`.
 
     `report` gets a message about each skipped checkpoint.
 
@@ -92,7 +92,7 @@ def find_checkpoint(
 def _found_at(
     run: str | Path, places: Sequence[epath.Path], best: bool, report: Report
 ) -> epath.Path | None:
-    """The checkpoint of `find_checkpoint` at the first of some places that has one."""
+    """The checkpoint of `find_checkpoint` at the first of these places that has one."""
     for place in places:
         if not place.is_dir():
             continue
@@ -117,8 +117,8 @@ def whole_checkpoint(
 ) -> epath.Path | None:
     """The newest (or best) checkpoint in a folder that is neither incomplete nor damaged.
 
-    `report` gets a message about each skipped checkpoint. Checkpoints of other runs than `of`, a
-    wandb id, are skipped, too.
+    `report` gets a message about each skipped checkpoint. With a wandb id as `of`, checkpoints of
+    other runs are also skipped.
     """
     candidates = checkpoints_in(folder)[::-1]
     if best:
@@ -132,7 +132,7 @@ def whole_checkpoint(
 
 
 def checkpoints_in(folder: epath.Path) -> list[epath.Path]:
-    """The checkpoints in a folder, whole or not, oldest first."""
+    """The checkpoints in a folder, intact or not, oldest first."""
     if not folder.is_dir():
         return []
     found = [path for path in folder.iterdir() if _UPDATE.fullmatch(path.name)]
@@ -142,13 +142,13 @@ def checkpoints_in(folder: epath.Path) -> list[epath.Path]:
 def run_of(folder: epath.Path) -> dict[str, str]:
     """The id and aliases of a checkpoint's run, without invalid names.
 
-    `read_metadata` reports invalid names. Empty if the checkpoint has none.
+    `read_metadata` reports invalid names.
     """
     return valid_names(_metadata(folder).get("run"))
 
 
 def _metadata(folder: epath.Path) -> dict[str, Any]:
-    """The metadata, unchecked; empty if they cannot be read, which their use reports."""
+    """The metadata, unchecked; empty if unreadable, which `read_metadata` reports."""
     return _informed(metadata_file(folder), lambda message: None)
 
 
@@ -182,7 +182,7 @@ def _trouble(folder: epath.Path) -> str | None:
 
 
 def _folders_of(run: epath.Path, report: Report) -> Iterator[epath.Path]:
-    """Where a run may have its checkpoints; the folder that its config names comes last."""
+    """The possible folders of a run's checkpoints; the one that its config names comes last."""
     yield run
     yield run / "checkpoints"
     named = _informed(run / "config.json", report).get("checkpoint_dir")
@@ -197,7 +197,7 @@ def _known_as(run: epath.Path, report: Report) -> str | None:
 
 
 def _informed(file: epath.Path, report: Report) -> dict[str, Any]:
-    """The content of a run's JSON file. The checkpoints do not need it."""
+    """The content of a run's JSON file; empty if it is missing or damaged."""
     try:
         return read_json(file) or {}
     except DamagedFileError as error:

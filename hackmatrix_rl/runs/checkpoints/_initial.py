@@ -1,4 +1,4 @@
-"""`--init`: the weights that a new training starts from."""
+"""`--init`: the initial weights of a training, read from another one."""
 
 import warnings
 from collections.abc import Collection
@@ -42,9 +42,9 @@ def initial_settings(
 ) -> dict[str, Any]:
     """The settings that a training must share with the one that it starts from, by name.
 
-    `league` is the new training's. With `trust_code`, network and environment among the
-    settings may be code, which the new training imports; code in place of which the user has
-    `named` another one is not imported.
+    `league` is that of the new training. With `trust_code`, the network and the environment among
+    these settings may be code, which the new training imports. Settings that the user has `named`
+    replace stored ones, whose code is then not imported.
     """
     if is_npz(init):
         with refusing("--init ", "", of=ConfigError):
@@ -55,22 +55,22 @@ def initial_settings(
         folder, other = _start(init, league, report)
         check_trusted(other, folder, trust_code=trust_code, named=("teacher", *named))
     # They decide what the weights mean; rules and actions also have an identity. The league is
-    # not among them: what an agent learned in one is a start for the other.
+    # not among them: an agent of one league may start a training in another.
     alike = [each.name for each in settings_of(other) if each.metadata["alike"]]
-    every = {each.name for each in options_of(TrainConfig)}  # whatever the new training learns by
+    every = {each.name for each in options_of(TrainConfig)}  # with any algorithm
     return {name: getattr(other, name) for name in alike if name in every}
 
 
 def initial_weights(
     config: TrainConfig, policy: ActorCritic, *, report: Report = warnings.warn
 ) -> tuple[ActorCritic, ValueScale | None]:
-    """The weights of `config.init`, and the units of their value; `None` where these are reset.
+    """The weights of `config.init`, and their value scale; `None` if the value scale is reset.
 
-    Of several trainings in one program it is one, as for `load`: `run#3`, or the best. The value
-    head comes along with its units, if both trainings have the same kind of units.
-    Optimizer and counters are reset. So is a head for the value or for the auxiliary loss if the
-    other training has none of its kind. The code that the other run names is not imported. Of the
-    new training's network, only the shapes matter.
+    Of several trainings in one program, these are the weights of one, as for `load`: `run#3`, or
+    the best. The value scale is kept if both trainings have the same kind. Optimizer and counters
+    are reset, and so is a value or auxiliary head of a kind that the other training lacks. The
+    code that the other run names is not imported. Only the shapes of `policy` matter, except in
+    heads that are reset.
     """
     assert config.init is not None, "nothing to start from"
     if is_npz(config.init):
@@ -96,7 +96,7 @@ def initial_weights(
 def _original_weights(
     config: TrainConfig, policy: ActorCritic
 ) -> tuple[ActorCritic, ValueScale | None]:
-    """`initial_weights` of a file of the original project, whose value is in plain returns."""
+    """`initial_weights` from a file of the original project, whose value is in plain returns."""
     assert config.init is not None
     with refusing("--init ", "", of=ConfigError):
         found = load_npz(config.init)
@@ -127,7 +127,7 @@ def _headless(policy: Any) -> Any:
 
 
 def _with_heads_of(other: TrainConfig, policy: ActorCritic, *, same_value: bool) -> ActorCritic:
-    """The network with heads for value and auxiliary loss of the other training's kind."""
+    """The network with value and auxiliary heads of the kinds of the other training."""
     headless = _headless(policy)
     if not same_value:
         headless = with_value_head(headless, other.heads.value, key=jax.random.key(0))
@@ -138,7 +138,7 @@ def _with_heads_of(other: TrainConfig, policy: ActorCritic, *, same_value: bool)
 
 
 def _with_own_head(policy: ActorCritic, found: ActorCritic) -> ActorCritic:
-    """The found network with a head if the policy has one: the found one if it is of its kind."""
+    """`found` with an auxiliary head if `policy` has one: that of `found` if the kinds agree."""
     headless = _headless(found)
     if not isinstance(policy, WithAuxiliaryHead):
         return headless

@@ -26,7 +26,7 @@ def write_manifest(folder: epath.Path) -> int:
 
 
 def damage(folder: epath.Path) -> str | None:
-    """The fault of a checkpoint's files, in words, or `None`."""
+    """The first fault of a checkpoint's files, in words, or `None`."""
     if not folder.is_dir():
         return "no folder"
     try:

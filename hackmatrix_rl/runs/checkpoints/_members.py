@@ -1,4 +1,4 @@
-"""Which of several trainings in one program a checkpoint plays as."""
+"""Selects the training that plays, of several in one checkpoint."""
 
 import math
 import warnings
@@ -17,17 +17,8 @@ from hackmatrix_rl.system.errors import ConfigError, refusing, shortened
 from hackmatrix_rl.training import LEFT_OUT, Stored, check_number
 
 
-def best_member(folder: epath.Path, metric: str) -> int:
-    """The training with the highest mean of a metric, or with a minus in front the lowest.
-
-    Raises:
-        ConfigError: the checkpoint holds no such numbers.
-    """
-    return best_of(folder, read_metadata(folder)["counters"], metric)
-
-
 def best_of(folder: epath.PathLike, counters: Mapping[str, Any], metric: str) -> int:
-    """`best_member` with the checkpoint's counters."""
+    """The training with the highest mean of a metric; with a minus in front, the lowest."""
     sign, name = (-1, metric[1:]) if metric.startswith("-") else (1, metric)
     finite = {number: sign * value for number, value in of_members(counters, name).items()}
     healthy = {number: value for number, value in finite.items() if not is_out(number, counters)}
@@ -53,12 +44,12 @@ def of_members(counters: Mapping[str, Any], name: str) -> dict[int, float]:
 def playing_member(folder: epath.Path, size: int, report: Report) -> int:
     """The best of several trainings that was not left out, and whose policy is finite.
 
-    The best has the highest mean of `RunConfig.best_by` over the last tenth of the training; where
-    there is no such number, it is the first. It is training 0 if none is healthy. `report` gets a
-    message about those that went wrong.
+    The best has the highest mean of `RunConfig.best_by` over the last tenth of the training;
+    without such numbers, it is the first. If none is healthy, it is training 0. `report` gets a
+    message about the unhealthy ones before it.
 
     Raises:
-        ConfigError: the arrays of the policy or of the units of its value cannot be read.
+        ConfigError: the arrays of the policy or of the value scale cannot be read.
     """
     parts = read_arrays(folder, "policy"), read_arrays(folder, "training", under=VALUE_SCALE)
     return playing(folder, read_metadata(folder), parts, size, report)
@@ -71,7 +62,7 @@ def playing(
     size: int,
     report: Report,
 ) -> int:
-    """`playing_member` with the metadata, the policies and the units of their values."""
+    """`playing_member` with the metadata, the policies and their value scales."""
     counters, metric = metadata["counters"], best_by(metadata)
     values = {} if metric is None else of_members(counters, metric)
     size = int(min(size, *(part.fewest for part in parts)))
@@ -111,7 +102,7 @@ def of_member(
     member: int | None,
     report: Report = warnings.warn,
 ) -> Stored:
-    """The arrays of one of several trainings in one program; a single one's as they are."""
+    """The arrays of one of several trainings in one program; those of a single one unchanged."""
     size = stored.members(like)
     if size is None:
         if member is not None:

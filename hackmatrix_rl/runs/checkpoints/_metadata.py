@@ -1,7 +1,7 @@
-"""The metadata of a checkpoint, checked before use.
+"""Reads the metadata of a checkpoint and checks it before use.
 
-The file may come from anywhere. Its values become settings (which check themselves), numbers
-and names. No value becomes code, and no name becomes a path out of the folder.
+The file is untrusted. Its values become settings (which check themselves), numbers and names. No
+value becomes code, and no name becomes a path out of the folder.
 """
 
 import os
@@ -18,13 +18,13 @@ from hackmatrix_rl.system import read_json
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing, shortened
 
 LONGEST = 255
-"""Most bytes of a file's name."""
+"""Maximum number of bytes of a file's name."""
 LONGEST_ID = LONGEST + 9
-"""Most bytes of a run's id: the name of its folder, a separator and eight digits."""
+"""Maximum number of bytes of a run's id: its folder's name, a separator and eight digits."""
 
 
 def name_trouble(name: object, *, longest: int = LONGEST) -> str | None:
-    """Why a value cannot name one file or folder, in words."""
+    """Why a value cannot be the name of a file or folder, in words, or `None`."""
     if not isinstance(name, str):
         return f"must be text, not {type(name).__name__}"
     shown = repr(name if len(name) <= 60 else f"{name[:60]}...")
@@ -40,7 +40,7 @@ def name_trouble(name: object, *, longest: int = LONGEST) -> str | None:
 
 
 def valid_names(run: object) -> dict[str, str]:
-    """The id and aliases of a run, as a file has them, without invalid names."""
+    """The valid names among the id and aliases of a run in a file."""
     pairs = run.items() if isinstance(run, dict) else ()
     longest = {"wandb_id": LONGEST_ID}
     return {
@@ -53,20 +53,20 @@ def valid_names(run: object) -> dict[str, str]:
 FORMAT = 4
 """The format of new checkpoints.
 
-Format 1 had no manifest and no run in its metadata. Up to format 2, HackMatrix stored its games in
-other arrays. Up to format 3, checkpoints did not name their game.
+Format 1 had no manifest and no run in its metadata. Up to format 2, the state of HackMatrix had
+other arrays. Up to format 3, the metadata did not name the game.
 """
 PLAYABLE_FORMATS = (1, 2, 3, 4)
-"""Formats with a readable policy."""
+"""Formats whose policy can be loaded."""
 RESUMABLE_FORMATS = (3, 4)
-"""Formats that training can resume from."""
+"""Formats that a training can resume from."""
 METADATA = "metadata.json"
 METADATA_1 = "metadata/metadata"  # in format 1
 PARTS = ("policy", "training")
 
 
 def metadata_file(folder: epath.Path) -> epath.Path:
-    """The place of the metadata in a checkpoint of any format."""
+    """The path of the metadata in a checkpoint of any format."""
     return folder / METADATA_1 if (folder / METADATA_1).exists() else folder / METADATA
 
 
@@ -93,7 +93,7 @@ _USE_ANOTHER = "Use another checkpoint: no version of hackmatrix-rl writes this.
 
 
 def _troubles(metadata: Mapping[str, Any]) -> dict[str, str | None]:
-    """What is wrong with each part of the metadata, in words."""
+    """The fault of each part of the metadata, in words, or `None`."""
     format_, run = metadata["format"], metadata.get("run", {})
     troubles = {
         "update": None if _is_count(metadata.get("update")) else "must be a whole number from 0",
@@ -134,7 +134,7 @@ def _counters_trouble(value: object) -> str | None:
 
 
 def is_finite(number: int | float) -> bool:
-    """Whether a number of a file is finite, and no whole number that is too large for a float."""
+    """Whether a number is finite, and not an integer too large for a float."""
     return abs(number) <= sys.float_info.max
 
 
@@ -156,7 +156,7 @@ def _game_trouble(value: object) -> str | None:
 
 
 def identity_of(config: Mapping[str, Any]) -> GameIdentity:
-    """The identity in this version of the game that a stored config is about."""
+    """The identity of a stored config's game in this version."""
     known, named = algorithms(), config.get("algorithm")
     kind = known.get(named if isinstance(named, str) else "", known[baseline_algorithm()])
     return kind.game_identity(config)
@@ -177,7 +177,7 @@ def player_config(folder: epath.Path, metadata: Mapping[str, Any]) -> TrainConfi
 
 
 def check_playable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
-    """Raises a ConfigError if a checkpoint is for another game than this version's.
+    """Raises a ConfigError if this version has another game than the checkpoint.
 
     Formats up to 3 do not name their game; they load if their arrays fit.
     """
@@ -208,7 +208,7 @@ def check_resumable(folder: epath.Path, metadata: Mapping[str, Any]) -> None:
 
 
 def _writer(metadata: Mapping[str, Any]) -> str:
-    """The version that wrote a checkpoint, by its own claim."""
+    """The version that wrote a checkpoint, as its metadata claims."""
     versions = metadata.get("versions", {})
     claimed = versions.get("hackmatrix-rl", "0.1.0") if isinstance(versions, dict) else None
     if isinstance(claimed, str) and re.fullmatch(r"[\w.+!-]{1,40}", claimed, re.ASCII):

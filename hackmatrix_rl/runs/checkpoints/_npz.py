@@ -1,9 +1,8 @@
-"""The weights of the original project, in its files `params_N.npz`.
+"""Reads and writes the weights of the original project, its files `params_N.npz`.
 
 Such a file has `params.Dense_i.kernel` `[inputs, outputs]` and `params.Dense_i.bias`: the hidden
-layers over the classic observation, then the layer of the actions, then the layer of the value. The
-inputs are the player, the programs and the cells of the board; `Features.ravel` has the cells
-first.
+layers over the classic observation, then the policy layer, then the value layer. The inputs are the
+player, the programs and the cells of the board; `Features.ravel` has the cells first.
 """
 
 import io
@@ -27,22 +26,22 @@ from hackmatrix_rl.system import check_path, read_bounded, read_npz, typed_path,
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, refusing, shortened
 
 _MOST = 2**28
-"""Bytes of a file, and of all its arrays: 64 million weights."""
+"""Maximum number of bytes of a file, and of all its arrays: 64 million weights."""
 _MOST_LAYERS = 64
 _NAME = re.compile(r"params\.Dense_([0-9]{1,2})\.(kernel|bias)")
 _LAST_INPUTS = 33
-"""The inputs of the player and its programs: the first ones there, the last ones here."""
+"""Number of inputs of the player and its programs: the first ones there, the last ones here."""
 
 CONVERSION = (
     "import pickle, numpy, flax",
     'params = pickle.load(open("checkpoint_N.pkl", "rb"))["params"]',
     'numpy.savez("his.npz", **flax.traverse_util.flatten_dict(params, sep="."))',
 )
-"""What makes a file for `load_npz` of a pickle, where its author is trusted."""
+"""Lines of Python that convert a trusted pickle to a file for `load_npz`."""
 
 
 def is_npz(path: epath.PathLike) -> bool:
-    """Whether a path is of a file of weights, or of a pickle, by its name and on this machine."""
+    """Whether a path names an existing local file of weights or a pickle, by its suffix."""
     name = typed_path(path)
     return name.endswith((".npz", ".pkl", ".pickle")) and os.path.isfile(name)
 
@@ -92,12 +91,12 @@ def save_npz(
     Args:
         policy: the policy; its network is for `HackMatrix(observation="classic")`.
         path: path of the file. An existing file is replaced only after all is written.
-        value_scale: the units of its value (`Loaded.value_scale`), so that the file's value is in
+        value_scale: the scale of its value (`Loaded.value_scale`). The value in the file is in
             units of reward.
 
     Raises:
-        ConfigError: the policy has another network or observation, or the units of its value are
-            compressed, which no layer can undo.
+        ConfigError: the policy has another network or observation, or its value scale is
+            compressed, which no linear layer can undo.
         OSError: the file cannot be written.
     """
     network = policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
@@ -136,7 +135,7 @@ def affine(scale: ValueScale) -> tuple[np.float32, np.float32]:
         return np.float32(0), np.float32(1)
     if not isinstance(scale, RunningScale) or scale.compress:
         raise ConfigError(
-            "the units of the value are compressed, which no layer can undo. Train with "
+            "the value scale is compressed, which no linear layer can undo. Train with "
             "--value-scale standard or none."
         )
     zero, one = (np.float32(scale.denormalize(jnp.float32(each))) for each in (0, 1))
@@ -165,7 +164,7 @@ def _arrays(content: bytes) -> dict[tuple[int, str], np.ndarray]:
             raise _pickled(f"its array {shown} holds a pickle")
         if _NAME.fullmatch(name) is None:
             raise DamagedFileError(
-                f"has {shown}, which is no layer of the original's network (params.Dense_0.kernel, "
+                f"has {shown}, not a layer of the original's network (params.Dense_0.kernel, "
                 "params.Dense_0.bias, ...)"
             )
         if dtype[1:2] != "f":
@@ -176,7 +175,7 @@ def _arrays(content: bytes) -> dict[tuple[int, str], np.ndarray]:
     named = read_npz(content, most_arrays=2 * _MOST_LAYERS, most_bytes=_MOST, check=check)
     found = {}
     for name, stored in named.items():
-        with np.errstate(over="ignore", invalid="ignore"):  # what becomes infinite is refused
+        with np.errstate(over="ignore", invalid="ignore"):  # infinities are refused below
             array = stored.astype(np.float32)
         if not np.isfinite(array).all():
             raise DamagedFileError(f"its array {shortened(name)} holds NaN or infinity")

@@ -1,4 +1,4 @@
-"""Where Orbax writes and reads, whatever the names of the folders are."""
+"""Paths for Orbax, which work with any name of a folder."""
 
 import glob
 import os
@@ -10,42 +10,41 @@ from etils import epath
 from hackmatrix_rl.system import is_remote
 from hackmatrix_rl.system.errors import ConfigError, shortened
 
-# Google advises against these in the names of objects: its tools take them for patterns.
+# Google advises against these in the names of objects: its tools interpret them as patterns.
 _PATTERNS = "*?[]#"
 
 
 class _Folder(type(epath.Path(os.sep))):  # type: ignore[misc]
-    """A local path that takes only the given pattern for one, and not the folder's own name.
+    """A local path whose `glob` does not interpret the name of the folder as a pattern.
 
-    `epath.Path("seed[1]").glob("*")` looks into `seed1`, and Orbax finds the arrays of each process
+    `epath.Path("seed[1]").glob("*")` searches `seed1`, and Orbax finds the arrays of each process
     by `glob`.
     """
 
     def glob(self, pattern: str) -> Iterator[Any]:
-        """The entries whose names match."""
         found = glob.glob(os.path.join(glob.escape(os.fspath(self)), pattern))
         return (type(self)(each) for each in found)
 
 
 def place(folder: epath.PathLike) -> epath.Path:
-    """The absolute path of a folder for Orbax, which takes no relative ones."""
+    """The absolute path of a folder for Orbax, which accepts no relative ones."""
     check_place(folder)
     text = os.fspath(folder)
     return epath.Path(text) if is_remote(text) else _Folder(os.path.abspath(text))
 
 
 def check_place(folder: epath.PathLike, said: str = "") -> None:
-    """Refuses a folder that cannot keep checkpoints because of its name."""
+    """Refuses a folder whose name does not allow checkpoints in it."""
     text = os.fspath(folder)
     absolute = text if is_remote(text) else os.path.abspath(text)
     wrong = None
     if "\\" in absolute:
-        wrong = "its whole path has a backslash, which TensorStore takes for a slash"
+        wrong = "its full path has a backslash, which TensorStore reads as a slash"
     elif is_remote(absolute):
         if odd := next((each for each in _PATTERNS if each in absolute), None):
-            wrong = f"its name has a {odd}, which the tools of object stores take for a pattern"
+            wrong = f"its name has a {odd}, which the tools of object stores read as a pattern"
     elif is_remote(os.fspath(epath.Path(absolute))):
-        wrong = f"etils takes this path for {epath.Path(absolute)}"
+        wrong = f"etils reads this path as {epath.Path(absolute)}"
     if wrong is not None:
         raise ConfigError(
             f"{said} {shortened(text)}: cannot keep checkpoints: {wrong}. Use another "

@@ -1,9 +1,9 @@
 """Reads checkpoints.
 
-A checkpoint is a folder with the number of its update as its name. It holds
+A checkpoint is a folder whose name is the number of its update. It has
 
-- `policy`: the arrays of the policy: enough to play;
-- `training`: the arrays of the whole training state, with random keys and environments: enough
+- `policy`: the arrays of the policy, enough to play;
+- `training`: the arrays of the full training state, with random keys and environments, enough
   to resume;
 - `metadata.json`: format version, game, config, run, counters, and which arrays are random keys
   (`_metadata.py`);
@@ -35,7 +35,6 @@ from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, read_arrays
 from hackmatrix_rl.runs.checkpoints._finder import CARD, Report, find_checkpoint
 from hackmatrix_rl.runs.checkpoints._members import (
     best_by,
-    best_member,
     best_of,
     is_out,
     of_member,
@@ -85,15 +84,15 @@ class Loaded:
     folder: epath.Path  #: Folder of the checkpoint.
     metadata: Mapping[str, Any]  #: The stored metadata: `update`, `counters`, `versions` ...
     member: int | None = None  #: The number of its training, of several in one program.
-    # The units of the value and `greedy`, where the modules were composed in Python.
+    # The value scale and `greedy` of modules that were composed in Python.
     _saved: tuple[ValueScale | None, bool] | None = None
     _members: tuple[str, ...] = ()  # the trainings in words, of several
 
     def value_scale(self) -> ValueScale | None:
-        """The units of the policy's value, read from the checkpoint; `None` if it has none.
+        """The scale of the policy's value, read from the checkpoint; `None` if it has none.
 
         Raises:
-            ConfigError: the checkpoint's part of them cannot be read, or is not finite.
+            ConfigError: the scale cannot be read, or is not finite.
         """
         if self._saved is not None:
             return self._saved[0]
@@ -117,13 +116,13 @@ class Loaded:
         return self.config.greedy
 
     def agent(self, *, greedy: bool | None = None) -> PolicyAgent:
-        """The policy as a player that knows the units of its value, as `Searcher` needs it.
+        """The policy as a player with its value scale, which `Searcher` needs.
 
         Args:
-            greedy: takes the likeliest action instead of drawing one; `None`: as the class says.
+            greedy: takes the likeliest action instead of sampling one; by default, `self.greedy`.
 
         Raises:
-            ConfigError: the checkpoint's part of these units cannot be read.
+            ConfigError: the value scale cannot be read.
         """
         agent = PolicyAgent(
             self.policy, greedy=self.greedy, value_scale=self.value_scale(), gamma=self.gamma
@@ -148,7 +147,7 @@ class Loaded:
 
     @property
     def gamma(self) -> float | None:
-        """The discount at the end of the training; `None` if a run of `hm.SaveRun` has several."""
+        """The discount at the end of the training; `None` if `hm.SaveRun` stored no single one."""
         if self._saved is not None:
             stored = self.metadata["config"].get("gamma")
             return float(stored) if isinstance(stored, float) and 0 <= stored <= 1 else None
@@ -197,23 +196,23 @@ def load(
         run: `pretrained` (or `pretrained/no-rewind`, or an older version, `pretrained@1`) for the
             package's agent, a run's folder, its name under `runs/`, a folder of checkpoints (also
             remote: `gs://...`), one checkpoint, or a file of `hm.save`, which needs `like`.
-        like: a network of the same sizes; its own numbers do not matter. The call then returns
-            this network with the stored numbers, and reads no setting.
+        like: a network of the same sizes; its weights are ignored. The call then returns this
+            network with the stored weights, and reads no settings.
         policy: a network of the same shapes to fill, for networks that the config cannot build.
-            Its own numbers do not matter. The config's network is then not imported.
+            Its weights are ignored. The config's network is then not imported.
         network: the network to build instead of the config's. For a custom network, give its
             `module:factory` here.
         agent: the modules of a run that `hm.SaveRun` wrote: the trainer, its algorithm, a pair
             `(environment, policy)`, a function that makes one of these, or its `module:function`.
-            Their numbers do not matter. A run of built-in modules needs none.
+            Their weights are ignored. A run of built-in modules needs none.
         trust_code: imports the `module:factory` of the config's network or environment, which
             runs its code. Use it only if you trust the author.
         best: takes the checkpoint with the highest mean return instead of the newest.
-        member: of a run of several trainings in one program (`--seeds`, `--vary`), the number of
-            one, from 0, or the name of a metric: the training whose mean over the last tenth of the
-            training so far was highest, or with a minus (`"-value_loss"`) lowest. By default the
-            one of the highest return that was not left out as unhealthy
-            (`--stop-unhealthy-members`) and is finite.
+        member: for a run of several trainings in one program (`--seeds`, `--vary`), the number of
+            one, from 0, or the name of a metric: the training with its highest mean over the last
+            tenth of the training so far, or with a minus (`"-value_loss"`) the lowest. By default,
+            it is the one with the highest return that is finite and was not left out as unhealthy
+            (`--stop-unhealthy-members`).
         report: takes a message about each skipped checkpoint or training.
 
     Returns:
@@ -228,12 +227,12 @@ def load(
     if like is not None:
         check_is_policy(like)
         if policy is not None or network is not None:
-            raise TypeError("like says all of the network: leave policy and network out")
+            raise TypeError("like is the network: leave policy and network out")
     if is_tree_file(run):
         if like is None:
             raise ConfigError(
-                f"{run}: holds the arrays of a policy, without what they belong to. Build a "
-                "network of the same sizes: hm.load(path, like=network)"
+                f"{run}: holds the arrays of a policy without its network. Build a network of the "
+                "same sizes: hm.load(path, like=network)"
             )
         stored = read_tree(run, POLICY)
         wrong = stored.mismatch(like, stored="the file", here="the network's layers")
@@ -249,13 +248,13 @@ def load(
     folder = find_checkpoint(run, best=best, report=report)
     if agent is not None:
         raise ConfigError(
-            f"{run}: is no run of hm.SaveRun: its settings say what its modules are. Leave agent "
-            "(--agent) out."
+            f"{run}: is not a run of hm.SaveRun, and its settings determine its modules. Leave "
+            "agent (--agent) out."
         )
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
     if isinstance(member, str):
-        member = best_member(folder, member)
+        member = best_of(folder, metadata["counters"], member)
     if member is not None and is_out(member, metadata["counters"]):
         report(f"{folder}: training {member} was left out as unhealthy")
     if like is not None:
@@ -266,7 +265,7 @@ def load(
         config = dataclasses.replace(config, network=network)
     named = ("teacher", *(["network"] if own else []))
     check_trusted(config, folder, trust_code=trust_code, named=named)
-    environment = config.environment()  # imported here: a trace would make tracers of its arrays
+    environment = config.environment()  # outside of any trace, which would make tracers of arrays
     if policy is None:
         policy = _without_weights(config)
     if member is None and config.members > 1:
@@ -330,7 +329,7 @@ def _load_saved(
 
 
 def playing_of_saved(folder: Path, like: ActorCritic, report: Report) -> int | None:
-    """The training that plays of a run of `hm.SaveRun`; `None` if it is one training.
+    """The training that plays of a run of `hm.SaveRun`; `None` for a single training.
 
     `like` is a policy of the same shapes. See `playing_member`.
 
@@ -346,7 +345,7 @@ def playing_of_saved(folder: Path, like: ActorCritic, report: Report) -> int | N
 
 
 def _parts(stored: Stored) -> tuple[Stored, Stored]:
-    """The policies of a run of `hm.SaveRun`, and the units of their values."""
+    """The policies of a run of `hm.SaveRun`, and their value scales."""
     return stored.under(".policy"), stored.under(".value_scale")
 
 
@@ -358,7 +357,7 @@ def _filled(
     member: int | None,
     report: Report,
 ) -> tuple[Policy, int | None]:
-    """A network with the stored numbers, and which training they are of, of several."""
+    """A network with the stored weights, and the number of their training, of several."""
     stored = agent.under(".policy")
     size = stored.members(like)
     if size is not None:
@@ -376,19 +375,19 @@ def _filled(
 
 
 def _without_weights(config: RunConfig) -> ActorCritic:
-    """The network of a config, to fill with stored weights: with shapes, where it can be traced."""
+    """The network of a config, to fill with stored weights; only shapes for built-in networks."""
 
     def build() -> ActorCritic:
         return config.policy(key=jax.random.key(0))
 
-    if config.network not in NETWORKS:  # anybody's code
+    if config.network not in NETWORKS:  # custom code may not be traceable
         return build()
     shapes: ActorCritic = eqx.filter_eval_shape(build)
     return shapes
 
 
 def to_device(module: Module) -> Module:
-    """A module with JAX arrays, as its code expects."""
+    """A module with its NumPy arrays as JAX arrays."""
     arrays, rest = eqx.partition(module, lambda leaf: isinstance(leaf, np.ndarray))
     moved: Module = eqx.combine(jax.tree.map(jnp.asarray, arrays), rest)
     return moved
@@ -404,8 +403,8 @@ def restore(
 ) -> Tree:
     """A part of a checkpoint, `policy` or `training`, as a tree with arrays in host memory.
 
-    Structure and all leaves that are not arrays come from `like`. Of several trainings in one
-    program, it is the part of a `member`, by default of `playing_member`.
+    The structure and all leaves that are not arrays come from `like`. For several trainings in one
+    program, this is the part of `member`, by default of `playing_member`.
 
     Raises:
         ConfigError: the checkpoint's arrays do not fit the tree, an array of a policy is not
@@ -420,7 +419,7 @@ def restore(
 
 
 def why_member(loaded: Loaded) -> str:
-    """Which of several trainings an agent is, and how it was chosen, in words."""
+    """The training of an agent, of several, and why it was chosen, in words."""
     assert loaded.member is not None
     metric = best_by(loaded.metadata)
     known = metric is not None and of_members(loaded.metadata["counters"], metric)
@@ -430,7 +429,7 @@ def why_member(loaded: Loaded) -> str:
 
 
 def _check_finite(source: epath.PathLike, policy: Stored, under: str = "") -> None:
-    """Refuses a policy that cannot play. A training that is resumed sees to that itself."""
+    """Refuses a policy that is not finite. A resumed training checks this itself."""
     if (name := policy.not_finite()) is not None:
         raise ConfigError(
             f"{source}: its array {under}{name} holds NaN or infinity: the training went wrong "

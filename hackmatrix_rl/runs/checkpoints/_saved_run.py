@@ -1,4 +1,4 @@
-"""Plays what `hm.SaveRun` has kept: a training whose modules were composed in Python."""
+"""Writes and reads the agent of a run of `hm.SaveRun`, whose modules were composed in Python."""
 
 import math
 import re
@@ -46,14 +46,14 @@ AGENT_FILE = "agent.hmrl"
 SAVED_BY = "hm.SaveRun"
 """`saved_by` in the `config.json` of such a run."""
 MODULES = ("env", "env_args", "league", "observation", "max_steps", "network", "width", "depth")
-"""Settings in that file from which environment and network are built, where all are known."""
+"""Settings in that file from which built-in environments and networks are built."""
 
 Agent = Trainer[Any] | Algorithm[Any] | tuple[Any, ActorCritic] | Callable[[], Any] | str
 """The modules of such a run: `hm.load(run, agent=...)`."""
 
 
 class SavedAgent(eqx.Module):
-    """What plays, of a training; `means` are the metrics by which the best of several plays."""
+    """The agent of a training; `means` are the metrics that select the best of several."""
 
     policy: ActorCritic
     value_scale: ValueScale | None
@@ -64,7 +64,7 @@ class SavedAgent(eqx.Module):
 def write_agent(
     folder: Path, trainer: Trainer[Any], counters: Mapping[str, float], *, write: bool = True
 ) -> None:
-    """Writes what plays into a run's folder; each process calls it.
+    """Writes the agent into a run's folder; each process calls it.
 
     `counters` are the metrics of each of several trainings, such as `member/3/return`.
     """
@@ -99,7 +99,7 @@ def saved_run(run: str | Path) -> Path | None:
 
 
 def made_by(agent: Agent) -> Any:
-    """What a factory makes, whose code is imported; anything else as it is."""
+    """The result of a factory, whose code is imported; any other agent unchanged."""
     made: Any = agent
     if isinstance(made, str):
         with refusing(_said(agent)):
@@ -133,7 +133,7 @@ def modules_of(agent: Agent) -> tuple[Environment, ActorCritic, Algorithm[Any] |
 
 
 def settings_of_saved(folder: Path, report: Report) -> dict[str, Any]:
-    """What such a run's `config.json` says; empty if it cannot be read."""
+    """The content of such a run's `config.json`; empty if it cannot be read."""
     try:
         return read_json(folder / "config.json") or {}
     except DamagedFileError as error:
@@ -146,7 +146,7 @@ def agent_of(
 ) -> Agent | None:
     """The modules that the user gives, or those that the run names and the user trusts.
 
-    What the user names is remembered for the run, as for other runs (`docs/security.md`).
+    Code that the user names is remembered, as for other runs (`docs/security.md`).
     """
     stored = settings.get("agent")
     named = agent if isinstance(agent, str) else stored if agent is None else None
@@ -192,7 +192,7 @@ def known_config(
 
 
 def scale_of(algorithm: Algorithm[Any] | None, config: TrainConfig | None) -> ValueScale | None:
-    """The units of the value as shapes; `None` if nothing says what they are."""
+    """The value scale as shapes; `None` without an algorithm or a config."""
     if algorithm is None:
         return None if config is None else config.initial_scale()
     shapes = eqx.filter_eval_shape(algorithm.init, jax.random.key(0), algorithm.initial_policy)
@@ -218,7 +218,7 @@ def counters_of(stored: Stored) -> dict[str, float]:
 
 
 def saved_trainings(settings: Mapping[str, Any]) -> list[str]:
-    """What differs in each training of such a run, in words; one empty text for a single one."""
+    """The varied settings of each training of such a run; `[""]` for a single one."""
     found = settings.get("trainings")
     if not isinstance(found, list) or not 1 < len(found) <= MOST_MEMBERS:
         return [""]
@@ -234,11 +234,11 @@ def saved_members(settings: Mapping[str, Any], size: int | None) -> list[str]:
 
 
 def members_named(numbers: Iterable[str]) -> list[tuple[int, str, str]]:
-    """The metrics of several trainings: the number of the training, the metric, the whole name."""
+    """Number, metric and full name of each member's metric: `member/3/return`."""
     pattern = re.compile(rf"{MEMBER}([0-9]{{1,{_DIGITS}}})/(.+)")
     found = ((pattern.fullmatch(each), each) for each in numbers)
     return [(int(parts[1]), parts[2], each) for parts, each in found if parts]
 
 
 _DIGITS = 9
-"""Most digits of the number of a training."""
+"""Maximum number of digits in the number of a training."""

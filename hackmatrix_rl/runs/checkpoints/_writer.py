@@ -28,8 +28,8 @@ from hackmatrix_rl.system import describe_device, set_aside, write_json
 from hackmatrix_rl.training import arrays_to_store, random_keys, write_tree
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
-_MOST_ERRORS = 100  # that Orbax keeps of one save, which writes few files itself
-_TIMEOUT_SECONDS = 300  # how long processes wait for one another at the end of a save
+_MOST_ERRORS = 100  # more than Orbax keeps of one save
+_TIMEOUT_SECONDS = 300  # for which processes wait for each other at the end of a save
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SaveResult:
     """The result of one save."""
 
     update: int  #: The number of the update.
-    seconds: float  #: Duration of the save; training continued meanwhile.
+    seconds: float  #: Duration of the save, during which training continued.
     size: int  #: Bytes of the checkpoint; 0 if another process measured it.
     error: Exception | None  #: Why it failed, or `None`.
 
@@ -45,15 +45,15 @@ class SaveResult:
 class CheckpointWriter:
     """Writes checkpoints into one folder, one at a time, and deletes the oldest.
 
-    A save copies the state at once and writes it in the background; `poll` returns the results.
+    A save copies the state immediately and writes it in the background; `poll` returns the results.
     With several processes, each calls every method at the same update and writes its own
     arrays. Process 0 completes the checkpoint and deletes old ones.
 
     Args:
-        folder: the folder, made if it is missing; also remote (`gs://...`).
-        keep: how many of the newest checkpoints stay.
-        keep_best: whether the checkpoint with the highest mean return stays as well.
-        config: stored with each checkpoint, to build the same modules again.
+        folder: the folder, created if it is missing; it may be remote (`gs://...`).
+        keep: the number of newest checkpoints to keep.
+        keep_best: whether to keep the checkpoint with the highest mean return, too.
+        config: stored with each checkpoint, to rebuild the modules.
         run: stored with each checkpoint: the run's id and aliases. The writer does not write
             into a folder with checkpoints of another run, and does not delete them.
     """
@@ -78,8 +78,8 @@ class CheckpointWriter:
         self._id = self._run.get("wandb_id")
         options = ocp.options.AsyncOptions(
             timeout_secs=_TIMEOUT_SECONDS,
-            # In the background, a folder that cannot be made would leave waiting threads, and
-            # the process would not end.
+            # In the background, a failure to create a folder would leave waiting threads, and the
+            # process would not end.
             create_directories_asynchronously=False,
         )
         self._checkpointer = ocp.AsyncCheckpointer(
@@ -90,7 +90,7 @@ class CheckpointWriter:
             ),
             async_options=options,
         )
-        # Read once: several processes must not get different answers later.
+        # Read once: several processes could get different results later.
         self._there = {int(path.name) for path in self._whole()}
         self._writing: threading.Thread | None = None
         self._outcomes: list[SaveResult] = []
@@ -114,10 +114,10 @@ class CheckpointWriter:
         training: PyTree,
         counters: Mapping[str, int | float],
     ) -> None:
-        """Starts to write one checkpoint, after the last one is finished.
+        """Starts to write one checkpoint, after the previous one is finished.
 
-        A checkpoint of the same update that existed before this writer stays as it is. `policy`
-        acts, and `training` is what a resume needs; their arrays are stored. `counters` are further
+        A checkpoint of the same update that existed before this writer stays unchanged. The arrays
+        of `policy`, which acts, and of `training`, for a resume, are stored. `counters` are further
         numbers for the metadata (environment steps ...); `keep_best` uses `mean_return`.
         """
         self._join()
@@ -145,7 +145,7 @@ class CheckpointWriter:
             arrays = {name: arrays_to_store(part) for name, part in parts.items()}
             items = {name: ocp.args.StandardSave(each) for name, each in arrays.items()}
             self._checkpointer.save(folder, ocp.args.Composite(**items))
-            # Not the arrays themselves: their memory is free once Orbax has copied them.
+            # Not the arrays themselves, whose memory is freed once Orbax has copied them.
             shapes = jax.tree.map(lambda each: jax.ShapeDtypeStruct(each.shape, each.dtype), arrays)
         except Exception as error:  # any error: `poll` reports it, and training continues
             self._wait_for_orbax()
@@ -174,10 +174,10 @@ class CheckpointWriter:
         self._checkpointer.close()
 
     def _wait_for_orbax(self) -> Exception | None:
-        """Waits until Orbax has written or failed; its first error.
+        """Waits until Orbax has written or failed; returns its first error.
 
-        Orbax keeps an error for each file that it could not write, and raises one at each call.
-        What is left would fail the next save, or `close`, which have nothing to do with it.
+        Orbax keeps an error for each file that it could not write, and raises one at each call. A
+        remaining error would fail the next save, or `close`.
         """
         first: Exception | None = None
         for _ in range(_MOST_ERRORS):
@@ -201,8 +201,8 @@ class CheckpointWriter:
         size = 0
         error: Exception | None = None
         try:
-            # Only waiting shows every failure: `check_for_errors` can look before the
-            # background thread has noticed one.
+            # Only waiting finds every failure: `check_for_errors` may run before the background
+            # thread has noticed one.
             if (failed := self._wait_for_orbax()) is not None:
                 raise failed
             if jax.process_index() == 0:
@@ -220,7 +220,7 @@ class CheckpointWriter:
             self._writing = None
 
     def _clear_the_way(self, folder: epath.Path) -> None:
-        """Removes the remains of an earlier failure from the place of a checkpoint."""
+        """Removes the remains of an earlier failure from the path of a checkpoint."""
         if jax.process_index() != 0:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -237,9 +237,9 @@ class CheckpointWriter:
                     set_aside(path)
 
     def _whole(self) -> list[epath.Path]:
-        """This run's complete checkpoints, oldest first; sums are not checked.
+        """This run's complete checkpoints, oldest first; their sums are not checked.
 
-        A link is not ours: its target must not be deleted.
+        Links are skipped, because their targets must not be deleted.
         """
         return [
             path
@@ -263,7 +263,7 @@ class CheckpointWriter:
             stay.add(max(known, key=lambda path: known[path]))
         for path in whole:
             if path not in stay:
-                # The manifest goes first: after a kill halfway the rest counts as incomplete.
+                # The manifest first: after a kill halfway, the rest counts as incomplete.
                 (path / MANIFEST).unlink()
                 path.rmtree()
 
@@ -291,7 +291,7 @@ _PRIVATE = ("run_dir", "checkpoint_dir")
 
 
 def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
-    """Copies a checkpoint without what only a resume needs (optimizer, environments, paths).
+    """Copies a checkpoint without the parts for a resume (optimizer, environments) and paths.
 
     Returns the size of the copy in bytes.
     """
@@ -312,7 +312,7 @@ def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
         metadata["config"]["init"] = epath.Path(metadata["config"]["init"]).name
     metadata["run"] = {}
     write_json(copy / METADATA, metadata)
-    # Orbax notes in these where it saved to. They are read from cloud storage alone.
+    # Orbax writes its destination into these. It reads them only in cloud storage.
     for folder in ("", *stored):
         (copy / folder / "commit_success.txt").unlink(missing_ok=True)
     check_written(copy, arrays)

@@ -1,10 +1,10 @@
 """The settings of a run: fields, presets, files, names, the registry of algorithms.
 
-`RunConfig` has what every run has, `TrainConfig` what every training on HackMatrix has. The config
-of an algorithm is in its package in `hackmatrix_rl.algorithms`.
+`RunConfig` has the settings of every run, `TrainConfig` those of every training of a single player.
+The config of an algorithm is in its package in `hackmatrix_rl.algorithms`.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+The public names are in `__init__.pyi`. Each is imported on first use, because commands that play no
+game need no JAX.
 """
 
 import lazy_loader

@@ -5,7 +5,6 @@ from ._environments import env_arguments as env_arguments
 from ._environments import make_environment as make_environment
 from ._files import read_settings as read_settings
 from ._files import read_space as read_space
-from ._heads import Heads as Heads
 from ._known_code import Code as Code
 from ._members import member_settings as member_settings
 from ._options import COUNTED as COUNTED
@@ -74,4 +73,5 @@ from ._train_config import TrainConfig as TrainConfig
 from ._train_config import default_environment as default_environment
 from ._train_config import without_width as without_width
 from ._train_fields import MOST_EPISODES as MOST_EPISODES
-from ._words import Words as Words
+from ._traits import Heads as Heads
+from ._traits import Words as Words

@@ -1,4 +1,4 @@
-"""The environments of a training by name, and their arguments (`--env`, `--env-args`)."""
+"""Environments by name, and their arguments (`--env`, `--env-args`)."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -15,15 +15,15 @@ from hackmatrix_rl.runs.config._renamed import closest
 from hackmatrix_rl.system.errors import ConfigError, refusing, shortened
 
 HACKMATRIX = "hackmatrix"
-"""The default environment, whose settings are flags."""
+"""The default environment; its arguments are separate flags."""
 _MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
 class _Task:
-    """Makes an environment of a memory task; takes the arguments of the task's config.
+    """Makes the environment of a memory task from the arguments of the task's config.
 
-    Task and config are names in `hackmatrix_rl.env.memory_tasks`, which needs JAX.
+    Task and config are names in `hackmatrix_rl.env.memory_tasks`, because that package needs JAX.
     """
 
     task: str
@@ -31,7 +31,6 @@ class _Task:
 
     @property
     def arguments(self) -> Callable[..., Any]:
-        """The class of the task's config."""
         made: Callable[..., Any] = getattr(tasks, self.config)
         return made
 
@@ -75,7 +74,7 @@ def _adapter(prefix: str) -> Callable[..., Any]:
 
 
 def env_code(env: str) -> str | None:
-    """The module that the name of an environment makes the package import; `None`: no code."""
+    """The custom module that an environment's name would import, or `None`."""
     prefix, colon, name = env.partition(":")
     # gymnasium imports the module of an id such as `module:Name-v0`.
     if prefix in _ADAPTERS and colon:
@@ -89,7 +88,7 @@ def env_arguments(env: str) -> str:
 
 
 def check_env(env: str, arguments: str | None) -> None:
-    """Raises a ConfigError if there is no such environment. It imports no foreign code."""
+    """Raises a ConfigError if there is no such environment. This imports no custom code."""
     if env == HACKMATRIX:
         if arguments is not None:
             raise ConfigError(
@@ -115,7 +114,7 @@ def dependence_of(env: str, arguments: str | None) -> int | None:
 
 @lru_cache(maxsize=32)
 def make_environment(env: str, arguments: str | None) -> "envs.Environment":
-    """The environment that `--env` and `--env-args` name, whose code is imported; always the same.
+    """The environment of `--env` and `--env-args`; its code is imported, and the result cached.
 
     Raises a ConfigError if it is unknown, lacks its package, or does not take these arguments.
     """
@@ -135,7 +134,7 @@ def make_environment(env: str, arguments: str | None) -> "envs.Environment":
             _bind(make, given)
         if missing := sorted(getattr(make, "__abstractmethods__", ())):
             lacks = ", ".join(missing)
-            raise ConfigError(f"{said}: the class lacks {lacks}. Define what it lacks.")
+            raise ConfigError(f"{said}: the class does not define {lacks}.")
         made = make(**given)
     except ConfigError:
         raise
@@ -157,7 +156,7 @@ def _bind(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
 
 
 def _parameters(make: Callable[..., Any]) -> dict[str, Parameter]:
-    """The arguments of a constructor that a text can give."""
+    """The arguments of a constructor that can be given as text."""
     found = dict(inspect.signature(make).parameters)
     if isinstance(make, _Task):
         del found["sizes"]
@@ -166,7 +165,7 @@ def _parameters(make: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def _kinds(parameter: Parameter) -> tuple[type, ...]:
-    """The types of text, number and so on that an argument may have; empty if it has others."""
+    """The plain types (text, number ...) that an argument may have; empty if it has none."""
     plain = (bool, int, float, str, type(None))
     if parameter.annotation is Parameter.empty or isinstance(parameter.annotation, str):
         return plain
@@ -189,7 +188,7 @@ def _pairs(text: str | None) -> dict[str, str]:
 
 
 def _arguments(env: str, make: Callable[..., Any], text: str | None) -> dict[str, Any]:
-    """The arguments in a text, in the types that a constructor takes."""
+    """Parses the arguments in a text to the types of the constructor."""
     takes = _parameters(make)
     no_text_gives = inspect.signature(make).parameters.keys() - takes.keys()
     free = any(each.kind is each.VAR_KEYWORD for each in takes.values())
@@ -208,7 +207,7 @@ def _arguments(env: str, make: Callable[..., Any], text: str | None) -> dict[str
 
 
 def _value(said: str, text: str, kinds: tuple[type, ...]) -> Any:
-    """A text as the first of some types that it can be."""
+    """Parses a text to the first of these types that fits: `3` -> 3, `none` -> `None`."""
     words: dict[str, Any] = {"none": None, "true": True, "false": False}
     if text.lower() in words and type(words[text.lower()]) in kinds:
         return words[text.lower()]

@@ -1,4 +1,4 @@
-"""Settings from a TOML file."""
+"""Reads settings from a TOML file."""
 
 import stat
 import tomllib
@@ -21,7 +21,7 @@ from hackmatrix_rl.runs.config._renamed import (
 from hackmatrix_rl.system import check_path, typed_path
 from hackmatrix_rl.system.errors import ConfigError, shortened
 
-_MOST_BYTES = 64 * 1024  # all settings are a tenth of it
+_MOST_BYTES = 64 * 1024  # ten times the size of all settings
 _MOST_DOTS = 1000  # in a line
 MOST_STAGES = 100
 
@@ -31,10 +31,10 @@ def read_settings(
 ) -> dict[str, Any]:
     """Reads settings from a TOML file: keys are fields of a config, `algorithm` or `preset`.
 
-    Keys may be written with `-` or `_`. Tables only keep the file tidy: a field may stand at the
-    top or in any table. `[[stage]]` tables are different: each has the settings of one stage of a
-    training, and they come back as a list under `stages`. `command` is whose settings they are
-    (empty: of any), and `report` takes a line for each old name.
+    Keys may be written with `-` or `_`. A field may be at the top level or in any table; the names
+    of tables have no meaning. Only `[[stage]]` tables do: each has the settings of one stage of a
+    training, and the result has them as a list under `stages`. `command` selects the known
+    settings (empty: those of all commands), and `report` takes a line for each old name.
     """
     said = f"--config {path}"
     content = _content(path, said)
@@ -55,8 +55,8 @@ def read_space(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Reads a sweep from a TOML file: the settings of all its trainings, and its table `[space]`.
 
-    The settings are as in `read_settings`. The second dictionary has what `[space]` says of each
-    setting, unchecked.
+    The settings are as in `read_settings`. The entries of `[space]` are unchecked, except for their
+    names.
     """
     said = str(path)
     content = _content(path, said)
@@ -82,7 +82,7 @@ def _content(path: Path, said: str) -> dict[str, Any]:
     path = Path(typed_path(path))
     try:
         text = _read(path).decode("utf-8-sig")  # editors on Windows begin a file with a mark
-        # The parser takes minutes for a key of that many parts.
+        # The parser takes minutes for a key with so many dots.
         if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
             raise RecursionError
         return tomllib.loads(text)
@@ -92,7 +92,7 @@ def _content(path: Path, said: str) -> dict[str, Any]:
         raise ConfigError(f"{said}: nested too deeply. Settings need no tables.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{said}: is not text in UTF-8. Save it as UTF-8.") from error
-    # Not TOML, a number of thousands of digits, or a bad path:
+    # Invalid TOML, a number with thousands of digits, or a bad path:
     except ValueError as error:
         raise ConfigError(f"{said}: not valid TOML: {error}.") from error
 
@@ -100,7 +100,7 @@ def _content(path: Path, said: str) -> dict[str, Any]:
 def _settings_in(
     content: Mapping[str, Any], said: str, command: str, report: Callable[[str], object]
 ) -> dict[str, Any]:
-    """The settings in the tables of a file, under today's names; see `read_settings`."""
+    """The settings in the tables of a file, under their current names; see `read_settings`."""
     kinds = (algorithms_of(command) if command else algorithms()).values()
     fields = {each.name: each for kind in kinds for each in settings_of(kind)}
     known = ["algorithm", *fields, *(["preset"] if len(kinds) > 1 else [])]
@@ -126,7 +126,7 @@ def _settings_in(
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of a file or a pipe. It does not read on where no settings are that long."""
+    """The bytes of a file or a pipe, at most `_MOST_BYTES`."""
     if stat.S_ISCHR(path.stat().st_mode) or stat.S_ISBLK(path.stat().st_mode):
         raise OSError("is a device, not a file")
     with path.open("rb") as file:
@@ -137,7 +137,7 @@ def _read(path: Path) -> bytes:
 
 
 def _flat(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Keys and values of all tables, in the file's order; without recursion, at any depth."""
+    """Keys and values of all tables at any depth, in the file's order; without recursion."""
     pairs: list[tuple[str, Any]] = []
     waiting = [*content.items()][::-1]
     while waiting:

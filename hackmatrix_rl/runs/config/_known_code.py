@@ -1,9 +1,9 @@
-"""Code of the user's own, which stored settings name: remembered once the user has trained with it.
+"""Remembers the custom code that the user has trained with, so that stored runs may import it.
 
-A run stores no code, only names such as `my_module:factory`, and may come from anybody. What the
-user trains with is remembered in the state folder of this machine: the setting with its text, and
-the files that importing the module runs, with their SHA-256 sums. The same text and the same files
-are imported again for a stored run without being asked for. No file of a run adds to this.
+A run stores no code, only names such as `my_module:factory`, and may come from anybody. The state
+folder of this machine remembers what the user trains with: the setting with its text, and the files
+that importing the module runs, with their SHA-256 sums. A stored run may import the same text and
+the same files without `--trust-code`. No file of a run adds to this memory.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class Code:
     from_here: bool = True
 
     def look(self) -> Literal["known", "changed", "new"]:
-        """Whether the user has trained with it here, in these files or in other versions of them.
+        """Whether the user has trained with these files here, or with other versions of them.
 
         Nothing is imported.
         """
@@ -47,13 +47,13 @@ class Code:
         return "known" if stored == content else "changed"
 
     def remember(self) -> bool:
-        """Remembers it; whether it is known from now on."""
+        """Remembers the code; returns whether it is now known."""
         if (content := self._content()) is None:
             return False
         return read_state(_name_of(content)) == content or write_state(_name_of(content), content)
 
     def _content(self) -> dict[str, Any] | None:
-        """What is stored of it; `None`: there are no such files."""
+        """The entry to store; `None` if there are no such files."""
         files = networks.module_files(self.module, from_here=self.from_here)
         try:
             sums = {file: hashlib.sha256(read_bounded(file)).hexdigest() for file in files}
@@ -63,6 +63,6 @@ class Code:
 
 
 def _name_of(content: Mapping[str, Any]) -> str:
-    """The file of an entry: each has its own, so processes that write at once lose none."""
+    """The file of an entry. Each has a separate one, so concurrent writes lose none."""
     named = [content["setting"], content["text"], sorted(content["files"])]
     return f"code-{hashlib.sha256(json.dumps(named).encode()).hexdigest()}.json"

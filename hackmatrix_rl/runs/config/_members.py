@@ -14,7 +14,7 @@ Config = TypeVar("Config", bound="Members")
 
 
 def member_settings(vary: str | None, seeds: int) -> list[str]:
-    """What `--vary` sets for each training, in words (`learning_rate=0.01`); empty without it."""
+    """The settings of `--vary` for each training: `learning_rate=0.01`; empty texts without it."""
     varied = parse_vary(vary)
     rows = zip(*varied.values(), strict=True)
     named = [
@@ -29,14 +29,14 @@ def _in_words(value: float | str) -> str:
 
 
 class Members(Traits, RunFields):
-    """What a config says of the trainings that it asks for in one program."""
+    """The part of a config about several trainings in one program."""
 
     begun_at: int
     then: Any
     one_device: Any  # a property
 
     def check_members(self) -> None:
-        """Raises a ConfigError unless one program can do the trainings that are asked for."""
+        """Raises a ConfigError unless one program can do these trainings."""
         said = f"--vary {self.vary}: " if self.vary else f"--seeds {self.seeds}: "
         with refusing(said):
             varied = parse_vary(self.vary)
@@ -82,15 +82,15 @@ class Members(Traits, RunFields):
                 f"{self.algorithm}, or use one run for each training."
             )
         env = getattr(self, "env", None)
-        if env is None or env_code(env) is None:  # settings that are only read import no code
+        if env is None or env_code(env) is None:  # checking settings imports no custom code
             self.check_played_in_python()
         for values in self._settings():
             self._member(values, self.seeds - 1)  # refuses a seed or a value out of range
 
     def check_played_in_python(self) -> None:
-        """Raises a ConfigError if Python would play several trainings at once.
+        """Raises a ConfigError if Python would have to play for several trainings.
 
-        It makes the environment, and so imports its code.
+        This creates the environment, and so imports its code.
         """
         if self.members > 1 and self.one_device:
             said = f"--vary {self.vary}" if self.vary else f"--seeds {self.seeds}"
@@ -106,11 +106,11 @@ class Members(Traits, RunFields):
 
     @property
     def members(self) -> int:
-        """Number of trainings at once in one program."""
+        """Number of trainings in one program."""
         return self.seeds * len(next(iter(self.varied.values()), (None,)))
 
     def member_configs(self: Config) -> list[Config]:
-        """The settings of each training: of the first values with all seeds, then of the next."""
+        """The config of each training: the first values with all seeds, then the next values."""
         return [
             self._member(values, number)
             for values in self._settings()
@@ -118,13 +118,13 @@ class Members(Traits, RunFields):
         ]
 
     def _settings(self) -> list[dict[str, Any]]:
-        """What `--vary` sets, once for each value; nothing where it is not given."""
+        """The settings of each value of `--vary`; a single empty dictionary without it."""
         varied = self.varied
         rows = zip(*varied.values(), strict=True)
         return [dict(zip(varied, values, strict=True)) for values in rows] or [{}]
 
     def _member(self: Config, values: dict[str, Any], number: int) -> Config:
-        """The settings of one training, with these values and the seed of that number."""
+        """The config of one training, with these values and the seed of this number."""
         flags = {"stop_unhealthy_members": False, "wandb_members": False}
         single: dict[str, Any] = {"seeds": 1, "vary": None, **flags, **no_exploits(self)}
         one: Config = replace(cast(Any, self), **values, **single, seed=self.seed + number)
@@ -141,7 +141,7 @@ class Members(Traits, RunFields):
         ]
 
     def member_tags(self) -> list[list[str]]:
-        """What distinguishes the trainings, as tags of each: `seed=5`, `learning_rate=0.003`."""
+        """The varied settings of each training as tags: `seed=5`, `learning_rate=0.003`."""
         each = [values for values in self._settings() for _ in range(self.seeds)]
         seeds = [{"seed": self.seed + number % self.seeds} for number in range(self.members)]
         rows = [{**seed, **values} for seed, values in zip(seeds, each, strict=True)]

@@ -1,4 +1,4 @@
-"""Fields of a frozen dataclass that are flags of a command and keys of a file."""
+"""Options: fields of a frozen dataclass that are also flags and keys of a TOML file."""
 
 import dataclasses
 import math
@@ -12,10 +12,10 @@ from hackmatrix_rl.runs.config._texts import Text, bounds_of, parse_schedule
 from hackmatrix_rl.system.errors import ConfigError, as_given, flag, refusing, shortened
 
 COUNTED = 2**31 - 1
-"""The largest number that a counter of 32 bits holds."""
+"""The largest number of a 32-bit counter."""
 
 LONGEST = 500
-"""Characters of a text: a setting from a file must not flood the messages that repeat it."""
+"""Maximum number of characters of a text, because error messages repeat it."""
 
 
 def option(
@@ -33,23 +33,23 @@ def option(
     arrays: bool = False,
     env: str = "",
 ) -> Any:
-    """A config field that is a flag and a key of a file, with its metadata.
+    """A config field that is also a flag and a key of a file.
 
     Args:
         default: its default.
-        group: the heading in a help.
-        explanation: one line for the help.
-        minimum: the least number.
-        maximum: the largest number, or the length of a text. By default a whole number must fit
-            into 32 bits, and a text has `LONGEST` characters at most.
+        group: its heading in a help text.
+        explanation: its line in a help text.
+        minimum: the smallest number.
+        maximum: the largest number, or the maximum length of a text. By default, an integer must
+            fit into 32 bits, and a text has at most `LONGEST` characters.
         above: a number that it must exceed.
-        choices: the texts that it may be.
-        because: why the maximum or the choices are what they are.
-        resume: why a resumed run must keep it; empty: it may change.
-        alike: whether a training that starts from another one's weights (`--init`) must share it:
-            it decides what the weights mean.
+        choices: the allowed texts.
+        because: the reason for the maximum or the choices.
+        resume: why a resumed run must keep it; empty if it may change.
+        alike: whether a training that starts from the weights of another (`--init`) must share it,
+            because it decides what the weights mean.
         arrays: whether it decides which arrays the network has.
-        env: the only environment (`--env`) that has it; empty: all.
+        env: the only environment (`--env`) that has it; empty for all.
     """
     range_ = {"minimum": minimum, "maximum": maximum, "because": because, "above": above}
     texts = {"group": group, "help": explanation, "choices": choices}
@@ -58,13 +58,13 @@ def option(
 
 
 def changed(kind: type[Any], name: str, default: Any, explanation: str = "", **limits: Any) -> Any:
-    """A field of a base class again, with another default and, if given, other words or limits.
+    """Redeclares a field of a base class with another default and, if given, help or limits.
 
     Args:
-        kind: the dataclass that declares it.
+        kind: the dataclass that declares the field.
         name: the field.
         default: its new default.
-        explanation: its new line for the help; empty: the same.
+        explanation: its new line in a help text; by default, the same.
         limits: arguments of `option` that differ.
     """
     words = {"help": explanation} if explanation else {}
@@ -88,14 +88,14 @@ in_watching = options_in("Watching")
 
 
 def most(maximum: int | float, because: str) -> dict[str, Any]:
-    """The largest number that works, and why, as arguments of `option`."""
+    """A maximum and its reason, as arguments of `option`."""
     return {"maximum": maximum, "because": because}
 
 
 def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
-    """The fields of a config in the order of a help: its own first, then every run's.
+    """The fields of a config in the order of a help text, without the `RETIRED` ones.
 
-    Those of `RETIRED` are not among them.
+    The fields of every run come last.
     """
     *own_classes, _every_run = [each for each in kind.__mro__ if dataclasses.is_dataclass(each)]
     own = {name for each in own_classes for name in vars(each).get("__annotations__", {})}
@@ -104,14 +104,13 @@ def options_of(kind: type[Any]) -> "list[dataclasses.Field[Any]]":
 
 
 HIDDEN: Mapping[str, Any] = {"group": "", "resume": "", "arrays": False, "env": ""}
-"""The metadata of a field that is no setting: a run sets it itself."""
+"""The metadata of a field that is not a setting: a run sets it itself."""
 
 
 def settings_of(kind: Any) -> "list[dataclasses.Field[Any]]":
-    """The fields of a config that are settings; the others a run sets itself (`HIDDEN`).
+    """The fields of a config that are settings; a run sets the others (`HIDDEN`) itself.
 
-    An instance lacks the settings of other environments, and the `RETIRED` ones, which its other
-    settings say.
+    For an instance, this leaves out the settings of other environments and the `RETIRED` ones.
     """
     fields = [each for each in dataclasses.fields(kind) if each.metadata["group"]]
     if isinstance(kind, type):
@@ -177,7 +176,7 @@ def check_each(config: Any) -> None:
 
 
 def other_env(each: "dataclasses.Field[Any]", value: Any, env: object) -> str:
-    """What is wrong with a setting that only another environment has."""
+    """The error message for a setting that only another environment has."""
     given = as_given(each.name, value if isinstance(value, bool) else shortened(value))
     return (
         f"{given}: a setting of --env {each.metadata['env']}, and this training is in --env "
@@ -186,7 +185,7 @@ def other_env(each: "dataclasses.Field[Any]", value: Any, env: object) -> str:
 
 
 def check_range(each: "dataclasses.Field[Any]", value: Any) -> None:
-    """Raises a ConfigError if a value is outside the field's range; a schedule, if an end is."""
+    """Raises a ConfigError if a value, or an end of a schedule, is outside the field's range."""
     if is_scheduled(each) and isinstance(value, str):
         for end in bounds_of(value):
             check_range(each, end)

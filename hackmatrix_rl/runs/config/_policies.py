@@ -1,4 +1,4 @@
-"""From a config to its policy, the network."""
+"""Builds the network of a config, and checks that its code is trusted."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -19,20 +19,20 @@ from hackmatrix_rl.agent.networks import (
 )
 from hackmatrix_rl.env import EnvSpec
 from hackmatrix_rl.runs.config._environments import env_code
-from hackmatrix_rl.runs.config._heads import Heads
 from hackmatrix_rl.runs.config._known_code import Code
 from hackmatrix_rl.runs.config._run_config import RunConfig
+from hackmatrix_rl.runs.config._traits import Heads
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, state_folder
 from hackmatrix_rl.system.errors import ConfigError, UntrustedCodeError, flag, refusing, shortened
 
-# Folded into the network's key; far from the numbers that splitting the key uses.
+# Folded into the network's key; splitting the key uses only small numbers.
 AUXILIARY_KEY, VALUE_KEY = 2**31 + 1, 2**31 + 2
 
 
 def build_named(
     config: RunConfig, spec: EnvSpec, *, key: Key[Array, ""], copies: int = 1
 ) -> ActorCritic:
-    """The network that a config names; `copies` is the number of parameter copies per device."""
+    """The network of a config, without heads; `copies` is the number of parameter copies."""
     presets = *type(config).presets.values(), getattr(config, "elsewhere", {})
     chosen = config.width not in [each.get("width") for each in presets]
     build = partial(
@@ -56,7 +56,7 @@ def build_named(
 def build_policy(
     config: RunConfig, spec: EnvSpec, heads: Heads, *, key: Key[Array, ""], copies: int = 1
 ) -> ActorCritic:
-    """The network of `build_named` with its heads. The auxiliary one changes no other weights."""
+    """The network of `build_named` with its heads. An auxiliary head changes no other weights."""
     named = f"--network {config.network}"
     policy = build_named(config, spec, key=key, copies=copies)
     if heads.value != "scalar":
@@ -72,7 +72,7 @@ def build_policy(
 
 
 def code_of(config: RunConfig) -> dict[str, Code]:
-    """The code that settings name, by setting."""
+    """The custom code that settings name, by setting."""
     named = {"network": module_of, "env": env_code, "teacher": module_of}
     found = {name: getattr(config, name, None) for name in named}
     return {
@@ -87,9 +87,9 @@ def check_trusted(
 ) -> None:
     """Refuses a stored config that names code, unless the user trusts it.
 
-    That is code that the user has trained with on this machine, or all code, with `trust_code`,
-    which is then remembered. `named` are settings whose code is not imported, or that the user has
-    named.
+    Code is trusted if the user has trained with it on this machine, or with `trust_code`, which
+    also remembers it. `named` are settings to skip: their code is not imported, or the user has
+    named it.
     """
     for name, each in code_of(config).items():
         if name not in named:
@@ -97,9 +97,9 @@ def check_trusted(
 
 
 def check_code(code: Code, source: PurePath, *, trust_code: bool) -> None:
-    """`check_trusted` of one setting."""
+    """`check_trusted` for one setting."""
     if trust_code:
-        with suppress(OSError):  # it is asked for again
+        with suppress(OSError):  # then the user must trust it again
             code.remember()
     elif (found := code.look()) != "known":
         shown, python = shortened(code.text), " or network=..." if code.setting == "network" else ""
@@ -114,7 +114,7 @@ def check_code(code: Code, source: PurePath, *, trust_code: bool) -> None:
 
 
 def remember_code(config: RunConfig) -> str | None:
-    """Remembers the code of a new training, which its user has named; a line if that fails."""
+    """Remembers the code of a new training, named by its user; returns a line if that fails."""
     for stage in config.stages:
         for each in code_of(stage).values():
             try:
@@ -128,7 +128,7 @@ def remember_code(config: RunConfig) -> str | None:
 
 
 def _check_room(config: RunConfig, needed: int) -> None:
-    """Refuses a network that cannot fit into memory: XLA would end the process."""
+    """Refuses a network that cannot fit into memory, because XLA would end the process."""
     available = available_memory()
     if available is not None and needed > available[0]:
         given = [f"--{name} {getattr(config, name)}" for name in ("width", "depth")]

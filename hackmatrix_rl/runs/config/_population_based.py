@@ -35,7 +35,7 @@ def parse_bounds(text: str | None) -> dict[str, tuple[float, float]]:
 
 
 def check_exploits(config: Any) -> None:
-    """Raises a ConfigError unless the settings of population-based training go together."""
+    """Raises a ConfigError if settings of population-based training contradict each other."""
     if config.pbt_interval is None:
         for name, default in no_exploits(config).items():
             if (value := getattr(config, name)) != default:
@@ -60,6 +60,6 @@ def exploit_arguments(config: Any) -> dict[str, Any]:
 
 
 def no_exploits(config: Any) -> dict[str, Any]:
-    """The settings of a training that is not of a population, by name."""
+    """The defaults of these settings, which switch population-based training off."""
     fields = type(config).__dataclass_fields__
     return {name: fields[name].default for name in PBT_ARGUMENTS.values() if name in fields}

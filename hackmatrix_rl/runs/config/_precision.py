@@ -20,9 +20,9 @@ def precision_of(config: RunFields) -> "formats.PrecisionPolicy":
 
 
 def check_platform(computes: "formats.PrecisionPolicy", platform: str) -> None:
-    """Raises a ConfigError if a kind of device does not compute in a dtype of the policy."""
+    """Raises a ConfigError if a platform cannot compute in a dtype of the policy."""
     if platform == "tpu" and isinstance(computes, formats.MixedPrecision) and computes.scales:
         raise ConfigError(
-            "--precision (or --precision-parts) asks for f16, in which no TPU computes. Use "
+            "--precision (or --precision-parts) has f16, which no TPU supports. Use "
             "--precision bf16 there, or --device gpu or cpu."
         )

@@ -1,4 +1,4 @@
-"""Presets, settings for a kind of device under a name, and recipes, trainings in stages."""
+"""Presets: named settings for a kind of device. Recipes: trainings in stages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,9 +29,9 @@ _OF_A_RUN = (
     *("run_dir", "checkpoint_dir", "device", "deterministic", "cpu_devices"),
     *("tensorboard", "profile", "metric_names", "stop_unhealthy_members"),
 )
-"""Settings that a run takes once, such as Weights & Biases; a stage cannot have its own."""
+"""Settings of a full run, like those of Weights & Biases; a stage cannot override them."""
 BEFORE = "the stage before"
-"""The value of `init` in a stage that starts from the one before it, until that is trained."""
+"""The value of `init` in a stage until the previous stage is trained."""
 
 
 def preset_names() -> list[str]:
@@ -41,7 +41,7 @@ def preset_names() -> list[str]:
 
 
 def preset_for(backend: str) -> str:
-    """The preset for a JAX backend: `cpu`, `gpu` or `tpu`."""
+    """The preset for a JAX backend: `rocm` -> `gpu`."""
     return {"gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "tpu": "tpu"}.get(backend, "cpu")
 
 
@@ -57,7 +57,7 @@ def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
     """The value of `cpu_devices` on a CPU, before the kind of device is known."""
     name = "cpu" if preset == AUTO else preset
     having = (kind.presets[name] for kind in algorithms().values() if name in kind.presets)
-    # JAX takes the number before the whole config is made and checked.
+    # JAX takes the number before the full config can be made and checked.
     field = RunConfig.__dataclass_fields__["cpu_devices"]
     devices: int | None = typed(field, {**next(having, {}), **settings}.get("cpu_devices"))
     if devices is not None:
@@ -68,7 +68,7 @@ def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
 def make_config(preset: str, settings: Mapping[str, Any], algorithm: str = "") -> RunConfig:
     """A preset with some settings changed, for the algorithm that they name.
 
-    Where they name none, it is `algorithm`, or else `default_algorithm`.
+    If they name none, it is `algorithm`, or else `default_algorithm`.
     """
     known = preset_names()
     if preset not in known:
@@ -116,11 +116,11 @@ def make_stages(
     stages: Sequence[Mapping[str, Any]],
     given: Mapping[str, Any],
 ) -> RunConfig:
-    """The config of the first stage, linked to those after it (`RunConfig.then`).
+    """The config of the first stage, linked to the later ones (`RunConfig.then`).
 
-    A stage has the common settings, its own, and the command line's (`given`), as far as its
-    algorithm has them. Network and observation are taken from the previous stage. A length on the
-    command line covers all stages together.
+    A stage has the common `settings`, those of its table, and those of the command line (`given`),
+    as far as its algorithm has them. It inherits network and observation from the previous stage.
+    `total_timesteps` on the command line is the length of all stages together.
     """
     kinds = []
     for number, stage in enumerate(stages, 1):
@@ -141,7 +141,7 @@ def make_stages(
         for name in stage:
             if name in _OF_A_RUN or name.startswith("wandb"):
                 raise ConfigError(
-                    f"stage {number}: {name}: a setting of the whole run. Put it above the first "
+                    f"stage {number}: {name}: a setting of the full run. Put it above the first "
                     "[[stage]]."
                 )
     every = {each.name for kind in kinds for each in settings_of(kind)}
@@ -189,7 +189,7 @@ def _made(
 
 
 def check_alike(config: RunConfig, other: RunConfig) -> None:
-    """Refuses to start a training from the weights of another that mean something else."""
+    """Refuses to start a training from weights whose outputs have another meaning."""
     if config.greedy != other.greedy:
         raise ConfigError(
             f"trained by --algorithm {other.algorithm}, and this training is by --algorithm "
@@ -197,7 +197,7 @@ def check_alike(config: RunConfig, other: RunConfig) -> None:
             "of the same kind."
         )
     for each in settings_of(config):
-        # Another algorithm whose outputs mean the same may lack the setting.
+        # Another algorithm with the same outputs may lack the setting.
         here = getattr(config, each.name)
         there = getattr(other, each.name, here)
         if each.metadata["alike"] and here != there:

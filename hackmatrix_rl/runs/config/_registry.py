@@ -1,4 +1,4 @@
-"""The algorithms that there are, by name, and the config that settings make."""
+"""The registry of algorithms, and the checks of settings against it."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -19,7 +19,7 @@ from hackmatrix_rl.runs.config._run_config import RunConfig
 from hackmatrix_rl.system.errors import ConfigError, as_given, flag, shortened
 
 _REGISTRY = "hackmatrix_rl.algorithms"
-"""The module with the registry. It is imported late: algorithms are built on this package."""
+"""The module with the registry. It is imported lazily, because algorithms import this package."""
 
 
 @cache
@@ -39,9 +39,9 @@ def algorithms_of(command: str) -> Mapping[str, type[RunConfig]]:
 
 
 def default_algorithm(preset: str, env: object = HACKMATRIX) -> tuple[str, str]:
-    """The algorithm of a training where nobody names one, and why it is that one.
+    """The algorithm of a training that names none, and the reason for it.
 
-    A preset that only one algorithm has chooses that.
+    A preset that only one algorithm has selects that algorithm.
     """
     registry = import_module(_REGISTRY)
     having = [name for name, kind in algorithms_of("train").items() if preset in kind.presets]
@@ -55,12 +55,12 @@ def default_algorithm(preset: str, env: object = HACKMATRIX) -> tuple[str, str]:
 
 
 def baseline_algorithm() -> str:
-    """The algorithm that `bench` and `compare` measure where nobody names one."""
+    """The algorithm that `bench` and `compare` measure by default."""
     return str(import_module(_REGISTRY).BASELINE)
 
 
 def config_class(name: object, *, command: str | None = None) -> type[RunConfig]:
-    """The config class of an algorithm of a command; `None`: of any."""
+    """The config class of an algorithm of `command`, by default of any."""
     known = algorithms() if command is None else algorithms_of(command)
     if isinstance(name, str) and name in known:
         return known[name]
@@ -84,7 +84,7 @@ def check_settings(
 ) -> None:
     """Refuses settings that an algorithm or an environment does not have.
 
-    `kind` may be the config that they are to change; `why` explains the choice of this algorithm.
+    `kind` may be the config that they change; `why` is the reason for this algorithm.
     """
     stored, kind = (None, kind) if isinstance(kind, type) else (kind, type(kind))
     env = settings.get("env", getattr(stored or kind, "env", ""))
@@ -97,9 +97,9 @@ def check_settings(
 
 
 def checked_value(config: RunConfig, name: str, value: Any) -> Any:
-    """A value of a setting as a config of this algorithm and environment takes it.
+    """A checked value of a setting for the algorithm and the environment of a config.
 
-    `none` switches a setting off that may be off. Other settings are not looked at.
+    `none` disables an optional setting. Checks across settings are left out.
     """
     check_settings(config, {name: value})
     (each,) = (each for each in settings_of(type(config)) if each.name == name)
@@ -133,9 +133,9 @@ def _refuse(kind: type[RunConfig], name: str, value: Any, why: str) -> NoReturn:
 
 
 def config_from_dict(settings: Mapping[str, Any]) -> RunConfig:
-    """The config that `as_dict` wrote down, now or in an earlier version.
+    """The config that `as_dict` wrote, in this or an earlier version.
 
-    Earlier versions also wrote down the settings of the other algorithms. Those have no effect.
+    Earlier versions also wrote the settings of other algorithms, which are ignored.
     """
     settings, _ = rename(settings)
     kind = config_class(settings.get("algorithm", import_module(_REGISTRY).BASELINE))

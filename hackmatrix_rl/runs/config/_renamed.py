@@ -1,4 +1,4 @@
-"""Names that settings had in earlier versions, and that others give them."""
+"""Names of settings in earlier versions and in other libraries."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,18 +18,17 @@ RENAMED: Mapping[str, str] = {
     "trace_decay": "gae_lambda",
     "value_coefficient": "vf_coef",
 }
-"""Fields of `TrainConfig` by the names that they had up to version 0.1."""
+"""The current names of fields, by their names up to version 0.1."""
 RATE, RATE_SCHEDULE = "learning_rate", "learning_rate_schedule"
 RETIRED: Mapping[str, str] = {
     RATE_SCHEDULE: "{learning_rate}: constant:0.001 does not change, linear:0.001:0 falls to 0"
 }
-"""Settings that are no longer written or listed, each with what to write instead."""
+"""Settings that are no longer written or listed, each with its replacement."""
 ENDS = "0.3"
-"""The first version whose command line and TOML files do not take those names any more."""
+"""The first version that no longer accepts these old names."""
 
-# What to write here in place of names of the original game's project, CleanRL and
-# Stable-Baselines3: those that hands type most, and that `closest` does not find.
-# `{gamma}` stands for a setting, and `{device:gpu}` for a setting with its value.
+# The equivalents of names in the original game's project, CleanRL and Stable-Baselines3 that
+# `closest` does not find. `{gamma}` is a setting, and `{device:gpu}` a setting with its value.
 FOREIGN: Mapping[str, str] = {
     "anneal_lr": "Use {learning_rate:linear:0.001:0}, say, or {learning_rate:constant:0.001}.",
     "artifact": "Use {wandb_artifacts}, or leave it out: checkpoints stay in the run's folder.",
@@ -108,7 +107,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 def rename(
     settings: Mapping[str, Any], *, source: str = ""
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Settings under today's names, and the old names among those that were given."""
+    """Settings under their current names, and the old names among the given ones."""
     old = tuple(name for name in settings if name in RENAMED)
     check_one_name(old, settings, source=source)
     return {RENAMED.get(name, name): value for name, value in settings.items()}, old
@@ -126,13 +125,13 @@ def check_one_name(
 
 
 def renamed_line(name: str, *, is_flag: bool) -> str:
-    """One line for someone who used an old name."""
+    """The message for an old name of a setting."""
     before, now = _both(name, is_flag)
     return f"{before} is now {now}; the old name works until version {ENDS}."
 
 
 def retired_line(name: str, *, is_flag: bool) -> str:
-    """One line for someone who used a setting of `RETIRED`."""
+    """The message for a setting of `RETIRED`."""
     said = flag(name) if is_flag else name
     return (
         f"{said} is now part of {_filled(RETIRED[name], is_flag)}; it works until version {ENDS}."
@@ -144,6 +143,6 @@ def _both(old: str, is_flag: bool) -> tuple[str, str]:
 
 
 def stored_line(source: Any, old: Iterable[str]) -> str:
-    """One line for a user who resumes a run that an earlier version wrote."""
+    """The message for resuming a run that an earlier version wrote."""
     named = ", ".join(f"{name} (now {RENAMED[name]})" for name in old)
     return f"{source}: read under the old names {named}"

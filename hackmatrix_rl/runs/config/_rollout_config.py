@@ -1,4 +1,4 @@
-"""The settings of algorithms that learn from whole rollouts, cut into minibatches."""
+"""The settings of algorithms that learn from rollouts, split into minibatches."""
 
 from abc import ABC
 from collections.abc import Mapping
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, no_type_check
 
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import VALUE_HEADS
-from hackmatrix_rl.runs.config._heads import Heads
 from hackmatrix_rl.runs.config._options import in_collecting, in_learning, in_watching, most
 from hackmatrix_rl.runs.config._run_config import Given
 from hackmatrix_rl.runs.config._train_config import TrainConfig
-from hackmatrix_rl.runs.config._words import Words
+from hackmatrix_rl.runs.config._traits import Heads, Words
 from hackmatrix_rl.system.errors import ConfigError, in_flags
 from hackmatrix_rl.training import sharding
 
@@ -24,7 +23,7 @@ DEFAULT_MINIBATCHES = 8
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class RolloutConfig(TrainConfig, ABC):
-    """The settings of a training that learns from rollouts, in minibatches of whole games."""
+    """The settings of a training that learns from rollouts, in minibatches split by games."""
 
     memory: ClassVar[tuple[str, ...]] = ("num_envs", "num_steps")
 
@@ -60,13 +59,11 @@ class RolloutConfig(TrainConfig, ABC):
         return 1 if self.eager else self.num_envs // (self.minibatches * self.grad_accum)
 
     def shared_arguments(self, given: Given) -> dict[str, Any]:
-        """Also the sizes of an update."""
         names = ("num_envs", "num_steps", "update_epochs")
         sizes = {name: getattr(self, name) for name in names}
         return {**super().shared_arguments(given), **sizes, "num_minibatches": self.minibatches}
 
     def words(self, devices: int = 1) -> Words:
-        """The minibatches and gradient steps of an update."""
         parts, games = self.minibatches, self.num_envs // self.minibatches
         accumulated = f" in {self.grad_accum} parts" if self.grad_accum > 1 else ""
         sizes = (
@@ -81,34 +78,33 @@ class RolloutConfig(TrainConfig, ABC):
 
     @classmethod
     def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RolloutConfig":
-        """A preset with some settings changed; a size of minibatches replaces their number."""
+        """A preset with some settings changed; `minibatch_size` replaces `num_minibatches`."""
         chosen = cls.preset_settings(preset, settings)
         if settings.get("minibatch_size") is not None:
             chosen.pop("num_minibatches", None)
         return cls(**{**chosen, **settings})
 
     def check(self) -> None:
-        """Also checks that the games divide into minibatches and their parts."""
+        """Also checks that the games divide into minibatches and parts of them."""
         super().check()
         size = self.minibatch_size
         if size is not None and self.num_minibatches is not None:
             raise ConfigError(
-                f"--minibatch-size {size} and --num-minibatches {self.num_minibatches}: both say "
-                "how to cut a batch. Use one of them."
+                f"--minibatch-size {size} and --num-minibatches {self.num_minibatches}: both split "
+                "the batch. Use one of them."
             )
         if size is not None and (size % self.num_steps or self.batch % size):
             whole = [self.num_steps * games for games in sharding.divisors(self.num_envs)]
             near = [f"--minibatch-size {each}" for each in sharding.neighbours(size, whole)]
             raise ConfigError(
-                f"--minibatch-size {size} does not cut the {self.batch} actions of an update "
-                f"(--num-envs {self.num_envs} x --num-steps {self.num_steps}) into equal numbers "
-                f"of whole games. Use {' or '.join(near)}."
+                f"--minibatch-size {size} does not split the {self.batch} actions of an update "
+                f"(--num-envs {self.num_envs} x --num-steps {self.num_steps}) by games into equal "
+                f"parts. Use {' or '.join(near)}."
             )
         with in_flags():
             self.sizes()
 
     def sizes(self) -> "training.RolloutSizes":
-        """The sizes of an update."""
         of_minibatches = self.minibatches, self.update_epochs, self.grad_accum
         return training.RolloutSizes(self.num_envs, self.num_steps, *of_minibatches)
 
@@ -132,7 +128,7 @@ class ActorCriticConfig(RolloutConfig, ABC):
     )
     value_scale: str = in_learning(
         "standard",
-        "Units of the value network: standardized returns, compressed and standardized, or plain.",
+        "Scale of the value network: standardized returns, compressed and standardized, or plain.",
         choices=("standard", "compressed", "none"),
     )
     value_head: str = in_learning(
@@ -157,7 +153,7 @@ class ActorCriticConfig(RolloutConfig, ABC):
     )
 
     def check(self) -> None:
-        """Also checks that head, units and clip of the value go together."""
+        """Also checks that value head and value scale, and the KL limits, are compatible."""
         super().check()
         if self.value_head != "scalar" and self.value_scale == "none":
             raise ConfigError(
@@ -172,17 +168,14 @@ class ActorCriticConfig(RolloutConfig, ABC):
 
     @property
     def heads(self) -> Heads:
-        """The heads of the network."""
         return Heads(value=self.value_head)
 
     def initial_scale(self) -> "agent.ValueScale | None":
-        """The units of the network's value before training."""
         if self.value_scale == "none":
             return agent.IdentityScale()
         return agent.RunningScale(compress=self.value_scale == "compressed")
 
     def health(self) -> dict[str, Any]:
-        """The limits of a sound training."""
         return super().health() | {
             "entropy_floor": self.entropy_floor,
             "kl_alarm": self.kl_alarm,

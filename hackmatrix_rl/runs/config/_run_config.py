@@ -1,4 +1,4 @@
-"""The settings that every run has, whatever it learns by."""
+"""The settings of every run, with any algorithm."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -12,11 +12,10 @@ from hackmatrix_rl.agent import precision as formats
 from hackmatrix_rl.runs.config._members import Members
 from hackmatrix_rl.runs.config._options import HIDDEN, check_each, settings_of
 from hackmatrix_rl.runs.config._precision import check_platform, precision_of
-from hackmatrix_rl.runs.config._resuming import check_kept
 from hackmatrix_rl.runs.config._texts import bounds_of
-from hackmatrix_rl.runs.config._words import Words
+from hackmatrix_rl.runs.config._traits import Words
 from hackmatrix_rl.system import check_path
-from hackmatrix_rl.system.errors import ConfigError, flag, in_flags
+from hackmatrix_rl.system.errors import ConfigError, as_given, flag, in_flags
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:
@@ -26,30 +25,28 @@ if TYPE_CHECKING:
 
 
 class Given(TypedDict):
-    """What a run hands to the algorithm that a config builds."""
+    """Arguments of `RunConfig.build` that depend on the machine or on stored weights."""
 
     mesh: "Mesh"
-    """The devices that train."""
     precision: "formats.PrecisionPolicy"
-    """Of the network."""
     value_scale: "agent.ValueScale | None"
-    """The units of the network's value at the start."""
+    """The initial value scale."""
 
 
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class RunConfig(Members, ABC):
-    """The settings that every run has. Each field is a flag and a key of a TOML file.
+    """The settings of every run. Each field is a flag and a key of a TOML file.
 
     A subclass adds the settings of an algorithm and its game, builds the `Algorithm`, and describes
     it.
 
     Attributes:
-        begun_at: where the training stood when this stage began, in what its algorithm counts.
+        begun_at: the progress of the training at the start of this stage (`Algorithm.progress`).
         then: the settings of the next stage, which starts from the weights of this one.
     """
 
-    # Of a training in stages (`[[stage]]`): what a run sets itself.
+    # A run sets these itself, for a training in stages (`[[stage]]`).
     begun_at: int = field(default=0, metadata=HIDDEN)
     then: "RunConfig | None" = field(default=None, metadata=HIDDEN)
 
@@ -58,7 +55,7 @@ class RunConfig(Members, ABC):
         self.check()
 
     def check(self) -> None:
-        """Raises a ConfigError if settings cannot go together. Types and ranges are right."""
+        """Raises a ConfigError if settings are incompatible. Their types and ranges are valid."""
         for name in ("run_dir", "checkpoint_dir"):
             check_path(getattr(self, name), flag(name))
         with in_flags():
@@ -72,7 +69,7 @@ class RunConfig(Members, ABC):
 
     @classmethod
     def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RunConfig":
-        """The preset of a name in `presets`, with some settings changed.
+        """A preset with some settings changed.
 
         Raises:
             ConfigError: a value cannot work.
@@ -81,7 +78,7 @@ class RunConfig(Members, ABC):
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """What a preset sets for a training with these other settings."""
+        """The settings of a preset for a training with these other settings."""
         return dict(cls.presets[preset])
 
     @property
@@ -97,31 +94,31 @@ class RunConfig(Members, ABC):
     @property
     @abstractmethod
     def at_once(self) -> int:
-        """Environments that are computed at the same time: devices of a mesh must divide them."""
+        """Environments computed in parallel; the devices of a mesh must divide them."""
 
     @property
     def has_value(self) -> bool:
-        """Whether the network has a value of a position, in addition to values of actions."""
+        """Whether the network has a state value, in addition to values of actions."""
         return True
 
     @property
     def one_device(self) -> bool:
-        """Whether only one device can play the games."""
+        """Whether all games must be played on one device."""
         return False
 
     @property
     def eager(self) -> bool:
-        """Whether each operation runs alone (`Trainer(..., eager=True)`)."""
+        """Whether the training runs without `jit` (`Trainer(..., eager=True)`)."""
         return False
 
     @abstractmethod
     def shorten(self, updates: int) -> "RunConfig":
-        """These settings, shortened to `updates` updates or few more, without an evaluation."""
+        """These settings, shortened to about `updates` updates, without an evaluation."""
 
     @classmethod
     @abstractmethod
     def game_identity(cls, settings: Mapping[str, Any]) -> "envs.GameIdentity":
-        """The game in this version that stored settings, unchecked, are about."""
+        """This version's identity of the game of stored, unchecked settings."""
 
     @abstractmethod
     def spec(self) -> "envs.EnvSpec":
@@ -132,12 +129,12 @@ class RunConfig(Members, ABC):
         """The network before training; `copies` is the number of parameter copies per device.
 
         Raises:
-            ConfigError: there is no such network, it lacks what the settings ask for, or it does
-                not fit into memory.
+            ConfigError: there is no such network, it does not support a setting, or it does not fit
+                into memory.
         """
 
     def initial_scale(self) -> "agent.ValueScale | None":
-        """The units of the network's value before training; `None` if it has none."""
+        """The initial value scale; `None` without a value."""
         return None
 
     @abstractmethod
@@ -149,24 +146,24 @@ class RunConfig(Members, ABC):
         Args:
             policy: the network.
             trust_code: whether code that other runs name, such as a teacher's, may be imported.
-            given: devices, precision and units of the value.
+            given: mesh, precision and value scale.
 
         Raises:
-            ArgumentError: an argument of the algorithm cannot work; its name is a field's.
+            ArgumentError: an argument of the algorithm cannot work; it has the name of a setting.
             ConfigError: a setting cannot work.
         """
 
     @abstractmethod
     def rate(self) -> "agent.Schedule":
-        """The learning rate over what the algorithm counts."""
+        """The schedule of the learning rate over the algorithm's progress."""
 
     def make_optimizer(self) -> "optax.GradientTransformation":
-        """The optimizer; its changes are multiplied by `rate`."""
+        """The optimizer; its updates are multiplied by `rate`."""
         return training.adam(self.max_grad_norm)
 
     def optimization(self, given: Given) -> "training.Optimization":
-        """How the algorithm optimizes, on these devices and in this precision."""
-        # A setting with the name of an argument is that argument; four are more than their text.
+        """The optimization of the algorithm, on these devices and in this precision."""
+        # Settings are the arguments of the same names, except for these four.
         names = training.OptimizationArguments.__annotations__
         arguments = {name: getattr(self, name) for name in names if hasattr(self, name)}
         arguments |= {"optimizer": self.make_optimizer(), "learning_rate": self.rate()}
@@ -174,7 +171,7 @@ class RunConfig(Members, ABC):
         return training.Optimization(**arguments)
 
     def opponent(self, policy: "networks.ActorCritic") -> "evaluation.Opponent":
-        """Who plays the game by a network.
+        """An opponent that plays by a network.
 
         Raises:
             ConfigError: the game is not for two players (`two_players`).
@@ -191,13 +188,24 @@ class RunConfig(Members, ABC):
         Raises:
             ConfigError: one of them must stay. The message names its flag.
         """
-        check_kept(self, run, changes)
+        settings = settings_of(self)
+        starts_from_weights = "init" in {each.name for each in settings}
+        for each in settings:
+            was, why = getattr(self, each.name), each.metadata["resume"]
+            if why and changes.get(each.name, was) != was:
+                given = as_given(each.name, changes[each.name])
+                weights = "" if each.metadata["alike"] else f" from its weights: --init {run}"
+                begin = f"begin a new run{weights if starts_from_weights else ''}"
+                raise ConfigError(
+                    f"{given}: the run {run} was trained with {as_given(each.name, was)}, and {why}"
+                    f". Leave {flag(each.name)} out, or {begin}."
+                )
 
     def check_algorithm(self, algorithm: "training.Algorithm[Any]", run: object) -> None:
-        """Refuses to restore a state of these settings into another game.
+        """Refuses to restore a state of these settings into an algorithm with another game.
 
         Raises:
-            ConfigError: the algorithm's game is another one, although the arrays may fit.
+            ConfigError: the games differ, although the arrays may fit.
         """
         del algorithm, run
 
@@ -219,17 +227,17 @@ class RunConfig(Members, ABC):
 
     @abstractmethod
     def words(self, devices: int = 1) -> Words:
-        """What a run on `devices` devices prints of this algorithm."""
+        """The texts of this algorithm that a run on `devices` devices prints."""
 
     def judge(self, policy: "networks.ActorCritic") -> tuple[str, Mapping[str, Any]] | None:
-        """What a trained network is worth, where no games say it: a line, and the numbers.
+        """Evaluates a trained network without games: a line to print, and the run's summary.
 
-        The numbers are what the run's summary holds of it. By default `None`: games say it.
+        By default `None`: the run plays games to evaluate the network.
         """
         return None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values by field name, as JSON and TOML can hold them, and the algorithm's name."""
+        """The settings and the algorithm's name, as plain values for JSON and TOML."""
         plain = {each.name: getattr(self, each.name) for each in settings_of(self)}
         begun = {"begun_at": self.begun_at} if self.begun_at else {}
         then = {"then": self.then.as_dict()} if self.then else {}
@@ -237,11 +245,11 @@ class RunConfig(Members, ABC):
 
     @property
     def last_goal(self) -> int:
-        """Where the last stage ends, up to whole updates."""
+        """The goal of the last stage, before rounding to full updates."""
         then = self.then
         return self.goal if then is None else replace(then, begun_at=self.goal).last_goal
 
     @property
     def stages(self) -> "list[RunConfig]":
-        """These settings, and the settings of each later stage."""
+        """This config, and that of each later stage."""
         return [self, *([] if self.then is None else self.then.stages)]

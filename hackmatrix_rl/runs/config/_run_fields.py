@@ -18,19 +18,19 @@ from hackmatrix_rl.runs.config._options import (
 MOST_MEMBERS = 4096
 
 WEIGHTS = {"alike": True, "arrays": True}
-"""Of fields that decide both what the weights mean and which arrays there are."""
+"""Options of fields that decide both what the weights mean and which arrays there are."""
 
 
 @no_type_check  # of beartype at run time: `RunConfig` checks the types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class RunFields:
-    """The settings that every run has; `RunConfig` checks them."""
+    """The settings of every run; `RunConfig` checks them."""
 
     # The run
     seed: int = in_run(0, "Seed of all random numbers in the run.", minimum=0, maximum=2**32 - 1)
     seeds: int = in_run(
         1,
-        "Trainings at once in one program, with the seeds from --seed on; steps are of each.",
+        "Number of trainings in one program, with the seeds from --seed on; steps count for each.",
         minimum=1,
         resume="all of its trainings continue",
         **most(MOST_MEMBERS, "a program has room for few more"),
@@ -65,12 +65,12 @@ class RunFields:
     # Devices
     mesh: str = in_devices(
         "auto",
-        "Devices that share the games: auto (all), data=8, or data=4,fsdp=2; fsdp also splits the "
+        "Devices that share the games: auto (all), data=8, or data=4,fsdp=2; fsdp also shards the "
         "learner.",
     )
     cpu_devices: int | None = in_devices(
         None,
-        "Number of devices to split the CPU into; --mesh auto uses as many as pay.",
+        "Number of devices to split the CPU into; --mesh auto uses as many as save time.",
         minimum=1,
         **most(512, "they share the cores"),
     )
@@ -112,11 +112,12 @@ class RunFields:
 
     # Learning
     learning_rate: float | str = in_learning(
-        1e-3, "Step size of Adam; a number or a schedule.", minimum=0
+        1e-3, "Learning rate of Adam; a number or a schedule.", minimum=0
     )
     vary: str | None = in_learning(
         None,
-        "Trainings at once with other settings, each with all --seeds: learning_rate=1e-4,3e-4.",
+        "Settings of several trainings in one program, each with all --seeds: "
+        "learning_rate=1e-4,3e-4.",
         resume="each of its trainings keeps its settings",
     )
     max_grad_norm: float = in_learning(
@@ -137,7 +138,7 @@ class RunFields:
     )
     remat: str = in_memory(
         "none",
-        "Recompute in the backward pass instead of storing: nothing, blocks, or everything.",
+        "Activations to recompute in the backward pass: none, those of blocks, or all.",
         choices=REMAT,
     )
     offload_optimizer: bool = in_memory(
@@ -155,14 +156,14 @@ class RunFields:
     wandb_notes: str | None = in_watching(None, "A note on the run, shown there.", maximum=10_000)
     wandb_mode: str = in_watching(
         "online",
-        "Send metrics at once, or store them in the run's folder for `wandb sync`.",
+        "Send metrics immediately, or store them in the run's folder for `wandb sync`.",
         choices=("online", "offline"),
     )
     wandb_artifacts: bool = in_watching(
         False, "Also upload checkpoints there; --resume-run wandb:ENTITY/PROJECT/RUN_ID."
     )
     wandb_members: bool = in_watching(
-        False, "Of several trainings at once, log each as a run there, too, in one group."
+        False, "Also log each of several trainings in one program as a run there, in one group."
     )
     metric_names: str = in_watching(
         "own",
@@ -176,7 +177,7 @@ class RunFields:
         minimum=1,
     )
     stop_unhealthy_members: bool = in_watching(
-        False, "Of several trainings at once, leave out one that must stop, and continue."
+        False, "Leave out an unhealthy one of several trainings in one program, and continue."
     )
     profile: int | None = in_watching(
         None,

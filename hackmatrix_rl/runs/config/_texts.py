@@ -1,4 +1,4 @@
-"""Schedules (`linear:0.997:0.9995`, `constant:0.001`) and weights of the reward as text."""
+"""Parses schedules (`linear:0.997:0.9995`, `constant:0.001`) and weights of the reward."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ CONSTANT = "constant"
 
 @dataclass(frozen=True)
 class ScheduleText:
-    """A schedule over a share of the training (over 0, at most 1), as a flag or a file says it."""
+    """The text of a schedule over a fraction of the training (0 < share <= 1)."""
 
     shape: str
     initial: float
@@ -42,7 +42,7 @@ class ScheduleText:
 
 @dataclass(frozen=True)
 class ConstantText:
-    """A number that does not change, as a flag or a file says it."""
+    """The text of a constant schedule."""
 
     number: float
 
@@ -51,18 +51,16 @@ class ConstantText:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """The numbers that bound it."""
         return (self.number,)
 
     def over(self, steps: int) -> "agent.Schedule":
-        """The schedule over the steps of a training."""
         del steps
         return agent.Constant(self.number)
 
 
 @dataclass(frozen=True)
 class PiecewiseText:
-    """Numbers, each but the first from a share of the training on, as a flag or a file says it."""
+    """The text of a piecewise constant schedule; `shares` are the starts of `numbers[1:]`."""
 
     numbers: tuple[float, ...]
     shares: tuple[float, ...]
@@ -73,7 +71,6 @@ class PiecewiseText:
         return ":".join([PIECEWISE, *each])
 
     def over(self, steps: int) -> "agent.Schedule":
-        """The schedule over the steps of a training."""
         return agent.Piecewise(self.numbers, tuple(round(share * steps) for share in self.shares))
 
 
@@ -81,7 +78,7 @@ Text = ConstantText | ScheduleText | PiecewiseText
 
 
 def parse_schedule(text: str) -> float | Text:
-    """The number or schedule of a text; raises a ValueError for others.
+    """Parses a number or a schedule; raises a ValueError for any other text.
 
     A schedule is `SHAPE:FROM:TO@SHARE`, `constant:NUMBER`, or
     `piecewise:FIRST:NEXT@SHARE:NEXT@SHARE`.
@@ -110,7 +107,7 @@ def parse_schedule(text: str) -> float | Text:
 
 
 def _parse_piecewise(text: str, rest: str) -> PiecewiseText:
-    """The schedule of a text, of which the `rest` are numbers and shares."""
+    """Parses the numbers and shares in `rest`; errors quote the full `text`."""
     try:
         begin, *later = rest.split(":")
         first = float(begin)
@@ -135,7 +132,7 @@ def bounds_of(value: float | str) -> tuple[float, ...]:
 def parse_vary(text: str | None) -> dict[str, tuple[float | str, ...]]:
     """The values of each setting in a text such as `learning_rate=1e-4,3e-4,gamma=0.99,0.997`.
 
-    A value is a number or the text of a schedule. Each setting has as many values.
+    A value is a number or the text of a schedule. All settings have the same number of values.
 
     Raises:
         ValueError: the text is something else.
@@ -157,9 +154,9 @@ def parse_vary(text: str | None) -> dict[str, tuple[float | str, ...]]:
 
 
 def schedule_of(value: float | str, *, steps: int, after: int = 0) -> "agent.Scheduled":
-    """The number or schedule of a checked config field, over environment steps of its stage.
+    """The number or schedule of a checked config field, over the environment steps of its stage.
 
-    `after` are the steps of the stages before.
+    `after` is the number of steps in earlier stages.
     """
     said = parse_schedule(value) if isinstance(value, str) else value
     if isinstance(said, int | float):
@@ -169,16 +166,16 @@ def schedule_of(value: float | str, *, steps: int, after: int = 0) -> "agent.Sch
 
 
 def always_schedule(value: float | str, *, steps: int, after: int = 0) -> "agent.Schedule":
-    """The schedule of a config field, as `schedule_of`; a number becomes a constant one."""
+    """`schedule_of`, with a number as a constant schedule."""
     found = schedule_of(value, steps=steps, after=after)
     return found if isinstance(found, agent.Schedule) else agent.Constant(float(found))
 
 
 def rate_text(rate: float | str, schedule: str | None = None) -> str:
-    """The learning rate of a training in an environment as the text of a schedule.
+    """The learning rate of a `TrainConfig` as the text of a schedule.
 
-    A number falls to 0 over the training, as `linear:NUMBER:0`. `schedule` is the value of the
-    retired setting `learning_rate_schedule`: with `constant`, the number does not fall.
+    A number becomes `linear:NUMBER:0`. `schedule` is the value of the retired setting
+    `learning_rate_schedule`: with `constant`, the number becomes `constant:NUMBER`.
 
     Raises:
         ValueError: there is no such `schedule`, or the rate is another schedule already.
@@ -201,7 +198,7 @@ def rate_text(rate: float | str, schedule: str | None = None) -> str:
 
 
 def rates_in_words(rates: Sequence[float | str], length: str) -> str:
-    """Numbers or schedules over a length: `0.001 falling to 0 over 62 updates`."""
+    """Numbers or schedules in words: `0.001 falling to 0 over 62 updates`."""
     said = [parse_schedule(rate) if isinstance(rate, str) else rate for rate in rates]
     firsts = ", ".join(f"{bounds_of(rate)[0]:g}" for rate in rates)
     if all(isinstance(each, int | float | ConstantText) for each in said):
@@ -212,7 +209,7 @@ def rates_in_words(rates: Sequence[float | str], length: str) -> str:
 
 
 def _falls(said: object) -> bool:
-    """Whether it is a line to 0 over a whole training."""
+    """Whether a parsed schedule is linear to 0 over the full training."""
     return isinstance(said, ScheduleText) and said == _falling(said.initial)
 
 
@@ -221,7 +218,7 @@ def _falling(number: float) -> ScheduleText:
 
 
 def constant_vary(vary: str) -> str:
-    """A text of `vary` whose learning rates do not fall."""
+    """The text of `vary` with constant learning rates."""
     varied = parse_vary(vary)
     if RATE in varied:
         varied[RATE] = tuple(rate_text(each, CONSTANT) for each in varied[RATE])
@@ -229,9 +226,9 @@ def constant_vary(vary: str) -> str:
 
 
 def with_rate_text(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored settings, unchecked, with `learning_rate_schedule` as part of `learning_rate`.
+    """Stored, unchecked settings with `learning_rate_schedule` as part of `learning_rate`.
 
-    Settings that cannot be read so stay as they are.
+    Invalid settings stay unchanged.
     """
     found = dict(settings)
     rate, schedule = settings.get(RATE), settings.get(RATE_SCHEDULE)
@@ -245,7 +242,7 @@ def with_rate_text(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_reward(text: str | None) -> "game.RewardConfig":
-    """The weights that a text says; a term that it does not name has the weight 1."""
+    """Parses the weights of the reward; a term that is not named has the weight 1."""
     weights: dict[str, float] = {}
     for part in (text or "").split(",") if (text or "").strip() else ():
         name, equals, number = (each.strip() for each in part.partition("="))
@@ -269,6 +266,6 @@ def parse_reward(text: str | None) -> "game.RewardConfig":
 
 
 def reward_text(reward: "game.RewardConfig") -> str | None:
-    """The text of weights, always the same for the same ones; `None` where all are 1."""
+    """The canonical text of weights; `None` if all are 1."""
     texts = [f"{name}={weight!r}".removesuffix(".0") for name, weight in reward.changed().items()]
     return ",".join(texts) or None

@@ -13,7 +13,6 @@ from hackmatrix_rl.env import KINDS
 from hackmatrix_rl.games import hackmatrix as rules
 from hackmatrix_rl.games.hackmatrix import LEAGUES, GameConfig
 from hackmatrix_rl.runs.config._environments import HACKMATRIX, check_env, make_environment
-from hackmatrix_rl.runs.config._heads import Heads
 from hackmatrix_rl.runs.config._options import COUNTED, other_env, settings_of
 from hackmatrix_rl.runs.config._population_based import check_exploits
 from hackmatrix_rl.runs.config._run_config import Given, RunConfig
@@ -27,7 +26,7 @@ from hackmatrix_rl.runs.config._texts import (
     schedule_of,
 )
 from hackmatrix_rl.runs.config._train_fields import MAX_STEPS, TrainFields
-from hackmatrix_rl.runs.config._words import Words
+from hackmatrix_rl.runs.config._traits import Heads, Words
 from hackmatrix_rl.system import check_path
 from hackmatrix_rl.system.errors import ConfigError, flag, refusing, shortened
 
@@ -40,7 +39,7 @@ CPU: Mapping[str, Any] = {"device": "cpu", "cpu_devices": 2}
 ACCELERATOR: Mapping[str, Any] = {"precision": "bf16"}
 # A few seconds, to see that everything works.
 DEBUG: Mapping[str, Any] = {
-    "mesh": "data=1",  # so few games do not divide over many devices
+    "mesh": "data=1",  # few games may not divide over many devices
     "total_timesteps": 2048,
     "num_envs": 16,
     "updates_per_dispatch": 2,
@@ -66,18 +65,18 @@ SMALL: Mapping[str, Any] = {
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(TrainFields, RunConfig, ABC):
-    """The settings of every training of a single player, whatever it learns by.
+    """The settings of every training of a single player, with any algorithm.
 
-    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
-    switches a field off that may be `None` (`none` on the command line).
+    Each field is a flag and a key of a TOML file; its help text documents it. `None` disables an
+    optional field (`none` on the command line).
 
     Attributes:
         steps_by: the field with the steps of each game between updates.
-        elsewhere: replaces the preset of a device in an environment other than HackMatrix, as far
-            as the algorithm has these settings.
+        elsewhere: settings that override a preset in environments other than HackMatrix, if the
+            algorithm has them.
 
     Raises:
-        ConfigError: if a value cannot work, before anything is compiled.
+        ConfigError: a value cannot work.
     """
 
     counts: ClassVar[str] = "env_steps"
@@ -95,7 +94,7 @@ class TrainConfig(TrainFields, RunConfig, ABC):
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a preset that suit the environment; see `RunConfig.preset_settings`."""
+        """The settings of a preset for the environment; see `RunConfig.preset_settings`."""
         chosen = super().preset_settings(preset, settings)
         env = settings.get("env", HACKMATRIX)
         if env == HACKMATRIX:
@@ -105,7 +104,7 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         return {name: each for name, each in {**chosen, **small}.items() if name in own}
 
     def check(self) -> None:
-        """Raises a ConfigError if settings cannot go together; normalizes the reward's text."""
+        """Also checks environment, sizes and `--init`; normalizes reward and learning rate."""
         check_env(self.env, self.env_args)
         for each in fields(self):
             value = getattr(self, each.name)
@@ -119,7 +118,7 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         self._read_rate()
 
     def _read_rate(self) -> None:
-        """Writes the learning rate as a schedule, with what the retired setting says of it."""
+        """Makes the learning rate a schedule, with the retired `learning_rate_schedule` in it."""
         schedule = self.learning_rate_schedule
         with refusing("", ""):
             object.__setattr__(self, "learning_rate", rate_text(self.learning_rate, schedule))
@@ -128,7 +127,7 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         object.__setattr__(self, "learning_rate_schedule", None)
 
     def _check_sizes(self) -> None:
-        """Checks that every number counted in 32 bits fits. This allocates nothing."""
+        """Checks that all counts of 32 bits fit."""
         steps = flag(self.steps_by)
         if self.batch > COUNTED:
             fits = max(1, COUNTED // self.steps_of_each)
@@ -156,28 +155,27 @@ class TrainConfig(TrainFields, RunConfig, ABC):
 
     @property
     def batch(self) -> int:
-        """Environment steps in one update."""
         return self.num_envs * self.steps_of_each
 
     @property
     def num_updates(self) -> int:
-        """Number of whole updates that reach `total_timesteps`."""
+        """Number of updates that reach `total_timesteps`."""
         return math.ceil(self.total_timesteps / self.batch)
 
     @property
     def steps_taken(self) -> int:
-        """Environment steps of the whole training, over which schedules go."""
+        """Environment steps of the training, rounded up to full updates; the span of schedules."""
         return self.num_updates * self.batch
 
     def shorten(self, updates: int) -> "TrainConfig":
-        """These settings, shortened to `updates` updates, without a summary; stages share them."""
+        """These settings, shortened to `updates` updates over all stages, without a summary."""
         own = max(1, updates // len(self.stages))
         then = None if self.then is None else self.then.shorten(updates - own)
         return replace(self, total_timesteps=own * self.batch, eval_episodes=0, then=then)
 
     @property
     def reward_config(self) -> "rules.RewardConfig":
-        """The weights that `reward` says."""
+        """The weights in the text of `reward`."""
         return parse_reward(self.reward)
 
     def game(self) -> GameConfig:
@@ -190,7 +188,7 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         )
 
     def environment(self) -> "envs.Environment":
-        """The environment of these settings. Code that they name is imported."""
+        """The environment of these settings. Custom code that they name is imported."""
         if self.env != HACKMATRIX:
             return make_environment(self.env, self.env_args)
         return envs.HackMatrix(
@@ -202,19 +200,17 @@ class TrainConfig(TrainFields, RunConfig, ABC):
 
     @classmethod
     def game_identity(cls, settings: Mapping[str, Any]) -> "envs.GameIdentity":
-        """The environment; settings of versions without `observation` saw the screen."""
+        """The identity of the environment; versions without `observation` had `compact`."""
         if (env := settings.get("env", HACKMATRIX)) != HACKMATRIX:
             return envs.other_identity(shortened(env))
         named = settings.get("observation")
         return envs.game_identity(next((kind for kind in KINDS if kind == named), "compact"))
 
     def spec(self) -> "envs.EnvSpec":
-        """The spec of the environment."""
         return self.environment().spec
 
     @property
     def heads(self) -> Heads:
-        """The heads of the network."""
         return Heads()
 
     def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "networks.ActorCritic":
@@ -228,11 +224,10 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         return schedule_of(value, steps=self.steps_taken, after=self.begun_at)
 
     def over_time(self, value: float | str) -> "agent.Schedule":
-        """The same as a schedule; a number is a constant one."""
+        """`schedule`, with a number as a constant schedule."""
         return always_schedule(value, steps=self.steps_taken, after=self.begun_at)
 
     def rate(self) -> "agent.Schedule":
-        """The learning rate over environment steps."""
         return self.over_time(self.learning_rate)
 
     @property
@@ -245,16 +240,15 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         return Words(learning=self.summary)
 
     def shared_arguments(self, given: Given) -> dict[str, Any]:
-        """The arguments that algorithms have in common, by name."""
+        """The arguments that all algorithms have in common."""
         return {"optimization": self.optimization(given), "value_scale": given["value_scale"]}
 
     def health(self) -> dict[str, Any]:
-        """The limits of the health checks."""
         return {**super().health(), "max_steps": self.max_steps}
 
     @property
     def one_device(self) -> bool:
-        """Whether Python plays the games, all on one device."""
+        """Whether Python plays the games."""
         return not self.environment().pure
 
     def check_provable(self) -> None:
@@ -267,12 +261,12 @@ class TrainConfig(TrainFields, RunConfig, ABC):
 
 
 def default_environment(league: str = LEAGUES[0]) -> "envs.HackMatrix":
-    """HackMatrix as a training with default settings has it, in a league."""
+    """HackMatrix with the default settings of a training, in a league."""
     game = GameConfig(rewind_across_stages=league == LEAGUES[0])
     return envs.HackMatrix(game, max_steps=MAX_STEPS)
 
 
 def without_width(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A preset without the width of its network, where another network is given."""
+    """The settings of a preset, without its width if another network is given."""
     left_out = {"width"} if given.get("network") is not None else set()
     return {name: value for name, value in settings.items() if name not in left_out}

@@ -34,7 +34,7 @@ class TrainFields:
     # The run
     total_timesteps: int = in_run(
         24_000_000,
-        "Environment steps of the training, over all games; rounded up to whole updates.",
+        "Environment steps of the training, over all games; rounded up to full updates.",
         minimum=1,
         **most(2**63 - 1, "steps are counted in 64 bits"),
     )
@@ -55,7 +55,7 @@ class TrainFields:
         20,
         "Replays of evaluation games to keep in the run's folder: the newest ones; 0: none.",
         minimum=0,
-        **most(10_000, "nobody watches more"),
+        **most(10_000, "a report reads all of them"),
     )
 
     # The game
@@ -76,13 +76,13 @@ class TrainFields:
     )
     max_enemies: int = in_hackmatrix(
         GameConfig.max_enemies,
-        "Most enemies in a game at once; further spawns are dropped and counted.",
+        "Maximum number of enemies in a game; further spawns are dropped and counted.",
         minimum=1,
         **CAPACITY,
     )
     max_transmissions: int = in_hackmatrix(
         GameConfig.max_transmissions,
-        "Most transmissions in a game at once; further ones are dropped and counted.",
+        "Maximum number of transmissions in a game; further ones are dropped and counted.",
         minimum=1,
         **CAPACITY,
     )
@@ -104,10 +104,10 @@ class TrainFields:
     )
     observation: str = in_hackmatrix(
         "compact",
-        "compact: the screen; tactical: also what a player remembers and works out; classic: the "
+        "compact: the screen; tactical: also what a player remembers and infers; classic: the "
         "original's floats.",
         choices=KINDS,
-        resume="what its network has learned is of that one",
+        resume="its network takes that observation",
         alike=True,
     )
 
@@ -123,16 +123,16 @@ class TrainFields:
         None,
         "Updates after which the worst of several trainings copy the best ones; none: never.",
         minimum=1,
-        resume="its trainings copy each other so",
+        resume="its trainings copy each other at that interval",
     )
     pbt_fraction: float = in_learning(
         0.25,
-        "Share of the trainings that --pbt-interval replaces.",
+        "Fraction of the trainings that --pbt-interval replaces.",
         above=0,
         **most(0.5, "the others are copied"),
     )
     pbt_metric: str = in_learning(
-        "return", "What --pbt-interval ranks trainings by: a metric, the larger the better."
+        "return", "Metric by which --pbt-interval ranks trainings; larger is better."
     )
     pbt_perturb: float = in_learning(
         1.25, "Multiply or divide each copied setting of --vary by this.", above=1
@@ -151,7 +151,7 @@ class TrainFields:
         RunFields,
         "learning_rate",
         "linear:0.001:0",
-        "Step size of Adam; 0.001 falls to 0 over the run, constant:0.001 does not; or a schedule.",
+        "Learning rate of Adam: 0.001 falls linearly to 0, constant:0.001 does not; or a schedule.",
     )
     learning_rate_schedule: str | None = in_learning(
         None, "Retired: `learning_rate` says it.", choices=("constant", "linear")

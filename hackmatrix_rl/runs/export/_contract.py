@@ -1,4 +1,4 @@
-"""What a program must know that plays an exported agent."""
+"""The contract of an exported agent: what a program needs to play it."""
 
 from importlib.metadata import version
 from typing import Any
@@ -20,11 +20,11 @@ _LAYOUT = {
     "memory": [each.name.lower() for each in Memory],
     "cell": {name: field.shift for name, field in CELL.items()},
 }
-"""Of HackMatrix: the order of `numbers` and `memory`, and the first bit of each field of a cell."""
+"""HackMatrix: the order of `numbers` and `memory`, and the first bit of each field of a cell."""
 
 
 def playing_network(policy: ActorCritic) -> tuple[str, ActorCritic]:
-    """The name and the network that plays, without heads that acting does not use."""
+    """The network, without heads that acting does not use, and its name."""
     network = policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
     if isinstance(network, ConvActorCritic):
         return "conv" if network.convolutions else "cells", network
@@ -67,7 +67,7 @@ def contract(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
 
 
 def described(tree: Any, what: str) -> list[dict[str, Any]]:
-    """Name, shape and dtype of each array of one position, in the order of the arguments."""
+    """Name, shape and dtype of each array of one observation or carry, in argument order."""
     return [
         {"name": name, "shape": list(array.shape), "dtype": str(array.dtype)}
         for name, array in named_arrays(tree, what).items()

@@ -1,4 +1,3 @@
-"""The formats of an exported agent. Commands list them without JAX."""
+"""The formats of an exported agent. Commands list them without importing JAX."""
 
 FORMATS = ("stablehlo", "onnx", "json", "npz")
-"""The formats, by name."""

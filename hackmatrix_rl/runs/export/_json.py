@@ -14,14 +14,14 @@ from hackmatrix_rl.runs.export._contract import contract, described, playing_net
 from hackmatrix_rl.system.errors import ConfigError
 
 NETWORKS = ("mlp", "conv", "cells", "gru", "lstm")
-"""The networks that layers describe."""
+"""The networks that this format supports."""
 
 
 def as_json(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
     """The contract and the layers by name: `weight` `[inputs, outputs]` and `bias`.
 
-    The layers read the features that `EnvSpec.encode` makes of an observation, `grid` and `flat`.
-    The value is in units of reward.
+    The inputs of the layers are the features of `EnvSpec.encode`, `grid` and `flat`. The value is
+    in units of reward.
     """
     layers = _layers(agent)
     spec = environment.spec
@@ -29,7 +29,7 @@ def as_json(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
     return {
         **contract(agent, environment),
         "features": described(features, "features"),
-        # As float32 the numbers come back bit for bit.
+        # Read as float32, the numbers have the same bits.
         "layers": jax.tree.map(np.ndarray.tolist, layers),
     }
 

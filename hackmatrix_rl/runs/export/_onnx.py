@@ -1,4 +1,4 @@
-"""An agent as ONNX: its program, with an operator for each primitive of JAX."""
+"""Exports an agent as ONNX, with operators for each primitive of JAX."""
 
 import jax
 
@@ -11,12 +11,12 @@ from hackmatrix_rl.runs.export._program import program_of
 
 
 def as_onnx(agent: PolicyAgent, environment: Environment) -> bytes:
-    """The network, with the encoding of the observation, as a graph of a batch of any size.
+    """The network and the encoding of the observation as a graph for batches of any size.
 
-    Its inputs are the arrays of the observation by their names in the contract, the `mask`, and for
-    a network with a memory its `carry`. Its outputs are `logits`, which are -inf where the mask is
-    false, `value` in units of reward, and the `next_carry`. The model's metadata hold the contract
-    as JSON, under `contract`.
+    The inputs are the arrays of the observation, named as in the contract, the `mask`, and the
+    `carry` of a network with memory. The outputs are `logits`, which are -inf where the mask is
+    false, `value` in units of reward, and `next_carry`. The model's metadata has the contract as
+    JSON, under `contract`.
     """
     graph = Graph()
     program = program_of(agent, environment)

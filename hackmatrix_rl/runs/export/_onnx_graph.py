@@ -1,4 +1,4 @@
-"""A graph of ONNX that is being built; its values are known by their names."""
+"""Builds an ONNX graph. Values are referred to by name."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,10 +8,10 @@ import numpy as np
 
 from hackmatrix_rl.system import require
 
-# The first opset with operators on bits. Not the newest: runtimes of the last years know it.
+# The first opset with bitwise operators, which older runtimes also support.
 _OPSET, _IR = 18, 8
 BATCH = "batch"
-"""The axis of any size."""
+"""The name of the dynamic batch axis."""
 
 Name = str
 
@@ -28,17 +28,17 @@ class Graph:
         self._outputs: list[Any] = []
 
     def input(self, name: Name, shape: Sequence[Any], dtype: Any) -> Name:
-        """A named input, with the axis of the batch before its shape."""
+        """Adds an input, with the batch axis before its shape."""
         self._inputs.append(self._described(name, dtype, [BATCH, *shape]))
         return name
 
     def output(self, name: Name, value: Name, shape: Sequence[Any], dtype: Any) -> None:
-        """Gives a value a name among the outputs."""
+        """Adds a value as a named output."""
         self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._described(name, dtype, [BATCH, *shape]))
 
     def constant(self, value: Any, dtype: Any = None) -> Name:
-        """An array of the model; an equal one is the same."""
+        """A constant; equal constants are stored once."""
         array = np.asarray(value, dtype)
         key = array.dtype.str, array.shape, array.tobytes()
         if key not in self._constants:
@@ -52,13 +52,12 @@ class Graph:
         return self.several(kind, *values, results=1, **attributes)[0]
 
     def several(self, kind: str, *values: Name, results: int, **attributes: Any) -> list[Name]:
-        """The results of an operator that has several."""
+        """The results of an operator with several results."""
         names = self._fresh(kind, results)
         self._nodes.append(self._onnx.helper.make_node(kind, [*values], names, **attributes))
         return names
 
     def cast(self, value: Name, dtype: Any) -> Name:
-        """A value in another dtype."""
         return self.add("Cast", value, to=self._type(dtype))
 
     def loop(
@@ -69,22 +68,22 @@ class Graph:
         dtypes: Sequence[Any],
         body: Callable[[Name, list[Name]], tuple[Name, list[Name], list[tuple[Name, Any]]]],
     ) -> list[Name]:
-        """The state after a loop, and what each iteration gave, stacked.
+        """The final state of a loop, and the stacked outputs of its iterations.
 
         Args:
-            length: iterations at most; `None` for no limit.
-            condition: whether there is a first one.
-            state: before the loop.
-            dtypes: of the state.
-            body: from the number of an iteration and the state to whether another one follows,
-                the state after it, and what it gives, each with its dtype.
+            length: maximum number of iterations; `None` for no limit.
+            condition: whether there is a first iteration.
+            state: the initial state.
+            dtypes: the dtypes of the state.
+            body: maps the number of an iteration and the state to whether to continue, the next
+                state, and the outputs of the iteration with their dtypes.
         """
         outside, self._nodes = self._nodes, []
         (number,), (before,) = self._fresh("iteration", 1), self._fresh("again", 1)
         inside = self._fresh("state", len(state))
         again, after, given = body(number, inside)
         results = [(again, bool), *zip(after, dtypes, strict=True), *given]
-        # An output of a body is a value of the body, and no two are the same one.
+        # Outputs of a body must be distinct values that the body computes.
         named = [(self.add("Identity", value), dtype) for value, dtype in results]
         described = [
             self._described(number, np.int64, []),
@@ -100,7 +99,7 @@ class Graph:
         return self.several("Loop", limit, condition, *state, results=results_count, body=graph)
 
     def serialized(self, about: dict[str, Any]) -> bytes:
-        """The model, with this contract in its metadata."""
+        """The model, with the contract `about` in its metadata."""
         helper = self._onnx.helper
         nodes = self._needed()
         used = {name for node in nodes for name in _names(node)}
@@ -135,7 +134,7 @@ class Graph:
 
 
 def _names(node: Any) -> set[Name]:
-    """The values that a node reads, also within its body."""
+    """The values that a node or its body reads."""
     bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
     read = {name for body in bodies for inner in body.node for name in _names(inner)}
     return read | {*node.input}

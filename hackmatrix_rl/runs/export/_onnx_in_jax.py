@@ -1,4 +1,4 @@
-"""Primitives of JAX as functions of simpler ones, and the places of a gather or scatter."""
+"""Rewrites primitives of JAX by simpler ones, and computes the indices of gather and scatter."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,17 +13,17 @@ from jaxtyping import Array
 
 
 class Lookup:
-    """The places of a gather or scatter in its operand, as one row of numbers.
+    """The flat indices of a gather or scatter in its operand.
 
     Args:
-        shape: of the operand.
-        sizes: of the window at each index, for each axis of the operand.
-        result: shape of what a gather gives, or of a scatter's updates.
-        window: axes of the result that are of the window.
-        dropped: axes of the operand that the result lacks.
-        indexed: axes of the operand that the last axis of the indices is about.
-        batched: axes of the operand that go with `batched_indices` of the indices.
-        batched_indices: see there.
+        shape: the shape of the operand.
+        sizes: the size of the window at each index, for each axis of the operand.
+        result: the shape of a gather's result, or of a scatter's updates.
+        window: the axes of the result that belong to the window.
+        dropped: the axes of the operand that the result lacks.
+        indexed: the axes of the operand that the last axis of the indices refers to.
+        batched: the batch axes of the operand.
+        batched_indices: the batch axes of the indices, in the same order.
     """
 
     def __init__(
@@ -47,12 +47,15 @@ class Lookup:
 
     @staticmethod
     def of_window(shape: Sequence[Any], sizes: Sequence[Any]) -> "Lookup":
-        """One window, whose start is the indices."""
+        """A single window, whose start is the only index."""
         axes = range(len(shape))
         return Lookup(shape=shape, sizes=sizes, result=sizes, window=axes, indexed=axes)
 
     def places(self, indices: Array) -> tuple[Array, Array]:
-        """The place of each number, in bounds, and whether its window is within bounds."""
+        """The flat index of each element, clipped, and whether its window was within bounds.
+
+        Operand [3, 4], window [1, 2] at [2, 1]: row 2, columns 1 and 2 -> [[9, 10]].
+        """
         zero = lax.full(self._result, 0, jnp.int32)
         places, valid = zero, zero == 0
         for axis, size in enumerate(self._shape):
@@ -79,7 +82,7 @@ class Lookup:
 def halved(
     function: Callable[..., Sequence[Array]], arrays: Sequence[Array], axes: Sequence[Any]
 ) -> list[Array]:
-    """A reduction over axes: the first half with the second one, until one is left."""
+    """A reduction over axes: combines the two halves of an axis until one element remains."""
     for axis in sorted(map(int, axes), reverse=True):
         size = arrays[0].shape[axis]
         while size > 1:
@@ -107,7 +110,7 @@ def _population_count(value: Array) -> Array:
 
 
 def _windows(function: Callable[[Array, Array], Array], empty: Callable[[Any], Any]) -> Any:
-    """A reduction of windows, as one of as many slices as a window has places."""
+    """A windowed reduction, as a reduction over one slice for each offset within a window."""
 
     def reduced(
         value: Array,

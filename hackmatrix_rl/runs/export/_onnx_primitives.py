@@ -1,7 +1,7 @@
 """Operators of ONNX for the primitives of JAX.
 
-Whole numbers are int64 in the graph, whatever their dtype in JAX, and floats are float32: runtimes
-have every operator for these two. What exceeds the dtype of JAX wraps around as it does there.
+All integers are int64 in the graph, and all floats float32, because runtimes have every operator
+for these two. Integers that overflow their dtype in JAX wrap around as they do there.
 """
 
 import string
@@ -50,25 +50,25 @@ _SCATTERS = MappingProxyType(
 )
 _SAME = ("copy", "copy_p", "stop_gradient", "optimization_barrier", "reduce_precision")
 _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-"""Parameters that hold the function that a primitive calls."""
+"""The parameters that may be the function that a primitive calls."""
 
 
 class Converter:
-    """Adds what a traced function computes to a graph.
+    """Adds the operators of a traced function to a graph.
 
     Args:
-        graph: takes the operators.
-        inputs: its inputs. The first axis of the first one is the batch axis.
+        graph: the graph.
+        inputs: the inputs of the function. The first axis of the first one is the batch axis.
     """
 
     def __init__(self, graph: Graph, inputs: Sequence[Name]) -> None:
         self.graph = graph
         self._inputs = inputs
-        self._batch: Any = None  # as JAX writes it
-        self._sizes = ""  # as a vector of one number
+        self._batch: Any = None  # the symbolic size of the batch in JAX
+        self._sizes = ""  # the same in the graph, `[1]`
 
     def converted(self, traced: core.ClosedJaxpr) -> list[Name]:
-        """The results of a traced function of the inputs."""
+        """The results of a traced function, called with the inputs."""
         shape = self.graph.add("Shape", self._inputs[0])
         self._sizes = self.graph.add("Slice", shape, *map(self._numbers, ([0], [1])))
         self._batch = traced.in_avals[0].shape[0]
@@ -76,7 +76,7 @@ class Converter:
         return self.called(traced, [*map(self._stored, self._inputs, dtypes)])
 
     def called(self, traced: Any, arguments: Sequence[Name]) -> list[Name]:
-        """The results of a traced function, which is put in place of its call."""
+        """The results of a traced function, which is inlined."""
         constants = getattr(traced, "consts", ())
         jaxpr = getattr(traced, "jaxpr", traced)
         names = dict(zip(jaxpr.invars, arguments, strict=True))
@@ -141,7 +141,7 @@ class Converter:
         return value if _dtype(dtype) == dtype else self.graph.cast(value, _dtype(dtype))
 
     def _wrapped(self, value: Name, dtype: Any) -> Name:
-        """A whole number, wrapped around as in its dtype."""
+        """An integer, wrapped around as in its dtype: int8 130 -> -126, uint8 -1 -> 255."""
         if not jnp.issubdtype(dtype, jnp.integer):
             return value
         bits = np.iinfo(dtype).bits
@@ -166,7 +166,7 @@ class Converter:
         return self._wrapped(self.graph.add(kind, left, right), _out(equation).dtype)
 
     def _divisor(self, value: Name) -> Name:
-        """A whole number, -1 for 0: a runtime may end at a division by 0."""
+        """An integer divisor, with -1 instead of 0, at which a runtime may crash."""
         is_zero = self.graph.add("Equal", value, self._number(0))
         return self.graph.add("Where", is_zero, self._number(-1), value)
 
@@ -205,7 +205,7 @@ class Converter:
         return self._wrapped(self._shifted(bits, by, "RIGHT"), dtype)
 
     def jax_shift_right_arithmetic(self, equation: Equation, value: Name, by: Name) -> Name:
-        # A power of two that the shift divides makes the number positive.
+        # ONNX shifts only unsigned words: -5 >> 1 = ((2**40 - 5) >> 1) - (2**40 >> 1) = -3.
         positive = self._number(2**40)
         raised = self._shifted(self.graph.add("Add", value, positive), by, "RIGHT")
         return self.graph.add("Sub", raised, self._shifted(positive, by, "RIGHT"))
@@ -244,11 +244,15 @@ class Converter:
         return self.graph.add("Min", self.graph.add("Max", value, least), most)
 
     def jax_select_n(self, equation: Equation, which: Name, *cases: Name) -> Name:
+        return self._selected(equation, which, cases, _out(equation).dtype)
+
+    def _selected(self, equation: Equation, which: Name, cases: Sequence[Name], dtype: Any) -> Name:
+        """The case whose number is `which`, a flag or an integer, the first input."""
         is_bool = _is_flag(equation.invars[0].aval.dtype)
         chosen = cases[0]
         for number, case in enumerate(cases[1:], 1):
             here = which if is_bool else self.graph.add("Equal", which, self._number(number))
-            chosen = self._where(here, case, chosen, _out(equation).dtype)
+            chosen = self._where(here, case, chosen, dtype)
         return chosen
 
     def _where(self, condition: Name, first: Name, second: Name, dtype: Any) -> Name:
@@ -260,19 +264,19 @@ class Converter:
     # Shapes.
 
     def _size(self, size: Any) -> Name:
-        """The size of an axis, as a vector of one number."""
+        """The size of an axis, `[1]`."""
         if isinstance(size, int | np.integer):
             return self._numbers([int(size)])
         times = size // self._batch
         if times * self._batch != size:
             raise ConfigError(
-                f"the network makes an axis of {size}, which is no multiple of the batch. Use "
+                f"the network makes an axis of {size}, not a multiple of the batch. Use "
                 "--format stablehlo, which takes every network."
             )
         return self.graph.add("Mul", self._sizes, self._numbers([int(times)]))
 
     def _shaped(self, value: Name, shape: Sequence[Any]) -> Name:
-        # At most one axis is of the batch.
+        # At most one axis depends on the batch.
         sizes = [int(size) if isinstance(size, int | np.integer) else -1 for size in shape]
         return self.graph.add("Reshape", value, self._numbers(sizes))
 
@@ -296,7 +300,7 @@ class Converter:
             value = self._shaped(value, widened)
         if tuple(widened) == tuple(shape):
             return value
-        # A 1 keeps the axis as it is.
+        # A 1 keeps the size of the axis.
         wanted = [1 if one == size else size for one, size in zip(widened, shape, strict=True)]
         if all(isinstance(size, int | np.integer) for size in wanted):
             return self.graph.add("Expand", value, self._numbers(wanted))
@@ -304,7 +308,7 @@ class Converter:
         return self.graph.add("Expand", value, sizes)
 
     def _empty(self, aval: Any) -> Name:
-        """An array without numbers, which no operator of shapes could make."""
+        """An array without elements, which no operator of shapes could make."""
         sizes = self.graph.add("Concat", *map(self._size, aval.shape), axis=0)
         return self.graph.add("Expand", self._constant(np.zeros(1, aval.dtype)), sizes)
 
@@ -362,8 +366,7 @@ class Converter:
         return self.graph.add("Slice", value, *map(self._numbers, (starts, ends, cut, steps)))
 
     def jax_rev(self, equation: Equation, value: Name) -> Name:
-        axes = equation.params["dimensions"]
-        return self._reversed(value, axes)
+        return self._reversed(value, equation.params["dimensions"])
 
     def _reversed(self, value: Name, axes: Sequence[Any]) -> Name:
         ends = -1, -(2**62), -1
@@ -374,8 +377,8 @@ class Converter:
         low, high, between = zip(*equation.params["padding_config"], strict=True)
         if any(between):
             raise ConfigError(
-                "the network pads between the numbers of an array, which has no operator here. Use "
-                "--format stablehlo, which takes every network."
+                "the network pads between the elements of an array, which has no operator here. "
+                "Use --format stablehlo, which takes every network."
             )
         return self.graph.add("Pad", value, self._numbers([*low, *high]), filling)
 
@@ -403,8 +406,16 @@ class Converter:
         axes = equation.params["axes"]
         if _is_flag(_out(equation).dtype):
             return self._any(value, axes, kind)
+        return self._halved(equation, function, value)
+
+    def jax_reduce_xor(self, equation: Equation, value: Name) -> Name:
+        return self._halved(equation, jnp.bitwise_xor, value)
+
+    def _halved(self, equation: Equation, function: Callable[..., Array], value: Name) -> Name:
         (found,) = self._through(
-            lambda array: halved(lambda a, b: [function(a[0], b[0])], [array], axes),
+            lambda array: halved(
+                lambda a, b: [function(a[0], b[0])], [array], equation.params["axes"]
+            ),
             _shapes(equation),
             value,
         )
@@ -419,17 +430,8 @@ class Converter:
         )
 
     def _widened(self, flags: Name, aval: Any) -> Name:
-        """Flags of a batch with an axis for each further one of an array."""
+        """Flags of a batch, reshaped to broadcast over the other axes of an array."""
         return self._shaped(flags, [-1, *[1] * (len(aval.shape) - 1)])
-
-    def jax_reduce_xor(self, equation: Equation, value: Name) -> list[Name]:
-        return self._through(
-            lambda array: halved(
-                lambda a, b: [jnp.bitwise_xor(a[0], b[0])], [array], equation.params["axes"]
-            ),
-            _shapes(equation),
-            value,
-        )
 
     def jax_reduce(self, equation: Equation, *values: Name) -> list[Name]:
         traced = equation.params["jaxpr"]
@@ -565,12 +567,12 @@ class Converter:
     def _put(
         self, lookup: Lookup, operand: Any, indices: Any, how: str, drops: bool, *given: Name
     ) -> Name:
-        """An array with updates in some places."""
+        """An array with updates at the indices of a lookup."""
         value, start, updates = given
         shapes = [jax.ShapeDtypeStruct(indices.shape, indices.dtype)]
         places, valid = self._through(lookup.places, shapes, start)
         flat = self._shaped(value, [-1])
-        # What is dropped goes to a place at the end, which is cut off.
+        # Dropped updates go to an extra element at the end, which is sliced off.
         count = self.graph.add("Shape", flat)
         if drops:
             places = self.graph.add("Where", valid, places, count)
@@ -598,7 +600,7 @@ class Converter:
         of_body = rest[: equation.params["body_nconsts"]]
         state = rest[len(of_body) :]
 
-        # Under `jax.vmap`, each game of the batch may end the loop at another iteration.
+        # Under `jax.vmap`, each element of the batch may end the loop at another iteration.
         axes = range(len(condition.out_avals[0].shape))
 
         def each_goes_on(state: Sequence[Name]) -> Name:
@@ -621,8 +623,8 @@ class Converter:
     def jax_scan(self, equation: Equation, *given: Name) -> list[Name]:
         parameters = equation.params
         length, backwards, body = (parameters[name] for name in ("length", "reverse", "jaxpr"))
-        # The state keeps its shape; what has one axis more outside of the body is a row inside. The
-        # versions of JAX have different names for these numbers.
+        # The state keeps its shape; scanned inputs and outputs have one axis more outside of the
+        # body. Versions of JAX have different names for their numbers.
         num_rows = _larger(equation.invars, body.in_avals)
         num_state = len(equation.outvars) - _larger(equation.outvars, body.out_avals)
         num_constants = len(given) - num_state - num_rows
@@ -646,17 +648,12 @@ class Converter:
         return [*found[: len(state)], *stacked]
 
     def jax_cond(self, equation: Equation, which: Name, *given: Name) -> list[Name]:
-        """Every branch is computed, and one taken: a branch has no effect."""
+        """Computes every branch and selects one, because branches have no side effects."""
         branches = [self.called(each, given) for each in equation.params["branches"]]
-        is_bool = _is_flag(equation.invars[0].aval.dtype)
-        results = []
-        for variable, *cases in zip(equation.outvars, *branches, strict=True):
-            chosen = cases[0]
-            for number, case in enumerate(cases[1:], 1):
-                here = which if is_bool else self.graph.add("Equal", which, self._number(number))
-                chosen = self._where(here, case, chosen, variable.aval.dtype)
-            results.append(chosen)
-        return results
+        return [
+            self._selected(equation, which, cases, variable.aval.dtype)
+            for variable, *cases in zip(equation.outvars, *branches, strict=True)
+        ]
 
 
 def _out(equation: Equation) -> Any:
@@ -664,7 +661,7 @@ def _out(equation: Equation) -> Any:
 
 
 def _larger(outside: Sequence[Any], inside: Sequence[Any]) -> int:
-    """How many values have more axes outside of a loop's body than inside."""
+    """The number of values with more axes outside of a loop's body than inside."""
     pairs = zip(outside, inside, strict=True)
     return sum(len(each.aval.shape) > len(aval.shape) for each, aval in pairs)
 
@@ -687,7 +684,7 @@ def _dtype(dtype: Any) -> Any:
 
 
 def _filling(dtype: Any) -> Any:
-    """What a gather gives beyond the array, for whole numbers and flags."""
+    """The result of a gather outside of the array, for integers and flags."""
     if _is_flag(dtype):
         return True
     info = np.iinfo(dtype)
@@ -699,7 +696,7 @@ def _is_flag(dtype: Any) -> bool:
 
 
 def _holds(wide: Any, narrow: Any) -> bool:
-    """Whether a dtype has every number of a dtype of whole numbers."""
+    """Whether a dtype has every number of an integer dtype."""
     if not jnp.issubdtype(wide, jnp.integer):
         return True
     one, other = np.iinfo(wide), np.iinfo(narrow)

@@ -1,4 +1,4 @@
-"""The function of an exported agent: from arrays of a batch to logits, value and memory."""
+"""The function of an exported agent: from observation, mask and carry to logits and value."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ _RESERVED = ("mask", "carry", "next_carry", "logits", "value")
 
 @dataclass(frozen=True)
 class Program:
-    """What StableHLO and ONNX hold.
+    """The function that StableHLO and ONNX store.
 
     Attributes:
-        function: takes the inputs and returns the outputs, in order, of one position.
+        function: maps the inputs of one position to its outputs, both in order.
         inputs: the arrays of the observation, `mask`, and the arrays of the carry, by name.
-        outputs: names: `logits`, which are -inf where the mask is false, `value` in units of
-            reward, and the next carry.
+        outputs: the names of the outputs: `logits`, which are -inf where the mask is false, `value`
+            in units of reward, and the next carry.
     """
 
     function: Callable[..., tuple[Array, ...]]
@@ -30,7 +30,7 @@ class Program:
     outputs: tuple[str, ...]
 
     def batched(self) -> tuple[Callable[..., tuple[Array, ...]], list[jax.ShapeDtypeStruct]]:
-        """The function of a batch of any size, and what it takes."""
+        """The function for batches of any size, and the shapes of its inputs."""
         (batch,) = jax.export.symbolic_shape("batch")
         shapes = [
             jax.ShapeDtypeStruct((batch, *each.shape), each.dtype) for each in self.inputs.values()
@@ -39,7 +39,6 @@ class Program:
 
 
 def program_of(agent: PolicyAgent, environment: Environment) -> Program:
-    """The program of an agent."""
     spec = environment.spec
     scale = IDENTITY_SCALE if agent.value_scale is None else agent.value_scale
     observation, carry = spec.observation, jax.eval_shape(agent.policy.initial_carry)
@@ -59,8 +58,8 @@ def program_of(agent: PolicyAgent, environment: Environment) -> Program:
 def named_arrays(tree: PyTree, what: str) -> dict[str, jax.ShapeDtypeStruct]:
     """The arrays of an observation or a carry by name, in the order of the arguments.
 
-    The name is the array's path in the tree. Where that is empty or the program uses it for
-    something else, and for each array of a carry, `what` comes first.
+    The name is the array's path in the tree. It begins with `what` if the path is empty or
+    reserved, and for each array of a carry.
     """
     found = {}
     for path, leaf in jax.tree.leaves_with_path(tree):

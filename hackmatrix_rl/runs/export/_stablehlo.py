@@ -1,4 +1,4 @@
-"""An agent as StableHLO, which `jax.export` writes and JAX alone runs."""
+"""Exports an agent as StableHLO with `jax.export`; only JAX runs it."""
 
 import jax
 from jax import export
@@ -9,15 +9,13 @@ from hackmatrix_rl.runs.export._program import program_of
 from hackmatrix_rl.system import require
 
 PLATFORMS = ("cpu", "cuda", "tpu")
-"""Where it runs."""
 
 
 def as_stablehlo(agent: PolicyAgent, environment: Environment) -> bytes:
-    """The network as a program of a batch of any size.
+    """The network as a program for batches of any size.
 
-    Its arguments are the arrays of the observation in the order of the contract, the mask, and for
-    a network with a memory its carry. It returns the logits with the mask applied, the value, and
-    the next carry.
+    Its arguments are the arrays of the observation in the order of the contract, the mask, and the
+    carry of a network with memory. It returns the masked logits, the value, and the next carry.
     """
     require("flatbuffers", extra="export", caller="this format")
     function, shapes = program_of(agent, environment).batched()

@@ -1,4 +1,4 @@
-"""Writes an agent in one of the formats."""
+"""Exports an agent in one of the formats."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def export_agent(
 ) -> list[Path]:
     """Writes an agent into a file, and its contract next to it as `FILE.contract.json`.
 
-    JSON holds the contract itself. Nothing is written if something is refused.
+    A JSON file includes the contract. Nothing is written if the format refuses the agent.
 
     Args:
         agent: the agent, such as `hm.load("pretrained").agent()`.
@@ -33,7 +33,7 @@ def export_agent(
         The written files.
 
     Raises:
-        ConfigError: there is no such format, or it cannot hold this agent.
+        ConfigError: there is no such format, or it does not support this agent.
         OSError: a file cannot be written.
     """
     file = Path(typed_path(path))

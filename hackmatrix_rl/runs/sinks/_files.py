@@ -1,4 +1,4 @@
-"""A run's metrics and log as files."""
+"""The metrics and the log of a run as files."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from hackmatrix_rl.system.errors import printable, refusing
 
 
 class AppendedFile:
-    """A file that is appended to at once. Data that the disk refuses waits for the next call."""
+    """A file with unbuffered appends. Data that the disk refuses waits for the next call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -24,8 +24,8 @@ class AppendedFile:
 
     def append(self, data: bytes) -> None:
         self._waiting += data
-        # Opened each time, because a network disk may come back under another handle. Unbuffered:
-        # this object keeps the data that could not be written.
+        # Opened each time, because a network disk may return under another handle. Unbuffered,
+        # because this object keeps the data that could not be written.
         with self._open() as file:
             while self._waiting:
                 self._waiting = self._waiting[file.write(self._waiting) :]
@@ -34,7 +34,6 @@ class AppendedFile:
         return os.fdopen(open_in_place(self._path, os.O_WRONLY | os.O_APPEND), "ab", buffering=0)
 
     def flush(self) -> None:
-        """Writes the waiting data, if any."""
         if self._waiting:
             self.append(b"")
 
@@ -49,9 +48,9 @@ class AppendedFile:
 
 
 class JsonLines(Sink):
-    """Appends each row to a file at once: a killed run loses nothing.
+    """Appends each row to a file immediately, so a killed run loses nothing.
 
-    NaN and infinities become null, because JSON has no such numbers. Messages are not kept. Rows
+    NaN and infinities become null, because JSON has no such numbers. Messages are dropped. Rows
     that a full disk refuses wait in memory for a later row.
     """
 
@@ -59,28 +58,28 @@ class JsonLines(Sink):
         self._file = AppendedFile(path)
 
     def write(self, row: Row) -> None:
-        """Appends one line; an OSError if it could not be written yet."""
+        """Appends one line; raises an OSError if it could not be written yet."""
         numbers = {name: value if math.isfinite(value) else None for name, value in row.items()}
         self._file.append(json.dumps(numbers, allow_nan=False).encode() + b"\n")
 
     def note(self, message: str) -> None:
-        """Keeps no message, because the file holds only numbers; writes rows that wait."""
+        """Drops the message, because the file has only numbers; writes waiting rows."""
         self._file.flush()
 
     def close(self) -> None:
-        """Writes the rows that wait; an OSError if they are lost."""
+        """Writes waiting rows; raises an OSError if they are lost."""
         self._file.close()
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of `JsonLines`, without lines that are damaged or cut short."""
+    """The rows of a file of `JsonLines`, without damaged or truncated lines."""
     return rows_and_damage(path)[0]
 
 
 def forget_rows_after(path: Path, update: int) -> list[str]:
     """Removes the rows of later updates, which a resumed run writes again, and damaged lines.
 
-    Returns messages for people.
+    Returns messages for the user.
     """
     if not path.exists():
         return [f"{path}: is missing; earlier rows are lost"] if update else []
@@ -104,7 +103,7 @@ def rows_and_damage(path: Path) -> tuple[list[dict[str, Any]], int]:
         *lines, last = file.read().split(b"\n")
     rows = [_row(line) for line in lines]
     good = [row for row in rows if row is not None]
-    # A row that a crash cut short does not count as damage.
+    # A row that a crash truncated does not count as damage.
     odd_end = bool(last) and not last.startswith(b"{")
     return good, len(rows) - len(good) + odd_end
 
@@ -135,19 +134,17 @@ class LogFile(Sink):
         self._now = now
 
     def write(self, row: Row) -> None:
-        """Appends the row as a line."""
         self.note(one_line(row, self._length))
 
     def note(self, message: str) -> None:
-        """Appends the message; an OSError if it could not be written yet."""
+        """Appends the message; raises an OSError if it could not be written yet."""
         time = self._now().isoformat(sep=" ", timespec="seconds")
         lines = "".join(f"{time}  {printable(line)}\n" for line in message.splitlines())
         self._file.append(lines.encode())
 
     def detail(self, message: str) -> None:
-        """Appends the message."""
         self.note(message)
 
     def close(self) -> None:
-        """Writes the lines that wait; an OSError if they are lost."""
+        """Writes waiting lines; raises an OSError if they are lost."""
         self._file.close()

@@ -1,4 +1,4 @@
-"""The names and units that the original project gives to metrics."""
+"""The names and units of metrics in the original project."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 from hackmatrix_rl.runs.sinks._sink import Row
 
 AXIS = "train/update_step"
-"""What its dashboards draw over: updates."""
+"""The horizontal axis of its dashboards: updates."""
 
-# By our names. What is not here keeps its name.
+# By our names. Metrics that are not listed keep their names.
 _SAME_UNIT: Mapping[str, str] = {
     "updates": AXIS,
     "policy_loss": "train/pg_loss",
@@ -24,18 +24,18 @@ _REWARD = "reward/"
 
 
 class OriginalNames:
-    """Gives a run's rows, in their order, the names and units of the original project.
+    """Converts a run's rows, called in order, to the names and units of the original project.
 
-    Its rewards are means per step where ours are per ended game, and it counts siphons and programs
-    as shares of the actions. A number that does not follow from a row is left out.
+    Its rewards are means per step, while ours are means per ended game. It counts siphons and
+    programs as fractions of the actions. Numbers that do not follow from a row are left out.
 
     Args:
-        settings: the run's settings. The weights of the losses, if they are in there, make
+        settings: the run's settings. With the weights of the losses among them, rows have
             `train/total_loss`.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        # The stages of a training differ in their weights.
+        # The weights of a training in stages differ between its stages.
         self._settings = {} if "then" in settings else settings
         self._updates: float | None = None
 
@@ -58,7 +58,7 @@ class OriginalNames:
         return means | {"train/mean_reward": sum(means.values())}
 
     def _learning(self, row: Row) -> dict[str, float]:
-        """The term of the entropy without its weight, and the loss that is minimised."""
+        """The entropy loss without its weight, and the total loss."""
         if "entropy" not in row:
             return {}
         found = {"train/ent_loss": -row["entropy"]}
@@ -70,7 +70,7 @@ class OriginalNames:
         return found | {"train/total_loss": loss}
 
     def _speed(self, row: Row) -> dict[str, float]:
-        """Updates in a second, from the second row on."""
+        """Updates per second, from the second row on."""
         before, self._updates = self._updates, row.get("updates")
         if before is None or self._updates is None or not row.get("seconds", 0.0) > 0:
             return {}
@@ -78,7 +78,7 @@ class OriginalNames:
 
 
 def _shares(row: Row) -> dict[str, float]:
-    """Kinds of actions as shares of those in the games that ended."""
+    """Kinds of actions as fractions of the actions in ended games."""
     length = row.get("length", 0.0)
     if not {"siphons", "programs"} <= {*row} or not length > 0:
         return {}

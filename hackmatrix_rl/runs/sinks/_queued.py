@@ -1,4 +1,4 @@
-"""A queue before a sink that may be slow or broken."""
+"""A queue in front of a sink that may be slow or broken."""
 
 import queue
 import threading
@@ -10,11 +10,11 @@ from hackmatrix_rl.system.errors import whole
 
 
 class Queued(Sink):
-    """Passes everything on in a separate thread: training never waits.
+    """Passes everything on in a separate thread, so training never waits.
 
-    Rows and messages that do not fit into the queue are dropped and counted (`dropped`): a message
-    reports the first one, another one at the end the total. Only the first error of the sink is
-    reported. `patience` is the time, in seconds, that `close` waits for the rest of the queue.
+    Rows and messages that do not fit into the queue are dropped and counted (`dropped`); a message
+    reports the first one, and another the total at the end. Only the first error of the sink is
+    reported. `patience` is the time in seconds that `close` waits for the rest of the queue.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Queued(Sink):
         self._capacity = whole("capacity", capacity)
         self._patience = patience
         self._report = report
-        # Unbounded, so the end always finds room; `_put` keeps the bound.
+        # Unbounded, so the end marker always fits; `_put` enforces the capacity.
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._errors: queue.SimpleQueue[Exception] = queue.SimpleQueue()
         self._failed = self.dropped = 0
@@ -39,24 +39,20 @@ class Queued(Sink):
         self._thread.start()
 
     def write(self, row: Row) -> None:
-        """Queues the row; returns at once."""
         kept = dict(row)
         self._put(lambda: self._sink.write(kept))
 
     def note(self, message: str) -> None:
-        """Queues the line; returns at once."""
         self._put(lambda: self._sink.note(message))
 
     def show(self, page: Path) -> None:
-        """Queues the page; returns at once."""
         self._put(lambda: self._sink.show(page))
 
     def keep(self, checkpoint: Path) -> None:
-        """Queues the checkpoint; returns at once."""
         self._put(lambda: self._sink.keep(checkpoint))
 
     def close(self) -> None:
-        """Waits, with a limit, until the queue is empty and the sink is closed."""
+        """Waits, at most `patience`, until the queue is empty and the sink is closed."""
         if self._closed:
             return
         self._closed = True

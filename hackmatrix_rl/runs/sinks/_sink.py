@@ -10,7 +10,7 @@ Row = Mapping[str, float]
 class Sink:
     """Takes a run's metrics, one row for each log interval, and its messages.
 
-    A sink does nothing with what it does not override.
+    A method that a sink does not override does nothing.
     """
 
     def write(self, row: Row) -> None:
@@ -23,23 +23,23 @@ class Sink:
         """Takes a long message, which only the log keeps."""
 
     def working(self, text: str, seconds: float) -> None:
-        """Called every second or so, from another thread, with what runs and for how long."""
+        """Called about every second, from another thread, with the current work and its time."""
 
     def show(self, page: Path) -> None:
-        """Takes an HTML page that has been written, to show it with the metrics."""
+        """Takes a written HTML page, to show it with the metrics."""
 
     def keep(self, checkpoint: Path) -> None:
-        """Takes the folder of a checkpoint that has been written, to keep a copy elsewhere."""
+        """Takes the folder of a written checkpoint, to copy it elsewhere."""
 
     def close(self) -> None:
         """Finishes. Nothing is written afterwards."""
 
 
 class Fanout(Sink):
-    """Several sinks as one; each gets everything, in this order.
+    """Several sinks as one, called in order.
 
     A sink that cannot write to its disk does not stop the others or the training. The others
-    get a message when this starts and when it ends.
+    get a message when it fails and when it recovers.
     """
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
@@ -52,31 +52,25 @@ class Fanout(Sink):
         return bool(self._failing)
 
     def write(self, row: Row) -> None:
-        """Passes the row to each sink."""
         self._each(lambda sink: sink.write(row))
 
     def note(self, message: str) -> None:
-        """Passes the line to each sink."""
         self._each(lambda sink: sink.note(message))
 
     def detail(self, message: str) -> None:
-        """Passes the long message to each sink."""
         self._each(lambda sink: sink.detail(message))
 
     def working(self, text: str, seconds: float) -> None:
-        """Passes it to each sink."""
         self._each(lambda sink: sink.working(text, seconds))
 
     def show(self, page: Path) -> None:
-        """Passes the page to each sink."""
         self._each(lambda sink: sink.show(page))
 
     def keep(self, checkpoint: Path) -> None:
-        """Passes the checkpoint to each sink."""
         self._each(lambda sink: sink.keep(checkpoint))
 
     def close(self) -> None:
-        """Closes each sink, the last one first; the others get what one of them has lost."""
+        """Closes each sink, the last one first; the remaining ones get its error."""
         while self._sinks:
             sink = self._sinks.pop()
             self._attempt(sink, lambda sink: sink.close(), last=True)

@@ -19,8 +19,8 @@ def require_tensorboard() -> None:
 class TensorBoard(Sink):
     """Writes each row as scalars, by environment steps, into an event file.
 
-    Each start of a run writes its own file. The file names its first step, and TensorBoard then
-    hides older events from that step on.
+    Each start of a run writes a separate file. The file marks its first step, and TensorBoard hides
+    events of older files from that step on.
 
     Raises:
         ConfigError: the package for events is missing.
@@ -37,7 +37,7 @@ class TensorBoard(Sink):
         self._now = now
         self._started = False
         folder.mkdir(parents=True, exist_ok=True)
-        # With the process's number two starts within a second make two files.
+        # The process id makes two starts within a second write two files.
         self._writer: Any = EventsWriter(str(folder / "events"), f".{os.getpid()}")
 
     def write(self, row: Row) -> None:
@@ -56,7 +56,6 @@ class TensorBoard(Sink):
         self._writer.flush()
 
     def close(self) -> None:
-        """Closes the file."""
         self._writer.close()
 
     def _write(self, step: int, **what: Any) -> None:

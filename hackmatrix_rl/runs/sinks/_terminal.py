@@ -28,11 +28,11 @@ COLUMNS = (
     ("gradient steps", "gradient_steps", ",.0f"),
 )
 _LATE = "gradient_steps"
-"""It starts late there, after steps that only fill the buffer. Elsewhere it says nothing new."""
+"""Shown only with a Q loss, where learning starts late, after the buffer is filled."""
 
 
 def shown(row: Row) -> list[tuple[str, str]]:
-    """Labels and texts of the columns in the row; an unknown number is a dash."""
+    """The label and the text of each column in the row; a dash if it is not finite."""
     return [
         (label, format(row[name], form) if math.isfinite(row[name]) else "-")
         for label, name, form in COLUMNS
@@ -42,10 +42,10 @@ def shown(row: Row) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Length:
-    """The length of a run: its goal, and the name of the number in a row that counts to it.
+    """The length of a run: its goal, and the name of the metric that counts towards it.
 
-    `members` are the trainings at once, each of which goes to the goal. `steps_per_second` is of
-    all of them, the other numbers are of each.
+    Each of the `members` trainings in one program has this goal. The metric `steps_per_second` is
+    their sum; the others are per training.
     """
 
     goal: int
@@ -58,18 +58,18 @@ class Length:
         return cls(config.last_goal, config.counts, config.members)
 
     def done(self, row: Row) -> float:
-        """The share that is done, at most 1."""
+        """The fraction that is done, at most 1."""
         return min(1.0, row[self.counts] / self.goal)
 
     def reached(self, row: Row) -> str:
-        """`12,800 steps`, or what else counts."""
+        """The progress in words: `12,800 steps`."""
         return f"{row[self.counts]:,.0f} {_UNITS.get(self.counts, self.counts)}"
 
     def left(self, row: Row) -> str:
-        """`2:03 left`, at the speed of the row; empty if that is not known."""
+        """`2:03 left`, at the speed of the row; empty if that is unknown."""
         if not (row["steps_per_second"] > 0 and row["env_steps"] > 0):
             return ""
-        # A unit takes as many steps as it took so far.
+        # Assumes the same number of steps per unit as so far.
         speed = row["steps_per_second"] / self.members * row[self.counts] / row["env_steps"]
         if not speed > 0:
             return ""
@@ -90,18 +90,18 @@ def one_line(row: Row, length: Length | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`1:02:03` or `2:03`; at least zero."""
+    """`1:02:03` or `2:03`; at least `0:00`."""
     whole = max(0, round(seconds))
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 PLAIN_SECONDS = 10
-"""Seconds between lines about work that lasts, where the output is no terminal."""
+"""Seconds between lines about long work if the output is not a terminal."""
 
 
 def terminal(console: Console, *, length: Length) -> Sink:
-    """The display that suits the output."""
+    """A live display on a terminal, plain lines elsewhere."""
     kind = LiveTerminal if console.is_terminal else PlainTerminal
     return kind(console, length=length)
 
@@ -115,17 +115,15 @@ class PlainTerminal(Sink):
         self._next: float = PLAIN_SECONDS
 
     def write(self, row: Row) -> None:
-        """Prints the row."""
         self.note(one_line(row, self._length))
 
     def note(self, message: str) -> None:
-        """Prints the message."""
         _print(self._console, message)
 
     def working(self, text: str, seconds: float) -> None:
         """Prints a line every ten seconds."""
         if seconds < self._next - PLAIN_SECONDS:
-            self._next = PLAIN_SECONDS  # other work
+            self._next = PLAIN_SECONDS  # new work has begun
         if seconds >= self._next:
             self._next = seconds + PLAIN_SECONDS
             self.note(f"{text} ... ({seconds:.0f} s)")
@@ -176,7 +174,7 @@ class LiveTerminal(Sink):
         _print(self._console, message)
 
     def working(self, text: str, seconds: float) -> None:
-        """Shows it next to the progress bar."""
+        """Shows the text next to the progress bar."""
         self._progress.update(self._task, steps=f"{text} ... ({seconds:.0f} s)")
 
     def close(self) -> None:
@@ -185,6 +183,6 @@ class LiveTerminal(Sink):
 
 
 def _print(console: Console, message: str) -> None:
-    """Prints a message, which may repeat what a file holds, line by line."""
+    """Prints a message, which may quote an untrusted file, line by line."""
     for line in message.splitlines():
         console.print(printable(line), markup=False, highlight=False, soft_wrap=True)

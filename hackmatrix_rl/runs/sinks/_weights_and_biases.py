@@ -20,18 +20,18 @@ ARTIFACT = "checkpoint"
 """The type of the artifacts that are checkpoints."""
 
 UPLOAD_SECONDS = 600
-"""How long the upload of a checkpoint may take."""
+"""Timeout for the upload of a checkpoint."""
 
-_LONGEST = 100  # characters of the run's id; the library allows 128 in a name
+_LONGEST = 100  # characters of the run's id; the library allows 128 in the full name
 
 
 def artifact_name(run_id: str) -> str:
-    """The name of a run's checkpoints among the artifacts of its project."""
+    """The name of the artifact with a run's checkpoints."""
     return f"checkpoint-{re.sub('[^A-Za-z0-9_.-]', '_', run_id)[-_LONGEST:]}"
 
 
 def _own(row: Row, member: int) -> Row:
-    """What a row holds of one of several trainings, and what is the same for all."""
+    """The metrics of one of several trainings in a row, and those that all share."""
     begins = f"{MEMBER}{member}/"
     same = {name: row[name] for name in ("env_steps", "updates", "seconds")}
     return same | {
@@ -42,20 +42,20 @@ def _own(row: Row, member: int) -> Row:
 class WeightsAndBiases(Sink):
     """Logs each row, by environment steps. The constructor imports the library.
 
-    A run with the same id, unique in the project, continues. Rows that a resumed run logs again do
-    no harm: the service draws them over environment steps, which may go back.
+    A run with the same id, unique in the project, is resumed. Rows that a resumed run logs again do
+    no harm, because the service plots them against environment steps, which may decrease.
 
-    With `names`, rows go under the names of the original project, whose dashboards draw over
-    updates as the library's own steps. Those may only grow: the library leaves out rows that a
-    resumed run logs again.
+    With `names`, rows have the names of the original project, whose dashboards plot against
+    updates as the library's steps. Those must increase: the library drops rows that a resumed run
+    logs again.
 
     With `artifacts`, the run's checkpoints are uploaded as versions of one artifact.
 
-    With a number as `member`, it logs only what the rows hold of that training of several. Then the
-    library has more than one run in this process, as it can since 0.19.10.
+    With a number as `member`, it logs only the metrics of that training of several. The library
+    then has several runs in one process, which needs 0.19.10 or newer.
 
-    The library's files lie in `folder`; `offline` keeps everything there. `patience` is in seconds:
-    to wait for the service at the start, and again at the end.
+    The library's files are in `folder`; `offline` keeps everything there. `patience` is the timeout
+    of the service in seconds, at the start and again at the end.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class WeightsAndBiases(Sink):
             raise ConfigError(
                 f"--wandb: {said}. Log in with `wandb login`, or use --wandb-mode offline."
             ) from error
-        # The library's own steps must grow, but a resumed run goes back to its checkpoint.
+        # The library's steps must increase, but a resumed run goes back to its checkpoint.
         axis = "env_steps" if names is None else AXIS
         self._run.define_metric(axis)
         self._run.define_metric("*", step_metric=axis)
@@ -124,15 +124,15 @@ class WeightsAndBiases(Sink):
         """Uploads the page, named like its file; Weights & Biases shows it with the metrics."""
         import wandb
 
-        # Where updates are the library's steps, a page is not a step: it joins the previous row.
+        # If updates are the library's steps, a page is not a step: it joins the previous row.
         extra = {} if self._names is None else {"commit": False}
-        # By its content: the file is written again while the library uploads it.
+        # Its content, because the file may be rewritten while the library uploads it.
         self._run.log({page.stem: wandb.Html(page.read_text(), inject=False)}, **extra)
 
     def keep(self, checkpoint: Path) -> None:
-        """Uploads a checkpoint, and waits until it is there; offline it is kept for later.
+        """Uploads a checkpoint and waits for the upload; offline, it is stored for later.
 
-        Only whole ones count: one that is deleted meanwhile is refused where it is fetched.
+        A checkpoint that is deleted during the upload is incomplete; fetching it is refused.
         """
         import wandb
 
@@ -146,7 +146,7 @@ class WeightsAndBiases(Sink):
             logged.wait(timeout=UPLOAD_SECONDS)
 
     def film(self, file: Path) -> None:
-        """Uploads a moving picture, named like its file."""
+        """Uploads a GIF, named like its file."""
         import wandb
 
         self._run.log({file.name: wandb.Video(str(file), format="gif")})
@@ -160,17 +160,17 @@ class WeightsAndBiases(Sink):
         within(_SLACK + self._patience, partial(self._run.log, {name: table}))
 
     def close(self) -> None:
-        """Waits until everything is sent, or the time is over."""
+        """Waits until everything is sent, at most `patience`."""
         try:
             within(_SLACK + self._patience, self._run.finish)
         finally:
-            if self._member is None:  # the whole run, which is closed after its trainings
+            if self._member is None:  # the sink of the run, which is closed after its members
                 _let_go()
 
 
 def _let_go() -> None:
-    """Asks the library's own process to end. Otherwise the library would wait for it at exit."""
+    """Ends the library's service process, for which the library would otherwise wait at exit."""
     import wandb
 
-    with suppress(TimeoutError):  # the service's error was reported before
+    with suppress(TimeoutError):  # an error of the service was reported before
         within(_SLACK, wandb.teardown)

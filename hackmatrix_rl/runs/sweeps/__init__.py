@@ -1,7 +1,7 @@
 """Sweeps: Optuna chooses settings, and each trial is a run that any machine can resume.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+The public names are in `__init__.pyi`. Each is imported on first use, because commands that play no
+game need no JAX.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The journal of a sweep, which may come from anywhere, and the checks of what Optuna reads."""
+"""The journal of a sweep, which is untrusted, and the checks of what Optuna reads from it."""
 
 import json
 import math
@@ -14,9 +14,9 @@ from hackmatrix_rl.system import open_in_place, open_regular
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, first_line
 
 IDENTITY = "hackmatrix_rl"
-"""The attribute of a study that says what all of its trials have in common."""
+"""The attribute of a study with the settings that all of its trials share."""
 _LONGEST_LINE = 2**20  # bytes; Optuna writes some hundred
-_OPERATIONS = range(11)  # the numbers of what Optuna writes down
+_OPERATIONS = range(11)  # Optuna's operation codes
 _BLOCK = 2**16
 _LARGEST = 2**63
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,99}")
@@ -27,23 +27,23 @@ _PLAIN = (bool, int, float, str, type(None))
 class Journal:
     """The backend of Optuna's `JournalStorage`: a file with one JSON object in each line.
 
-    It replaces Optuna's own, after which half a line that a full disk took makes the file unusable.
-    Here an append adds all of its lines or none. Half a line at the end, of a process that was
-    killed while it wrote, is not read, and the next append cuts it off.
+    Optuna's own backend leaves an unusable file if a full disk truncates a line. Here an append
+    adds all of its lines or none. A truncated line at the end, from a process that was killed while
+    writing, is not read, and the next append removes it.
 
     Args:
-        file: the path of the file; an append makes it if it is missing.
+        file: the path of the file; an append creates it if it is missing.
         lock: one of Optuna's locks, held by one process at a time.
-        report: takes a message about half a line.
+        report: takes a message about a truncated line.
     """
 
     def __init__(self, file: Path, lock: Any, report: Callable[[str], object]) -> None:
         self._file, self._lock, self._report = file, lock, report
-        self._begins = [0]  # of each line that was read, and of the one after it, in bytes
+        self._begins = [0]  # byte offsets of each line that was read, and of the next one
         self._noticed = False
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
-        """The lines from a number on."""
+        """The records from a line number on."""
         number = min(log_number_from, len(self._begins) - 1)
         try:
             file = open_regular(self._file)
@@ -64,7 +64,7 @@ class Journal:
                 number += 1
 
     def append_logs(self, logs: Sequence[Mapping[str, Any]]) -> None:
-        """Appends a line for each."""
+        """Appends a line for each record."""
         lines = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs).encode()
         self._lock.acquire()
         try:
@@ -100,7 +100,7 @@ class Journal:
 
 
 def _end_of_lines(file: int) -> int:
-    """Where the last whole line of a file ends."""
+    """The offset after the last complete line of a file."""
     end = os.fstat(file).st_size
     while end:
         begin = max(0, end - _BLOCK)
@@ -117,19 +117,19 @@ def _record(line: bytes, number: int) -> dict[str, Any]:
         raise DamagedFileError(f"line {number} is not JSON") from error
     known = isinstance(record, dict) and isinstance(record.get("worker_id"), str)
     if not known or type(code := record.get("op_code")) is not int or code not in _OPERATIONS:
-        raise DamagedFileError(f"line {number} is no record of Optuna")
+        raise DamagedFileError(f"line {number} is not a record of Optuna")
     return dict(record)
 
 
 @contextmanager
 def usable(place: str) -> Iterator[None]:
-    """Makes whatever Optuna raises about stored content a ConfigError.
+    """Makes any error of Optuna about stored content a ConfigError.
 
-    Optuna checks little of what it reads, so any error may come: KeyError, TypeError, overflow.
+    Optuna checks little of what it reads, so it may raise anything: KeyError, TypeError, overflow.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they repeat what is stored
+            warnings.simplefilter("ignore")  # they quote untrusted content
             yield
     except ConfigError:
         raise
@@ -140,7 +140,7 @@ def usable(place: str) -> Iterator[None]:
 
 
 def check_study(study: Any) -> None:
-    """Checks what Optuna has read of a study: kinds and ranges of all that this package uses."""
+    """Checks what Optuna has read: the types and ranges of everything that this package uses."""
     if len(study.directions) != 1 or study.direction.name not in ("MINIMIZE", "MAXIMIZE"):
         raise DamagedFileError("it has not one metric to minimize or to maximize")
     identity = study.user_attrs.get(IDENTITY, {})
@@ -154,20 +154,20 @@ def check_study(study: Any) -> None:
 
 
 def _wrong_with(trial: Any, spaces: dict[str, Any]) -> str:
-    """What is wrong with a trial; empty if nothing is. `spaces` belong to its parameters."""
+    """The first fault of a trial; empty without one. `spaces` collects those of parameters."""
     values = trial.values
     done = trial.state.name == "COMPLETE"
     if values is None:
         if done:
             return "no value"
     elif len(values) != 1 or not _is_number(values[0]):
-        return "a value that is no number"
+        return "a value that is not a number"
     if trial.params.keys() != trial.distributions.keys():
         return "parameters without a space"
     for name, value in trial.params.items():
         space = trial.distributions[name]
         if not _NAME.fullmatch(name):
-            return "a parameter that no setting can be"
+            return "a parameter that cannot be a setting"
         if not _is_space(space) or spaces.setdefault(name, space) != space:
             return f"another space of {name}"
         inside = value in space.choices if hasattr(space, "choices") else _is_number(value)
@@ -175,11 +175,11 @@ def _wrong_with(trial: Any, spaces: dict[str, Any]) -> str:
             return f"a value of {name} outside of its space"
     reports = trial.intermediate_values
     if not all(type(at) is int and 0 <= at <= 100 and _is_number(x) for at, x in reports.items()):
-        return "reports that are no numbers"
+        return "reports that are not numbers"
     rungs = [value for name, value in trial.system_attrs.items() if name.startswith(_RUNG)]
     if not all(map(_is_number, rungs)):
-        return "rungs that are no numbers"
-    return "" if _is_text(trial.user_attrs.get("why", "")) else "a reason that is no text"
+        return "rungs that are not numbers"
+    return "" if _is_text(trial.user_attrs.get("why", "")) else "a reason that is not text"
 
 
 def _is_space(space: Any) -> bool:

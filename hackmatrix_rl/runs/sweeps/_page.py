@@ -1,6 +1,6 @@
-"""A sweep on one HTML page: the best settings, which ones matter, every trial."""
+"""The report of a sweep: the best settings, their importance, every trial."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,11 @@ from hackmatrix_rl.view import INKS, document, facts, figures, literal, style, t
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_FEW = 5  # values of a setting that its axis names one by one
+_FEW = 5  # values of a setting that its axis labels individually
 FEWEST = 2
-"""Complete trials from which on it is said how much a setting matters."""
-_ROUGH = 10  # complete trials; what fewer say of it is rough
-_APART = 0.05  # of the height of an axis: labels that are nearer would be drawn over each other
+"""Minimum number of complete trials for the importance of settings."""
+_ROUGH = 10  # complete trials; with fewer, the importance is a rough estimate
+_APART = 0.05  # of the height of an axis; closer labels would overlap
 
 
 def report_of_sweep(
@@ -29,8 +29,7 @@ def report_of_sweep(
 
     The page has the best settings, the importance of each setting (PED-ANOVA), the trials as
     parallel coordinates and over time, and a table of them. Optuna reads the journal in the folder,
-    or the database of the `storage`. `report` takes a message about a journal that ends in half a
-    line.
+    or the database `storage`. `report` takes a message about a truncated journal.
     """
     study = find_study(folder, storage, report=report)
     if study is None:
@@ -60,7 +59,7 @@ def report_of_sweep(
 
 
 def worst_first(study: Any, done: Sequence[Any]) -> list[Any]:
-    """Complete trials, the best at the end."""
+    """Complete trials, the best one last."""
     sign = 1 if study.direction.name == "MAXIMIZE" else -1
     return sorted(done, key=lambda each: sign * each.value)
 
@@ -90,7 +89,7 @@ def _importance(study: Any, done: Sequence[Any], metric: str) -> str:
     def draw(axes: "Axes") -> None:
         axes.barh(range(len(names)), [found[name] for name in names], color=INKS.line)
         style(axes, "share of the importance")
-        axes.set_yticks(range(len(names)), list(map(literal, names)))  # each, not a few
+        axes.set_yticks(range(len(names)), list(map(literal, names)))  # a label for each bar
 
     said = f"how much each setting separates the best trials by {metric} (PED-ANOVA)"
     rough = f"; rough, by {len(done)} complete trials alone" if len(done) < _ROUGH else ""
@@ -98,7 +97,7 @@ def _importance(study: Any, done: Sequence[Any], metric: str) -> str:
 
 
 def _parallel(axes: "Axes", done: Sequence[Any], pruned: Sequence[Any], metric: str) -> None:
-    """Each setting is an upright axis; the last one is the metric. The best of `done` is last."""
+    """Parallel coordinates: one axis per setting, then the metric; `done` ends with the best."""
     trials = [*pruned, *done]
     names = sorted({name for each in trials for name in each.params})
     columns = []
@@ -142,7 +141,7 @@ def _parallel(axes: "Axes", done: Sequence[Any], pruned: Sequence[Any], metric: 
 
 
 def _axis(values: Sequence[Any], log: bool) -> tuple[np.ndarray, list[tuple[float, str]]]:
-    """Where values are on an axis from 0 to 1, and its labels: of each if they are few."""
+    """The heights of values on an axis from 0 to 1, and its labels: all if they are few."""
     kinds = sorted({shown(each) for each in values})
     if all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
         numbers = np.array(values, np.float64)
@@ -181,13 +180,9 @@ def _every(trials: Sequence[Any], metric: str) -> str:
             each.state.name.lower(),
             "-" if each.value is None else shown(each.value),
             in_words(each.params),
-            _why(each.user_attrs),
+            str(each.user_attrs.get("why", "")),
         ]
         for each in trials
     ]
     caption = "The value of a pruned trial is its last one."
     return table(["run", "state", metric, "settings", "end"], rows, caption=caption)
-
-
-def _why(attributes: Mapping[str, Any]) -> str:
-    return str(attributes.get("why", ""))

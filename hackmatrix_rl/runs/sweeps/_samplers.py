@@ -1,3 +1,3 @@
-"""How a sweep chooses settings. Commands list it without JAX."""
+"""The samplers of a sweep. Commands list them without importing JAX."""
 
 SAMPLERS = ("tpe", "random")

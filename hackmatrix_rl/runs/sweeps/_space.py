@@ -1,4 +1,4 @@
-"""What a sweep searches: the settings of all trials, and what each other setting may be."""
+"""The search space of a sweep: the settings of all trials, and the searched ones."""
 
 import math
 import re
@@ -25,7 +25,7 @@ _OF_A_RUN = (
     *("run_dir", "checkpoint_dir", "device", "keep", "keep_best", "save_interval"),
     *("save_interval_minutes", "replays", "eval_episodes"),
 )
-"""Groups and settings that two workers of one sweep may have otherwise."""
+"""Groups and settings that may differ between two workers of a sweep."""
 _EVALUATION = "eval/"
 _NUMBER = "{}"
 _LONG = re.compile(r"\d+\.\d{5,17}(e-\d\d?)?")
@@ -35,7 +35,7 @@ _LONG = re.compile(r"\d+\.\d{5,17}(e-\d\d?)?")
 class Range:
     """The numbers from `low` to `high`; with a `step`, those on its grid from `low` on.
 
-    With a `schedule`, the setting is that text with the number in the place of `{}`.
+    With a `schedule`, the number replaces `{}` in that text: `constant:{}` -> `constant:0.001`.
     """
 
     low: int | float
@@ -60,13 +60,13 @@ class Range:
 
 
 def scheduled(schedule: str, number: float) -> str:
-    """The text of a schedule with a number in the place of `{}`."""
+    """The text of a schedule, with a number instead of `{}`."""
     return schedule.replace(_NUMBER, repr(number))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Some values."""
+    """A finite set of values."""
 
     choices: tuple[Any, ...]
 
@@ -80,12 +80,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Space:
-    """What a sweep searches.
+    """The search space of a sweep.
 
     Attributes:
-        settings: the settings of all trials, as the file has them.
-        searched: what each searched setting may be.
-        config: the config of the settings, without those that are searched.
+        settings: the settings of all trials, as in the file.
+        searched: the values of each searched setting.
+        config: the config of `settings` alone.
         trust_code: whether code that other runs name may be imported.
     """
 
@@ -99,19 +99,19 @@ class Space:
         return {name: each.suggest(trial, name) for name, each in self.searched.items()}
 
     def config_of(self, values: Mapping[str, Any], folder: Path) -> RunConfig:
-        """The config of the trial with these values, whose run has this folder."""
+        """The config of a trial with these values, for a run in this folder."""
         settings = {**self.settings, **values, "run_dir": str(folder)}
         return config_here(None, settings, trust_code=self.trust_code)
 
     def names_code(self, name: str, text: str) -> bool:
-        """Whether the file itself names this code as a setting, so that it is the user's own."""
+        """Whether the user's file names this code as a value of the setting."""
         searched = self.searched.get(name)
         own = searched.choices if isinstance(searched, Choice) else (getattr(self.config, name),)
         return text in own
 
     @property
     def identity(self) -> dict[str, str]:
-        """What all trials of a sweep have in common and what differs, in texts by name."""
+        """The common settings of all trials and the searched ones, as texts by name."""
         own = {
             each.name: str(getattr(self.config, each.name))
             for each in settings_of(self.config)
@@ -129,7 +129,7 @@ class Space:
         """Checks that trainings can work here, and log a metric. Nothing is compiled.
 
         Raises:
-            ConfigError: they cannot, or they log no number of this name.
+            ConfigError: they cannot, or they log no metric of this name.
         """
         trainer = compose(self.config)
         preflight(self.config, trainer, folder=str(folder))
@@ -137,7 +137,7 @@ class Space:
             return
         algorithm = trainer.algorithm
         _, report = eqx.filter_eval_shape(algorithm, trainer.abstract_state())
-        # The names depend on what there is, not on the numbers.
+        # The names depend on the arrays, not on their values.
         filled = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), report)
         metrics = algorithm.metrics(filled, Dispatch(count=1, updates=1, env_steps=1, seconds=1.0))
         known = list(metrics.as_dict())
@@ -150,7 +150,7 @@ class Space:
                 )
             known = [f"{_EVALUATION}{name}" for name in metrics.episode]
         if metric not in known and known:
-            # Metrics of one training of several, and of one term of the reward, are many.
+            # Leave out the many metrics of single members and of single terms of the reward.
             few = [name for name in known if "/" not in name.removeprefix(_EVALUATION)]
             raise ConfigError(
                 f"{said}: not among the metrics of these trainings. Use {', '.join(few)}. "
@@ -161,7 +161,7 @@ class Space:
 def space_here(
     file: Path, *, seeds: int = 1, trust_code: bool = False, report: Callable[[str], object]
 ) -> Space:
-    """The space of a file on this machine, each setting checked; `seeds` trainings a trial."""
+    """The checked space of a file on this machine; a trial has `seeds` trainings."""
     settings, tables = read_space(file, report=report)
     for name in ("run_dir", "checkpoint_dir", "vary"):
         if name in settings:
@@ -174,7 +174,7 @@ def space_here(
 
 
 def _searched(config: RunConfig, name: str, table: Any, file: Path) -> Range | Choice:
-    """What a table of `[space]` says that a setting may be."""
+    """The values of a setting in a table of `[space]`."""
     said = f"{file}: [space] {name}"
     if name in _NOT_SEARCHED:
         raise ConfigError(f"{said}: is the same for all trials. Put it above [space].")
@@ -201,12 +201,12 @@ def _range(config: RunConfig, name: str, table: Mapping[str, Any], said: str) ->
     low, high = (checked_value(config, name, table[end]) for end in ("low", "high"))
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
     if not numbers:
-        raise ConfigError(f"{said}: is no number. Use {{choices = [...]}}.")
+        raise ConfigError(f"{said}: is not a number. Use {{choices = [...]}}.")
     step, log, schedule = table.get("step"), table.get("log", False), table.get("schedule", "")
     if schedule and not (isinstance(schedule, str) and _NUMBER in schedule):
         raise ConfigError(
-            f"{said}: schedule {shortened(schedule)} must be a text with {{}} in the place of the "
-            'number: schedule = "constant:{}".'
+            f"{said}: schedule {shortened(schedule)} must be a text with {{}} for the number: "
+            'schedule = "constant:{}".'
         )
     for end in (low, high) if schedule else ():
         checked_value(config, name, scheduled(schedule, end))
@@ -231,12 +231,12 @@ def _range(config: RunConfig, name: str, table: Mapping[str, Any], said: str) ->
 
 
 def in_words(values: Mapping[str, Any]) -> str:
-    """Settings for people: `learning_rate 0.00031, num_steps 32`."""
+    """Settings in words: `learning_rate 0.00031, num_steps 32`."""
     return ", ".join(f"{name} {shown(value)}" for name, value in values.items())
 
 
 def shown(value: Any) -> str:
-    """A value of a setting for people."""
+    """A value of a setting, rounded to four digits."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, str):

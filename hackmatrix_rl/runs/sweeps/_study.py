@@ -28,14 +28,14 @@ JOURNAL = "journal.log"
 FIRST_RUNG, THIRD = 12, 3
 """Successive halving: a third continues after 12% of a training, and a third of these after 36%."""
 GRACE_SECONDS = 30
-"""After this time, the journal's lock is taken from a worker that died with it."""
+"""Seconds after which the journal's lock is taken from a worker that died with it."""
 
 
 @dataclass(frozen=True)
 class Trial:
     """A trial that this process trains, as long as it holds the lock of the run's folder.
 
-    `reported` is the share of the training, in percent, of which Optuna knows the metric.
+    `reported` is the last percentage of the training at which its metric was reported to Optuna.
     """
 
     number: int
@@ -46,7 +46,7 @@ class Trial:
     of_optuna: Any
 
     def prune(self, value: float, percent: int) -> bool:
-        """Reports the metric after a share of the training; whether the trial shall end here."""
+        """Reports the metric at a percentage of the training; returns whether to end the trial."""
         self.of_optuna.report(value, percent)
         return bool(self.of_optuna.should_prune())
 
@@ -56,15 +56,15 @@ class Sweep:
     """A study, and how its trials are trained.
 
     Attributes:
-        space: what is searched.
-        metric: the name of the metric to compare trials by.
-        minimize: whether it is to be small.
+        space: the search space.
+        metric: the metric to optimize.
+        minimize: whether smaller is better.
         folder: the folder of all trials.
         study: Optuna's study.
-        trials: how many trials there are to be, over all workers.
+        trials: the number of trials to train, over all workers.
         sampler: a name in `SAMPLERS`.
-        seed: of the sampler; the draws of each trial follow from it and the trial's number.
-        remote: whether the study is in a database, and not in the folder.
+        seed: the seed of the sampler; the draws of a trial follow from it and the trial's number.
+        remote: whether the study is in a database instead of the folder.
     """
 
     space: Space
@@ -78,13 +78,12 @@ class Sweep:
     remote: bool
 
     def path(self, number: int) -> Path:
-        """The folder of a trial's run."""
         return self.folder / f"trial-{number:04}"
 
     def take(self) -> Trial | None:
-        """The next trial: one that was left, or a new one; `None` if this worker has none to do.
+        """The next trial, abandoned or new; `None` if this worker has none to train.
 
-        A trial that Optuna calls running was left if its run's folder is not locked.
+        A running trial of Optuna was abandoned if the folder of its run is not locked.
         """
         states = require_optuna().trial.TrialState
         for each in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):
@@ -108,7 +107,7 @@ class Sweep:
         return None
 
     def next_values(self, count: int) -> list[dict[str, Any]]:
-        """The settings of the next trials, by number, if none ends before; nothing is stored."""
+        """The settings of the next trials if none ends before; nothing is stored."""
         direction = self.study.direction
         copy = require_optuna().create_study(direction=direction, sampler=self._sampler(0))
         copy.add_trials(self.study.get_trials())
@@ -124,14 +123,13 @@ class Sweep:
             trial.of_optuna.set_user_attr("why", why)
         states = require_optuna().trial.TrialState
         complete = state == "COMPLETE"
-        # The value of a pruned trial is the last that was reported.
+        # Optuna sets the value of a pruned trial to the last reported one.
         self.study.tell(trial.number, values=value if complete else None, state=states[state])
         if complete:
             self.keep_best()
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """The number and the value of the best trial so far."""
         return best_of(self.study)
 
     def counts(self) -> dict[str, int]:
@@ -142,7 +140,8 @@ class Sweep:
     def _lock(self, number: int, *, new: bool = False) -> RunLock | None:
         """The lock of a trial's folder; `None` if another process has it.
 
-        Where a file system has no locks, nobody knows whether an old trial was left.
+        On a file system without locks, it is also `None`, unless the trial is `new`: whether an old
+        one was abandoned is then unknown.
         """
         lock = RunLock()
         try:
@@ -163,18 +162,18 @@ class Sweep:
         return Trial(number, self.path(number), values, lock, max(reports, default=0), trial)
 
     def _drawn(self, study: Any, number: int, trial_id: int) -> tuple[Any, dict[str, Any]]:
-        """A trial and its settings, drawn from the seed and its number where it has none yet."""
+        """A trial and its settings, which are drawn from the seed and its number if it is new."""
         study.sampler = self._sampler(number)
         trial = require_optuna().trial.Trial(study, trial_id)
         return trial, self.space.suggest(trial)
 
     def _sampler(self, number: int) -> Any:
-        """Workers that start together with one seed must not draw the same."""
+        """The sampler of a trial: workers that start with one seed must not draw the same."""
         samplers = require_optuna().samplers
         seed = int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0])
         if self.sampler == "random":
             return samplers.RandomSampler(seed=seed)
-        # Settings that others are training count as bad: workers do not all try the same.
+        # Settings that other workers train count as bad, so workers try different ones.
         return samplers.TPESampler(seed=seed, constant_liar=True)
 
     def best_config(self) -> RunConfig | None:
@@ -228,9 +227,9 @@ def open_sweep(
     look: bool = False,
     report: Callable[[str], object] = print,
 ) -> Sweep:
-    """The sweep of a folder, made if it is new; to `look` at it leaves nothing behind.
+    """The sweep of a folder, created if it is new; with `look`, nothing is written.
 
-    `report` takes a message about a journal that ends in half a line.
+    `report` takes a message about a truncated journal.
     """
     optuna = require_optuna()
     identity = {**space.identity, "metric": f"{metric}, to be {'small' if minimize else 'large'}"}
@@ -246,10 +245,10 @@ def open_sweep(
             storage=_storage(folder, storage, report),
             study_name=_name(folder, storage),
             direction=direction,
-            load_if_exists=True,  # another worker may have made it meanwhile
+            load_if_exists=True,  # another worker may have just created it
         )
     stored = identity_of(study)
-    # Where a worker ended after the first line, the direction is all that is known.
+    # If a worker ended after the first line, only the direction is stored.
     begun = {} if stored else {"metric, to be large": str(study.direction.name == "MAXIMIZE")}
     _check_same(stored or begun, {**identity, "metric, to be large": str(not minimize)}, place)
     if not stored and not look:
@@ -262,7 +261,7 @@ def open_sweep(
     sweep = Sweep(
         space, metric, minimize, folder, study, trials, sampler, seed, remote=storage is not None
     )
-    sweep.best_config()  # refuses code of somebody else's before anything is trained
+    sweep.best_config()  # refuses untrusted code before anything is trained
     return sweep
 
 
@@ -271,7 +270,7 @@ def find_study(
 ) -> Any:
     """Optuna's study of a folder, checked; `None` if there is none yet. Nothing is written.
 
-    `report` takes a message about a journal that ends in half a line.
+    `report` takes a message about a truncated journal.
     """
     optuna = require_optuna()
     if storage is None and not is_sweep(folder):
@@ -289,22 +288,22 @@ def find_study(
 
 
 def identity_of(study: Any) -> Mapping[str, str]:
-    """The settings and the space of a study, in texts by name."""
+    """The `Space.identity` of a study, with its metric."""
     found: Mapping[str, str] = study.user_attrs.get(IDENTITY, {})
     return found
 
 
 def best_of(study: Any) -> tuple[int, float] | None:
-    """The number and the value of a study's best trial."""
+    """The number and the value of a study's best trial; `None` if none is complete."""
     try:
         best = study.best_trial
-    except ValueError:  # none is complete
+    except ValueError:
         return None
     return best.number, best.value
 
 
 def check_folder(folder: Path) -> None:
-    """Raises a ConfigError unless runs of several machines can be in a folder of this name."""
+    """Raises a ConfigError unless runs of several machines can share a folder of this name."""
     check_path(str(folder), "--folder")
     if is_remote(str(folder)) or ":/" in str(folder):
         raise ConfigError(
@@ -317,7 +316,7 @@ def check_folder(folder: Path) -> None:
         if not there.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, f"{there} is a file")
     if there == folder:
-        # Each trial's own folder is checked where it is taken.
+        # The folder of each trial is checked when the trial is taken.
         check_links(folder, f"--folder {folder}", deep=False)
 
 
@@ -334,7 +333,7 @@ def _check_same(stored: Mapping[str, str], identity: Mapping[str, str], place: s
 
 
 def _name(folder: Path, storage: str | None) -> str:
-    """The name of the study; a journal holds only one, and its folder may be renamed."""
+    """The name of the study; a journal has only one, and its folder may be renamed."""
     return "sweep" if storage is None else folder.resolve().name
 
 
@@ -343,19 +342,19 @@ def _said(folder: Path, url: str | None) -> str:
 
 
 def _typed_url(url: str) -> str:
-    """The URL of a database, of whose file `~` is the home folder: `sqlite:///~/sweeps.db`."""
+    """The URL of a database with `~` expanded: `sqlite:///~/sweeps.db`."""
     kind, slashes, file = url.partition(":///")
     return kind + slashes + typed_path(file) if slashes else url
 
 
 def _is_database(url: str) -> bool:
-    """Whether there is a database with Optuna's tables. To open one makes them."""
+    """Whether there is a database with Optuna's tables, which opening it would create."""
     import sqlalchemy
 
     named = sqlalchemy.make_url(_typed_url(url))
     if named.get_backend_name() == "sqlite":
         file = named.database or ""
-        # To connect makes the file. A name that begins with `file:` may say how to open it.
+        # Connecting creates the file. A name that begins with `file:` is a URI with options.
         if not file.startswith("file:") and not os.path.exists(file):
             return False
     engine = sqlalchemy.create_engine(named)
@@ -371,14 +370,14 @@ def _storage(folder: Path, url: str | None, report: Callable[[str], object] = pr
         if url is not None:
             return storages.RDBStorage(_typed_url(url))
         file = folder / JOURNAL
-        # Optuna's default lock is a link to the journal. Where that leads nowhere, from a relative
-        # path or on a machine that mounts the folder elsewhere, a lock is never released.
+        # Optuna's default lock is a link to the journal. If the link is broken, such as for a
+        # relative path or another mount point, the lock is never released.
         lock = storages.journal.JournalFileOpenLock(str(file), grace_period=GRACE_SECONDS)
         return storages.JournalStorage(Journal(file, lock, report))
 
 
 def require_optuna() -> Any:
-    """Optuna, which only sweeps import; it logs only warnings."""
+    """Optuna, imported lazily, with only its warnings logged."""
     optuna = require("optuna", extra="sweep", caller="hackmatrix-rl sweep")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

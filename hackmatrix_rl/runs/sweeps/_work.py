@@ -1,4 +1,4 @@
-"""A worker of a sweep: it takes trials and trains them until there are none left."""
+"""A worker of a sweep: it trains trials until none is left."""
 
 import math
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from hackmatrix_rl.system.errors import ConfigError, first_line
 from hackmatrix_rl.training import Hook, Metrics, StopTraining
 
 MOST_FAILURES = 5
-"""Trials that fail one after another before a worker ends."""
+"""Consecutive trials that fail before a worker ends."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """How a trial ended: its state, and its value or why there is none."""
+    """How a trial ended: its state, and its value or the reason for having none."""
 
     trial: Trial
     state: str
@@ -32,7 +32,7 @@ class Trained:
 
 @dataclass(eq=False)
 class _Watch(Hook):
-    """Reports a training's metric to Optuna, and ends the training if that says so."""
+    """Reports a training's metric to Optuna, and ends the training if Optuna prunes it."""
 
     trial: Trial
     metric: str
@@ -45,14 +45,14 @@ class _Watch(Hook):
     _reported: int = 0
 
     def on_start(self, trainer: Any) -> None:
-        """Reads what the run logged before it was resumed."""
+        """Replays the rows that were logged before a resume."""
         self._reported = self.trial.reported
         if self.rows.exists():
             for row in read_json_lines(self.rows):
                 self._look(row)
 
     def after_dispatch(self, trainer: Any, metrics: Metrics) -> None:
-        """Looks at the metrics of a dispatch."""
+        """Reports the metric of a dispatch."""
         row = metrics.as_dict()
         self._look(row)
         self.progress(int(row[self.length.counts]), self.length.goal)
@@ -72,7 +72,7 @@ class _Watch(Hook):
 
     @property
     def value(self) -> float | None:
-        """The mean over the last steps; `None` without a number."""
+        """The mean over the last tenth of the training so far; `None` without a number."""
         return self._last.mean
 
     def _look(self, row: Any) -> None:
@@ -89,33 +89,33 @@ def work(
     progress: Callable[[int, int], None],
     note: Callable[[str], object] = print,
 ) -> ExitCode:
-    """Trains trials until there are none left, or until it is asked to stop.
+    """Trains trials until none is left, or until a signal stops it.
 
-    `begins` is called with each trial and whether it resumes, `ends` with each trial that has
-    ended, `progress` with how far a training is, and `note` with what could not be written.
-    Settings that cannot go together, or that do not fit into memory, end their trial alone.
+    `begins` is called with each trial and whether it resumes, `ends` with each ended trial,
+    `progress` with the progress of a training and its goal, and `note` with messages about failed
+    reports. Settings that are incompatible, or do not fit into memory, fail only their trial.
 
     Raises:
-        ConfigError: many trials failed one after another, so something else than their settings
-            is wrong; or the disk is full, and the trial is left for any worker to resume.
-        OSError: the same disk, in what Optuna stores.
+        ConfigError: many consecutive trials failed, so their settings are not the cause; or the
+            disk is full, and the trial is left for any worker to resume.
+        OSError: the disk is full, and Optuna could not write to it.
 
     Returns:
         How it ended. After anything but `DONE`, a trial is left for any worker to resume.
     """
     failures = 0
     while (trial := sweep.take()) is not None:
-        with trial.lock:  # until Optuna knows: a trial that runs without a lock was left
+        with trial.lock:  # until Optuna has the result: a trial without a lock counts as abandoned
             try:
                 status, ended = _train(sweep, trial, begins, progress, note)
             except (ConfigError, jax.errors.JaxRuntimeError) as error:
-                if status_of(error) is ExitCode.UNSAVED:  # its settings are not to blame
+                if status_of(error) is ExitCode.UNSAVED:  # its settings are not the cause
                     raise
                 why = str(error) if isinstance(error, ConfigError) else first_line(error)
                 status, ended = ExitCode.DONE, Trained(trial, "FAIL", why=why)
             except Exception as error:
                 if status_of(error) is not ExitCode.UNSAVED:
-                    sweep.end(trial, "FAIL", why=first_line(error))  # or each worker would take it
+                    sweep.end(trial, "FAIL", why=first_line(error))  # or every worker would retry
                 raise
             if ended is None:
                 return status
@@ -126,7 +126,7 @@ def work(
         failures = failures + 1 if ended.state == "FAIL" else 0
         if failures == MOST_FAILURES:
             raise ConfigError(f"{failures} trials failed one after another. The last: {ended.why}")
-    sweep.keep_best()  # a full disk may have refused it before
+    sweep.keep_best()  # again, because a full disk may have refused it before
     return ExitCode.DONE
 
 
@@ -137,11 +137,11 @@ def _train(
     progress: Callable[[int, int], None],
     note: Callable[[str], object],
 ) -> tuple[ExitCode, Trained | None]:
-    """Trains a trial; without a result it is left for another time."""
+    """Trains a trial; without a result, the trial is left for a worker to resume."""
     resumes = (trial.path / "config.json").exists()
     begins(trial, resumes)
     config = sweep.space.config_of(trial.values, trial.path)
-    # The folder may be somebody else's: what code to import is what the space names.
+    # The folder may come from anybody, so only code that the space names is imported.
     own = {name: each.text for name, each in code_of(config).items()}
     start = launch(
         None if resumes else config,

@@ -95,7 +95,7 @@ def test_what_the_folder_is_called_does_not_matter(tmp_path):
     [
         ("back\\slash/cks", "backslash"),
         ("gs://bucket/seed[1]", r"a \["),
-        ("/gs/bucket/run", "etils takes this path for gs://bucket/run"),
+        ("/gs/bucket/run", "etils reads this path as gs://bucket/run"),
     ],
 )
 def test_a_folder_that_cannot_keep_checkpoints_is_refused(here, folder, why):

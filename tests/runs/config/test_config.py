@@ -121,7 +121,7 @@ def test_the_optimizer_counts_where_it_lies_beside_the_network(changes, copies, 
     ],
 )
 def test_float16_is_refused_on_a_tpu_and_nowhere_else(settings, monkeypatch):
-    with pytest.raises(ConfigError, match=r"f16, in which no TPU computes. Use --precision bf16"):
+    with pytest.raises(ConfigError, match=r"f16, which no TPU supports. Use --precision bf16"):
         PPOConfig(device="tpu", **settings)
     for device in ("auto", "cpu", "gpu"):
         PPOConfig(device=device, **settings)
@@ -129,7 +129,7 @@ def test_float16_is_refused_on_a_tpu_and_nowhere_else(settings, monkeypatch):
     tpu = types.SimpleNamespace(platform="tpu")
     monkeypatch.setattr(compose_module, "chosen_devices", lambda: [tpu])
     config = PPOConfig(network="mlp", width=4, **settings)
-    with pytest.raises(ConfigError, match="no TPU computes"):
+    with pytest.raises(ConfigError, match="no TPU supports"):
         compose_module.compose(config, key=jax.random.key(0))
 
 
