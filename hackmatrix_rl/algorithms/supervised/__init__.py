@@ -1,4 +1,4 @@
-"""Learning from labelled examples, with deep supervision and halting that is learned.
+"""Learning from labelled examples, with deep supervision and learned halting.
 
 The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
 that play nothing do without JAX.

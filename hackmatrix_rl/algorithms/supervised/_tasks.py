@@ -1,4 +1,4 @@
-"""The puzzles of a training by name, and those apart on which it is judged."""
+"""The puzzles of a training by name: a training set and a test set."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,7 +11,7 @@ MAZE_TOKENS = 5
 
 
 class Puzzles(NamedTuple):
-    """What a training learns from, and other puzzles on which it is judged; `None`: on none."""
+    """The training set, and the test set; `None`: no test set."""
 
     train: ExampleStream
     fresh: ExampleStream | None
@@ -37,9 +37,9 @@ def tokens_of(task: str, size: int) -> tuple[int, int]:
 def make_puzzles(
     task: str, size: int, level: str, openings: int, count: int, fresh: int, seed: int
 ) -> Puzzles:
-    """`count` puzzles to learn from and `fresh` others, all of them different.
+    """A training set of `count` puzzles and a test set of `fresh` puzzles, all different.
 
-    Augmentation may still turn one of the first into one of the others.
+    Augmentation may still turn a training puzzle into a test puzzle.
     """
     asked = f"--puzzles {count} and --eval-puzzles {fresh} of --task {task} --size {size}"
     if task == "sudoku":
