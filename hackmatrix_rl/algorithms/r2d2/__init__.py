@@ -1,4 +1,4 @@
-"""Q-learning that replays sequences, for networks with memory.
+"""Q-learning with sequence replay, for networks with memory.
 
 The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
 that play nothing do without JAX.

@@ -146,10 +146,7 @@ class SupervisedConfig(config.RunConfig):
         resume=_LEARNED,
     )
     openings: int = in_puzzle(
-        0,
-        "Walls removed from a maze to create loops.",
-        minimum=0,
-        resume=_LEARNED,
+        0, "Walls removed from a maze to create loops.", minimum=0, resume=_LEARNED
     )
     puzzles: int = in_puzzle(
         1000,
