@@ -21,12 +21,12 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "imitate": (
         "hackmatrix_rl.algorithms.imitation._command:imitate",
         "",
-        "train an agent to do what a teacher does",
+        "train an agent to imitate a teacher",
     ),
     "selfplay": (
         "hackmatrix_rl.algorithms.self_play._flags:selfplay",
         "",
-        "learn the clique game by playing against itself",
+        "learn the clique game by self-play",
     ),
 }
 """The commands that algorithms add, by name: module and function, arguments, short help."""

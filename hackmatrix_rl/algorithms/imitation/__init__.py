@@ -1,4 +1,4 @@
-"""Imitation: a student learns from a teacher, by the gradient steps of PPO.
+"""Imitation learning: a student learns from a teacher (DAgger), with the gradient steps of PPO.
 
 The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
 that play nothing do without JAX.
