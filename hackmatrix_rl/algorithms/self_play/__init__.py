@@ -1,4 +1,4 @@
-"""Self-play: a network and a search improve each other in games of two players.
+"""Self-play with tree search in two-player games, as in AlphaZero.
 
 The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
 that play nothing do without JAX.
