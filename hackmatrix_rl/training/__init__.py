@@ -1,4 +1,4 @@
-"""The trainer, and what algorithms share. It knows no algorithm.
+"""The trainer, and the code that algorithms share. It imports no algorithm.
 
 The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
 that play nothing do without JAX.

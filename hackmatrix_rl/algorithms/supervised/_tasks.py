@@ -20,7 +20,8 @@ class Puzzles(NamedTuple):
 def check_task(task: str, size: int) -> None:
     """Raises a ConfigError if a task has no boards of a size."""
     if task == "sudoku" and size not in BOXES:
-        raise ConfigError(f"--size {size}: --task sudoku has {_or(list(map(str, BOXES)))}.")
+        sizes = " or ".join(", ".join(map(str, BOXES)).rsplit(", ", 1))
+        raise ConfigError(f"--size {size}: --task sudoku has {sizes}.")
     if task == "maze" and not (size % 2 and 5 <= size <= LARGEST_MAZE):
         raise ConfigError(
             f"--size {size}: --task maze has odd sizes from 5 to {LARGEST_MAZE}, since walls lie "
@@ -53,11 +54,7 @@ def make_puzzles(
 
 
 def _part(stream: ExampleStream, part: slice) -> ExampleStream:
-    """Some puzzles of a stream, with its augmentation."""
+    """A slice of a stream, with its augmentation."""
     board = {"rows": stream.rows, "cols": stream.cols, "vocabulary": stream.vocabulary}
     augment = stream.augment
     return ExampleStream(stream.inputs[part], stream.labels[part], **board, augment=augment)
-
-
-def _or(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
