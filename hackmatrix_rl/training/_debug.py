@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import jaxtyping
 from jax.experimental import checkify
-from jaxtyping import Array, Bool, Float32, PyTree
+from jaxtyping import Array, Bool, Float32
 
 from hackmatrix_rl.agent import (
     IDENTITY_SCALE,
@@ -142,7 +142,10 @@ class CheckedEstimator(AdvantageEstimator):
     def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
         targets = self.estimate(rollout, value_scale)
         for part in (rollout, targets, value_scale):
-            _report_nans(part, type(part).__name__, self.reports)
+            for path, leaf in jax.tree.leaves_with_path(part):
+                if eqx.is_inexact_array(leaf):
+                    where = f"{type(part).__name__}{jax.tree_util.keystr(path)}"
+                    _report_nan(leaf, COLLECTED, where, self.reports)
         return targets
 
 
@@ -169,12 +172,6 @@ def _place(trace: Any) -> str:
         if not frame.file_name.startswith(_LIBRARIES)
     ]
     return "at " + ", called from ".join(lines[:3])
-
-
-def _report_nans(tree: PyTree, name: str, reports: Reports) -> None:
-    for path, leaf in jax.tree.leaves_with_path(tree):
-        if eqx.is_inexact_array(leaf):
-            _report_nan(leaf, COLLECTED, f"{name}{jax.tree_util.keystr(path)}", reports)
 
 
 def _report_nan(leaf: Array, part: str, where: str, reports: Reports) -> None:

@@ -10,7 +10,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from hackmatrix_rl.agent import Constant, FromFunction, Schedule, ends_of
+from hackmatrix_rl.agent import Constant as Constant
+from hackmatrix_rl.agent import Cosine as Cosine
+from hackmatrix_rl.agent import FromFunction, ends_of
+from hackmatrix_rl.agent import Linear as Linear
+from hackmatrix_rl.agent import Schedule as Schedule
 from hackmatrix_rl.system.errors import check_array, described, finite, place
 
 

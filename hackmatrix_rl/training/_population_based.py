@@ -218,7 +218,7 @@ class PopulationBasedTraining(Population[State]):
         ends = plain.update % self.interval == 0
         due = ends & (plain.update >= self.burn_in)
         copied, kept = self._learned(plain)
-        arrays, rest = eqx.partition(copied, _is_copied)
+        arrays, rest = eqx.partition(copied, lambda leaf: eqx.is_array(leaf) and not is_key(leaf))
         key = jax.random.fold_in(before.key, plain.update)
 
         def exploit(_: None) -> tuple[Any, dict[str, Array], Int32[Array, " members"]]:
@@ -347,11 +347,6 @@ class PopulationBasedTraining(Population[State]):
 def _replaced(fraction: float, members: int) -> int:
     """The number of members that are replaced: `fraction * members`, rounded down."""
     return math.floor(fraction * members + 1e-9)  # 0.29 * 100 is 28.999999999999996
-
-
-def _is_copied(leaf: Any) -> bool:
-    """Whether an exploit copies a leaf: every array but random keys."""
-    return eqx.is_array(leaf) and not is_key(leaf)
 
 
 def _names(varied: PyTree[Array]) -> tuple[str, ...]:

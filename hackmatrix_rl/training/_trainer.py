@@ -205,7 +205,8 @@ class Trainer(Generic[A]):
         A `Population` also takes an array with a key for each member. A `policy` replaces the
         algorithm's initial policy. It must have the same structure, and causes no recompilation.
         """
-        self._check_key(key)
+        members = self.algorithm.size if isinstance(self.algorithm, Population) else None
+        check_key(key, members=members)
         if policy is not None:
             self._policy = policy
         if self._starter is None:
@@ -214,10 +215,6 @@ class Trainer(Generic[A]):
         if self._state is None or program.sizes_of(made) != program.sizes_of(self._state):
             self._program = None
         self._take(made)
-
-    def _check_key(self, key: Any) -> None:
-        size = self.algorithm.size if isinstance(self.algorithm, Population) else None
-        check_key(key, members=size)
 
     @property
     def compiled(self) -> bool:

@@ -108,7 +108,6 @@ class ImitationConfig(ActorCriticConfig):
         return without_width(chosen, settings if preset != "debug" else {})
 
     def check(self) -> None:
-        """Also checks the settings of imitation."""
         super().check()
         if self.teacher is None:
             here = self.env == HACKMATRIX

@@ -79,7 +79,6 @@ class Imitation(LearnerAlgorithm[ImitationState]):
     soft_labels: bool = eqx.field(static=True)
 
     def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
-        """The state after one update, and its report."""
         learner, before = state.learner, state.collector_state
         now = state.env_steps.as_float()
         assert isinstance(self.ppo.collect, ShardedCollector)
@@ -133,7 +132,6 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         return scan_and_sum(epoch, learner, epochs)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> ImitationState:
-        """The state before the first update."""
         plain = self.ppo.init(key, policy)
         teaching = self._labelling(plain.env_steps).start(plain.collector_state.keys)
         buffer = Buffer.empty(

@@ -57,7 +57,6 @@ class Labelling(ActionChoice):
     soft: bool = eqx.field(static=True, default=False)
 
     def start(self, keys: Key[Array, " num_envs"]) -> Teaching:
-        """The state before the first step."""
         carry = jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (keys.shape[0], *leaf.shape)),
             self.teacher.initial_carry(),

@@ -189,7 +189,6 @@ class PPOConfig(config.ActorCriticConfig):
         return {**chosen, **continued}
 
     def check(self) -> None:
-        """Also checks the settings of PPO."""
         super().check()
         if self.value_head != "scalar" and self.value_clip is not None:
             raise ConfigError(
@@ -248,7 +247,6 @@ class PPOConfig(config.ActorCriticConfig):
 
     @property
     def heads(self) -> config.Heads:
-        """The heads of the network."""
         return config.Heads(self.value_head, self.aux_coefficient != 0, self.aux_victory)
 
     def build(
@@ -258,7 +256,6 @@ class PPOConfig(config.ActorCriticConfig):
         trust_code: bool = False,
         **given: Unpack[config.Given],
     ) -> "PPO":
-        """PPO with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.ppo._ppo import PPO
 
         self._check_start(policy)
@@ -304,9 +301,9 @@ class PPOConfig(config.ActorCriticConfig):
         if self.num_envs % (envs.BLOCK * devices):
             raise ConfigError(
                 f"--frontier-share {self.frontier_share:g}: blocks of {envs.BLOCK} games share "
-                f"saved positions, and --num-envs {self.num_envs} on {devices} devices are no "
-                f"whole blocks. Use a multiple of {envs.BLOCK * devices} as --num-envs, or another "
-                "--mesh."
+                f"saved positions, and --num-envs {self.num_envs} does not divide into blocks on "
+                f"{devices} devices. Use a multiple of {envs.BLOCK * devices} as --num-envs, or "
+                "another --mesh."
             )
         assert isinstance(environment, envs.HackMatrix), "the config is checked"
         return envs.Frontier(environment, self.frontier_share)

@@ -59,7 +59,6 @@ class PQNConfig(RolloutConfig):
     def build(
         self, policy: "networks.ActorCritic", *, trust_code: bool = False, **given: Unpack[Given]
     ) -> "PQN":
-        """PQN with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.pqn._pqn import PQN
 
         return PQN(

@@ -59,7 +59,6 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
     def __call__(
         self, state: training.TrainState
     ) -> tuple[training.TrainState, training.UpdateReport]:
-        """The state after one update, and its report."""
         rollout, targets, collector_state = self.play(state)
         now = state.env_steps.as_float()
         rate, always = self.optimization.learning_rate(now), jnp.array(True)
@@ -97,7 +96,6 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         return rollout, estimate(rollout, state.learner.value_scale), collector_state
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
-        """The state before the first update."""
         games_key, learner_key = jax.random.split(key)
         keys = env_keys(games_key, self.sizes.num_envs)
         learner = self.optimization.init(policy, self.value_scale)

@@ -137,7 +137,6 @@ class R2D2Config(config.TrainConfig):
         return config.without_width(chosen, settings if preset != "debug" else {})
 
     def check(self) -> None:
-        """Also checks the settings of R2D2."""
         super().check()
         if isinstance(self.gamma, str):
             raise ConfigError(
@@ -162,7 +161,6 @@ class R2D2Config(config.TrainConfig):
             )
 
     def sizes(self) -> "Sizes":
-        """The sizes of an update."""
         from hackmatrix_rl.algorithms.r2d2._learning import Sizes
 
         return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
@@ -190,7 +188,6 @@ class R2D2Config(config.TrainConfig):
         trust_code: bool = False,
         **given: Unpack[config.Given],
     ) -> "R2D2":
-        """R2D2 with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy
         from hackmatrix_rl.algorithms.r2d2._buffer import Prioritized, Uniform
         from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2

@@ -274,7 +274,11 @@ def _summarize_league(
         perfect = play_perfect(config, result.policy)
     console.print(league_table(config, standings))
     if perfect is not None:
-        console.print(perfect_line(perfect), soft_wrap=True)
+        console.print(
+            f"Against the perfect player: {perfect.result}; {perfect.judged.won:,} moves in won "
+            f"positions, {perfect.judged.thrown_away:,} of them gave the win away.",
+            soft_wrap=True,
+        )
     try:
         write_json(folder.summary, standings_as_dict(standings, config.league_games))
         runs.draw_curve_of(folder, config)
@@ -293,11 +297,3 @@ def league_table(config: SelfPlayConfig, standings: Standings) -> Table:
     for name, rating in standings.ratings.items():
         table.add_row(name, f"{rating.mean:+.0f}", f"{rating.low:+.0f} to {rating.high:+.0f}")
     return table
-
-
-def perfect_line(found: JudgedMatch) -> str:
-    """The result against the perfect player, in a line."""
-    return (
-        f"Against the perfect player: {found.result}; {found.judged.won:,} moves in won positions, "
-        f"{found.judged.thrown_away:,} of them gave the win away."
-    )

@@ -209,7 +209,6 @@ class SelfPlayConfig(config.RunConfig):
     gate_interval: int | None = in_learning(None, "Updates between matches of --gate.", minimum=1)
 
     def check(self) -> None:
-        """Raises a ConfigError if settings are incompatible."""
         super().check()
         if self.league_games % 2:
             raise ConfigError(
@@ -310,7 +309,6 @@ class SelfPlayConfig(config.RunConfig):
         )
 
     def sizes(self) -> "Sizes":
-        """The sizes of an update."""
         from hackmatrix_rl.algorithms.self_play._learning import Sizes
 
         return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
@@ -322,15 +320,12 @@ class SelfPlayConfig(config.RunConfig):
 
     @classmethod
     def game_identity(cls, settings: Mapping[str, Any]) -> "env.GameIdentity":
-        """The identity of the clique game."""
         return env.clique_identity()
 
     def spec(self) -> "env.EnvSpec":
-        """The spec of the board."""
         return env.Batched(env.CliqueGame(self.game())).spec
 
     def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "networks.ActorCritic":
-        """The network before training."""
         return config.build_named(self, self.spec(), key=key, copies=copies)
 
     def build(
@@ -340,7 +335,6 @@ class SelfPlayConfig(config.RunConfig):
         trust_code: bool = False,
         **given: Unpack[config.Given],
     ) -> "SelfPlay":
-        """Self-play with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.self_play._learning import SearchLoss
         from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 

@@ -45,7 +45,7 @@ class Gate(eqx.Module):
     def __check_init__(self) -> None:
         if not 0 <= finite("score", self.score) <= 1:
             raise ArgumentError(
-                "{score} is no score of 0 to 1; use {score:=0.55}, say", score=self.score
+                "{score} is not within 0..1; use {score:=0.55}, say", score=self.score
             )
         if whole("games", self.games, 2) % 2:
             raise ArgumentError(

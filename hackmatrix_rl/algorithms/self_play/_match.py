@@ -132,7 +132,6 @@ class MatchResult:
 
     @property
     def games(self) -> int:
-        """Number of games."""
         return self.wins + self.draws + self.losses
 
     @property

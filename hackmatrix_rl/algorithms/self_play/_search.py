@@ -182,7 +182,7 @@ class PlayoutCap(eqx.Module):
     def __check_init__(self) -> None:
         if not 0 < finite("full_share", self.full_share) <= 1:
             raise ArgumentError(
-                "{full_share} is no probability above 0; use {full_share:=0.25}, say",
+                "{full_share} is not a probability above 0; use {full_share:=0.25}, say",
                 full_share=self.full_share,
             )
         whole("simulations", self.simulations)

@@ -247,7 +247,6 @@ class SupervisedConfig(config.RunConfig):
     )
 
     def check(self) -> None:
-        """Raises a ConfigError if settings are incompatible."""
         from hackmatrix_rl.algorithms.supervised._tasks import check_task
 
         super().check()
@@ -267,7 +266,6 @@ class SupervisedConfig(config.RunConfig):
             self.curriculum()
 
     def rows(self) -> "sharding.Blocks":
-        """The rows of a batch."""
         from hackmatrix_rl.algorithms.supervised._supervised import rows_of
 
         return rows_of(self.global_batch_size, self.puzzles)
@@ -318,7 +316,6 @@ class SupervisedConfig(config.RunConfig):
         return env.other_identity(task if task in TASKS else TASKS[0])
 
     def spec(self) -> "env.EnvSpec":
-        """The spec of the puzzle."""
         from hackmatrix_rl.algorithms.supervised._puzzle import puzzle_spec
         from hackmatrix_rl.algorithms.supervised._tasks import tokens_of
 
@@ -332,7 +329,6 @@ class SupervisedConfig(config.RunConfig):
         return make_puzzles(*sizes, self.puzzles, self.eval_puzzles, self.data_seed)
 
     def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "AnswerNetwork":
-        """The network before training."""
         from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
 
         sizes: dict[str, Any] = {"width": self.width, "depth": self.depth}
@@ -354,7 +350,6 @@ class SupervisedConfig(config.RunConfig):
         trust_code: bool = False,
         **given: Unpack[config.Given],
     ) -> "Supervised":
-        """Supervised learning with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
         from hackmatrix_rl.algorithms.supervised._supervised import Supervised
 
@@ -378,7 +373,6 @@ class SupervisedConfig(config.RunConfig):
         return config.always_schedule(self.learning_rate, steps=self.total_updates)
 
     def make_optimizer(self) -> "optax.GradientTransformation":
-        """The optimizer that `optimizer` names."""
         from hackmatrix_rl.algorithms.supervised._optimizer import optimizer_named
 
         return optimizer_named(self.optimizer, self.weight_decay, self.max_grad_norm)

@@ -108,7 +108,7 @@ class AnswerNetwork(RecursiveActorCritic):
         grid = jax.eval_shape(spec.encode, spec.observation).grid
         if grid is None or grid.shape[0] != 1 or spec.num_actions != grid.shape[1] * grid.shape[2]:
             raise ValueError(
-                "spec is no puzzle: expected a vector of tokens, with TokenFeatures as encode, and "
+                "spec is not a puzzle: expected a vector of tokens, TokenFeatures as encode, and "
                 "an action for each token in each cell"
             )
         self.encode = spec.encode

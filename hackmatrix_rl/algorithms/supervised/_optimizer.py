@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from hackmatrix_rl.training import UnitRate, unit_rate
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.95
 SCALE = 4 / math.pi
 """Makes the update 1 where both averages are equal, as Adam's is."""
+_SCALE_BY_ADAM = partial(optax.scale_by_adam, FIRST_DECAY, SECOND_DECAY)
 
 
 def scale_by_adam_atan2(
@@ -65,7 +66,7 @@ def adamw(weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> UnitRate:
 
     Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
     """
-    return _decayed(_scale_by_adam, weight_decay, max_grad_norm)
+    return _decayed(_SCALE_BY_ADAM, weight_decay, max_grad_norm)
 
 
 def optimizer_named(name: str, weight_decay: float, max_grad_norm: float) -> UnitRate:
@@ -73,10 +74,6 @@ def optimizer_named(name: str, weight_decay: float, max_grad_norm: float) -> Uni
     return dict(zip(OPTIMIZERS, (adamw, adam_atan2), strict=True))[name](
         weight_decay, max_grad_norm
     )
-
-
-def _scale_by_adam() -> optax.GradientTransformation:
-    return optax.scale_by_adam(FIRST_DECAY, SECOND_DECAY)
 
 
 def _decayed(

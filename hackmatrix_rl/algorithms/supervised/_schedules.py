@@ -20,7 +20,7 @@ class Halting(eqx.Module):
     Source: Jolicoeur-Martineau 2025, "Less is more: recursive reasoning with tiny networks".
 
     Raises:
-        TypeError: `most` is no whole number.
+        TypeError: `most` is not a whole number.
         ValueError: it is less than 1.
     """
 

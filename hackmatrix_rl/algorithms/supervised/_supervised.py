@@ -57,7 +57,6 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
     def __call__(
         self, state: training.TrainState
     ) -> tuple[training.TrainState, training.UpdateReport]:
-        """The state after one update, and its report."""
         draw_key, halt_key = jax.random.split(jax.random.fold_in(state.key, state.update))
         now = state.update.astype(jnp.float32)
         learner, rate = state.learner, self.optimization.learning_rate(now)
@@ -84,7 +83,6 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         return self.advance(state, learner, rows), report
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
-        """The state before the first update."""
         assert isinstance(policy, AnswerNetwork)
         learner = self.optimization.init(policy, agent.IDENTITY_SCALE)
         return training.TrainState.first(key, learner, Rows.empty(policy, self.rows))

@@ -24,7 +24,7 @@ def check_task(task: str, size: int) -> None:
         raise ConfigError(f"--size {size}: --task sudoku has {sizes}.")
     if task == "maze" and not (size % 2 and 5 <= size <= LARGEST_MAZE):
         raise ConfigError(
-            f"--size {size}: --task maze has odd sizes from 5 to {LARGEST_MAZE}, since walls lie "
+            f"--size {size}: --task maze has odd sizes from 5 to {LARGEST_MAZE}, since walls are "
             "between cells."
         )
 

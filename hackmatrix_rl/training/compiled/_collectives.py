@@ -206,7 +206,7 @@ def _results(text: str, kind: str, started: bool) -> tuple[tuple[str, tuple[int,
 def _group_size(line: str, devices: int) -> int:
     """The number of devices in a group, from each notation of XLA.
 
-    `replica_groups={{0,1},{2,3}}`, `[2,2]<=[4]` and `mesh['data'=2,'fsdp'=2] {'fsdp'}` give 2.
+    `{{0,1},{2,3}}`, `[2,2]<=[4]` and `mesh['x'=2,'y'=2], ... {'y'}` are groups of 2.
     """
     if (lists := re.search(r"replica_groups=\{\{([\d,]+)\}", line)) is not None:
         return len(lists[1].split(","))
