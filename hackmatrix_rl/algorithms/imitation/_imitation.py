@@ -52,10 +52,9 @@ class ImitationState(TrainState):
 class Imitation(LearnerAlgorithm[ImitationState]):
     """DAgger: an update plays, queries the teacher, and learns from a buffer of labels.
 
-    In every step the teacher labels the position with its action. The teacher plays the first
-    episodes, and the student plays more of them as `beta` decreases (see `Labelling`). Minibatches
-    are drawn from a buffer of labelled positions. Rollouts, value targets, precision and gradient
-    steps are those of PPO with a `CloneLoss`.
+    In every step the teacher labels the position with its action. The teacher plays an episode with
+    probability `beta`, else the student does (see `Labelling`). Rollouts, value targets, precision
+    and gradient steps are those of PPO with a `CloneLoss`.
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).
