@@ -14,7 +14,14 @@ from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.algorithms.self_play._buffer import Buffer, Outcomes, Sample
 from hackmatrix_rl.env import Symmetry
 from hackmatrix_rl.system.errors import share, whole
-from hackmatrix_rl.training import GradientStep, Learner, StepReport, check_capacity, scan_and_sum
+from hackmatrix_rl.training import (
+    GradientStep,
+    Learner,
+    StepReport,
+    check_capacity,
+    mean_weights,
+    scan_and_sum,
+)
 from hackmatrix_rl.training.sharding import Blocks, on_each_device
 
 
@@ -112,7 +119,7 @@ class SearchLoss(eqx.Module):
             policy_weight = _with_mean_1(weight * policy_weight)
         if sample.expected is not None:
             value = (1.0 - self.value_mix) * value + self.value_mix * sample.expected
-        valid = _with_mean_1(weight)
+        valid = mean_weights(weight) if sample.surprise is None else _with_mean_1(weight)
         return self, replace(sample, valid=valid, policy_weight=policy_weight, value=value)
 
     def __call__(
