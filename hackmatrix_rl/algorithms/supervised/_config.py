@@ -417,5 +417,7 @@ class SupervisedConfig(config.RunConfig):
                 "recursion": f"{self.high_cycles} cycles of z_H, {self.low_cycles} of z_L{grows}",
                 "learning": f"{self.output_loss}, {self.optimizer}; {updates}",
             },
-            details=(f"Puzzles: {puzzles}{f'{fresh} for evaluation' if self.eval_puzzles else ''}",),
+            details=(
+                f"Puzzles: {puzzles}{f'{fresh} for evaluation' if self.eval_puzzles else ''}",
+            ),
         )
