@@ -1,8 +1,8 @@
-"""The algorithms that train: each is a subpackage, and one line below.
+"""The registry of algorithms. Each algorithm is a subpackage.
 
-A package holds a config, whose fields are flags (`hackmatrix_rl.runs.config.RunConfig`), a subclass
-of `hackmatrix_rl.training.Algorithm`, and all that only they need. Nothing outside knows one of
-them: commands and runs read this registry.
+A subpackage has a config, whose fields are flags (`hackmatrix_rl.runs.config.RunConfig`), a
+subclass of `hackmatrix_rl.training.Algorithm`, and the code that only these two use. Commands and
+runs find algorithms through this registry and import none of them directly.
 """
 
 from collections.abc import Mapping
@@ -21,24 +21,23 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "imitate": (
         "hackmatrix_rl.algorithms.imitation._command:imitate",
         "",
-        "train an agent to do what a teacher does",
+        "train an agent to imitate a teacher",
     ),
     "selfplay": (
         "hackmatrix_rl.algorithms.self_play._flags:selfplay",
         "",
-        "learn the clique game by playing against itself",
+        "learn the clique game by self-play",
     ),
 }
-"""The commands that algorithms add: where each is, its arguments, and what it does."""
+"""The commands that algorithms add, by name: module and function, arguments, short help."""
 
 DEFAULT = "imitation"
-"""The algorithm of a training that names neither algorithm nor stages: it wins most from random
-weights."""
+"""The default algorithm of a training without stages: from random weights it wins most games."""
 
 BASELINE = "ppo"
-"""The algorithm that `bench` and `compare` measure, and that stored settings without one mean."""
+"""The algorithm that `bench` and `compare` measure, and the one of stored settings without one."""
 
 QUICK_PRESETS = ("debug",)
-"""Presets of `BASELINE`: the expert of `DEFAULT` takes longer to compile than all that they do."""
+"""Presets that use `BASELINE`: the expert of `DEFAULT` compiles longer than these presets run."""
 
 __all__ = ["ALGORITHMS", "BASELINE", "COMMANDS", "DEFAULT", "QUICK_PRESETS"]

@@ -1,7 +1,7 @@
-"""The trainer, and what algorithms share. It knows no algorithm.
+"""The trainer, and the code that algorithms share. It imports no algorithm.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+The public names are in `__init__.pyi`. Each is imported on first use, because commands that play
+nothing do not need JAX.
 """
 
 import lazy_loader

@@ -36,6 +36,10 @@ from ._new_games import new_games_note as new_games_note
 from ._optimization import Optimization as Optimization
 from ._optimization import OptimizationArguments as OptimizationArguments
 from ._optimization import optimization_of as optimization_of
+from ._optimizer import Constant as Constant
+from ._optimizer import Cosine as Cosine
+from ._optimizer import Linear as Linear
+from ._optimizer import Schedule as Schedule
 from ._optimizer import UnitRate as UnitRate
 from ._optimizer import adam as adam
 from ._optimizer import unit_rate as unit_rate
@@ -61,10 +65,6 @@ from ._ring import check_capacity as check_capacity
 from ._ring import empty_ring as empty_ring
 from ._ring import oldest_slot as oldest_slot
 from ._ring import write_ring as write_ring
-from ._schedules import Constant as Constant
-from ._schedules import Cosine as Cosine
-from ._schedules import Linear as Linear
-from ._schedules import Schedule as Schedule
 from ._state_shardings import state_shardings as state_shardings
 from ._stored import Stored as Stored
 from ._stored import Tree as Tree

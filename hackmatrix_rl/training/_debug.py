@@ -1,8 +1,7 @@
 """`--debug`: checks inside the compiled program, around the loss and the advantage estimator.
 
-`jax_debug_nans` does not help here. It checks the result of a compiled program, which is a whole
-dispatch. Then it repeats the computation from the old state, whose memory was donated and is
-gone.
+`jax_debug_nans` does not work here. It checks the result of a compiled program, a full dispatch,
+and then repeats the computation from the previous state, which was donated.
 """
 
 import os
@@ -13,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import jaxtyping
 from jax.experimental import checkify
-from jaxtyping import Array, Bool, Float32, PyTree
+from jaxtyping import Array, Bool, Float32
 
 from hackmatrix_rl.agent import (
     IDENTITY_SCALE,
@@ -42,7 +41,7 @@ _ERRORS = {
     CHECKS: checkify.nan_checks | checkify.div_checks | checkify.index_checks,
 }
 
-# Reports leave out the lines of these files: they say nothing about the network or the loss.
+# Reports leave out lines of these files, which are not code of the network or the loss.
 _LIBRARIES = (
     "<",
     __file__,
@@ -51,15 +50,15 @@ _LIBRARIES = (
 
 
 class Reports:
-    """The findings of the checks in a program, on the host: the first `room` of each part."""
+    """The findings of the checks of a program, on the host: the first `room` of each part."""
 
     def __init__(self, room: int = 6) -> None:
         self._room = room
-        # The order of cause and effect. The findings may arrive in another order.
+        # In causal order: findings may arrive in another order.
         self._found: dict[str, list[str]] = {COLLECTED: [], IN_LOSS: [], IN_GRADIENT: []}
 
     def add(self, part: str, message: str) -> None:
-        """Adds a line about a part of an update, unless it is there already."""
+        """Adds a finding about a part of an update, unless it is already there."""
         found = self._found[part]
         if message not in found and len(found) < self._room:
             found.append(message)
@@ -74,9 +73,9 @@ class Reports:
 
 
 class CheckedLoss(eqx.Module):
-    """A loss that reports where its first NaN comes from, and which gradients contain NaN.
+    """A loss that reports the origin of its first NaN, and the gradients that contain NaN.
 
-    `kind` is `nans`, or `checks` to find divisions by zero and indices out of bounds, too.
+    `kind` is `nans`, or `checks` for divisions by zero and indices out of bounds as well.
     """
 
     loss: Loss
@@ -101,8 +100,8 @@ class CheckedLoss(eqx.Module):
     def __call__(
         self, policy: Evaluator | ActorCritic, batch: Batch
     ) -> tuple[Float32[Array, ""], LossMetrics]:
-        """The value and metrics of the checked loss, unchanged."""
-        # Checkify cannot differentiate a function with custom gradients.
+        """The value and the metrics of the checked loss, unchanged."""
+        # Checkify cannot differentiate a function with a custom gradient.
         policy = _watch_gradients(without_custom_gradients(evaluator_of(policy)), self.reports)
         arrays, code = eqx.partition((self.loss, policy, batch), eqx.is_array)
 
@@ -113,29 +112,29 @@ class CheckedLoss(eqx.Module):
         error, found = checkify.checkify(plain, errors=_ERRORS[self.kind])(arrays)
         leaves, structure = jax.tree.flatten(error)
 
-        def tell(*leaves: Any) -> None:
+        def report(*leaves: Any) -> None:
             found = jax.tree.unflatten(structure, leaves).get_exception()
             if found is not None:
                 said = " ".join(str(found).split()).rstrip(".")
                 self.reports.add(IN_LOSS, f"in the loss: {said}, {_place(found.traceback_info)}")
 
-        jax.debug.callback(tell, *leaves)
+        jax.debug.callback(report, *leaves)
         value, metrics = found
         return value, metrics
 
 
 class CheckedPreparedLoss(CheckedLoss):
-    """A `CheckedLoss` whose loss has `prepare`, which sees a whole minibatch before it is cut."""
+    """A `CheckedLoss` around a loss with `prepare`, called before a minibatch is split."""
 
     def prepare(self, batch: Batch) -> tuple[CheckedLoss, Batch]:
-        """Calls `prepare` of the checked loss, and checks the loss that it returns."""
+        """Calls `prepare` of the checked loss, and wraps the loss that it returns."""
         assert isinstance(self.loss, PreparedLoss)
         loss, batch = self.loss.prepare(batch)
         return CheckedLoss(loss, self.kind, self.reports), batch
 
 
 class CheckedEstimator(AdvantageEstimator):
-    """An advantage estimator that reports NaN in its arguments and in its result."""
+    """An advantage estimator that reports NaN in its arguments and its result."""
 
     estimate: AdvantageEstimator
     reports: Reports = eqx.field(static=True)
@@ -143,7 +142,10 @@ class CheckedEstimator(AdvantageEstimator):
     def __call__(self, rollout: Rollout, value_scale: ValueScale = IDENTITY_SCALE) -> Targets:
         targets = self.estimate(rollout, value_scale)
         for part in (rollout, targets, value_scale):
-            _report_nans(part, type(part).__name__, self.reports)
+            for path, leaf in jax.tree.leaves_with_path(part):
+                if eqx.is_inexact_array(leaf):
+                    where = f"{type(part).__name__}{jax.tree_util.keystr(path)}"
+                    _report_nan(leaf, COLLECTED, where, self.reports)
         return targets
 
 
@@ -163,7 +165,7 @@ def reports_of(trainer: "Trainer[Any]") -> Reports | None:
 
 
 def _place(trace: Any) -> str:
-    """Where the code calls an operation: the three innermost lines outside of libraries."""
+    """The source of an operation: the three innermost frames outside of libraries."""
     lines = [
         f"{frame.file_name}:{frame.line_num} ({frame.function_name})"
         for frame in trace.frames
@@ -172,22 +174,16 @@ def _place(trace: Any) -> str:
     return "at " + ", called from ".join(lines[:3])
 
 
-def _report_nans(tree: PyTree, name: str, reports: Reports) -> None:
-    for path, leaf in jax.tree.leaves_with_path(tree):
-        if eqx.is_inexact_array(leaf):
-            _report_nan(leaf, COLLECTED, f"{name}{jax.tree_util.keystr(path)}", reports)
-
-
 def _report_nan(leaf: Array, part: str, where: str, reports: Reports) -> None:
-    def tell(found: Bool[Any, ""]) -> None:
+    def report(found: Bool[Any, ""]) -> None:
         if found:
             reports.add(part, f"NaN in {where}")
 
-    jax.debug.callback(tell, jnp.any(jnp.isnan(leaf)))
+    jax.debug.callback(report, jnp.any(jnp.isnan(leaf)))
 
 
 def _watch_gradients(evaluator: Evaluator, reports: Reports) -> Evaluator:
-    """The same evaluator. Its backward pass reports each parameter whose gradient has NaN."""
+    """The evaluator, with a backward pass that reports each parameter whose gradient has NaN."""
 
     def watch(path: Any, leaf: Any) -> Any:
         if not eqx.is_inexact_array(leaf):

@@ -8,7 +8,7 @@ from hackmatrix_rl.system.errors import described, number
 from hackmatrix_rl.training._report import Metrics
 
 Callback = Callable[[Any, Metrics], Mapping[str, Any] | None]
-"""A hook that is a plain function of the trainer and the metrics; see `Hook.after_dispatch`."""
+"""A function of the trainer and the metrics as a hook; see `Hook.after_dispatch`."""
 
 
 class StopTraining(Exception):
@@ -20,13 +20,13 @@ class Hook:
 
         trainer = hm.Trainer(hm.PPO(environment, policy), hooks=[hm.EvaluateEvery(10), my_function])
 
-    The trainer calls the hooks in their order, between dispatches, when its state is complete. A
-    plain function of the trainer and the metrics is a hook, too: it is called as `after_dispatch`.
-    No hook changes the bits of the training unless it sets `trainer.state`.
+    The trainer calls the hooks in order, between dispatches, when its state is complete. A plain
+    function of the trainer and the metrics is also a hook: it is called as `after_dispatch`. A hook
+    does not change the bits of the training unless it sets `trainer.state`.
     """
 
     def on_start(self, trainer: Any) -> None:
-        """Called once the state is there, new or restored, before the first dispatch."""
+        """Called before the first dispatch, with a new or a restored state."""
 
     def before_dispatch(self, trainer: Any) -> None:
         """Called before each dispatch, and once more at the end.
@@ -36,7 +36,7 @@ class Hook:
         """
 
     def updates_until_due(self, trainer: Any) -> int | None:
-        """The most updates that the next dispatch may do; `None`: any number."""
+        """The maximum number of updates of the next dispatch; `None`: no limit."""
         return None
 
     def after_dispatch(self, trainer: Any, metrics: Metrics) -> Mapping[str, Any] | None:
@@ -44,10 +44,10 @@ class Hook:
 
         Args:
             trainer: the trainer.
-            metrics: of the dispatch, with the numbers that earlier hooks have returned.
+            metrics: the metrics of the dispatch, with the numbers of earlier hooks.
 
         Returns:
-            Numbers by name, or arrays of one number, which join the metrics; or `None`.
+            Numbers, or arrays of one number, by name, to add to the metrics; or `None`.
 
         Raises:
             StopTraining: to end the training. The other hooks are called first.
@@ -55,38 +55,35 @@ class Hook:
         return None
 
     def on_metrics(self, trainer: Any, metrics: Metrics, added: Collection[str]) -> None:
-        """Called after each dispatch with the numbers of all hooks, of which `added` are the names.
+        """Called after each dispatch with the complete metrics; hooks have added the names `added`.
 
-        It follows `after_dispatch` of the last hook, also where one has stopped the training.
+        It follows `after_dispatch` of the last hook, even if a hook has stopped the training.
         """
 
     def on_end(self, trainer: Any) -> None:
-        """Called when the training has reached its goal, in the reverse order of the hooks.
+        """Called when the training has reached its goal, in reverse order of the hooks.
 
-        It is not called when a hook stops the training.
+        It is not called if a hook stops the training.
         """
 
     def on_exit(self, trainer: Any) -> None:
-        """Called last, however the training ends, even by an exception: to free what is held.
+        """Called last, even if an exception ends the training, to release resources.
 
-        The hooks are called in their reverse order, also those that `on_start` did not reach.
+        The hooks are called in reverse order, even if their `on_start` was not called.
         """
 
 
 class _FunctionHook(Hook):
-    """A plain function as a hook."""
-
     def __init__(self, function: Callback) -> None:
         self._function = function
         self.name = getattr(function, "__name__", type(function).__name__)
 
     def after_dispatch(self, trainer: Any, metrics: Metrics) -> Any:
-        """What the function returns, unchecked."""
         return self._function(trainer, metrics)
 
 
 def check_hooks(hooks: Any) -> tuple[Hook, ...]:
-    """The hooks as a tuple of `Hook`; raises a TypeError for anything but hooks and functions."""
+    """The hooks as a tuple of `Hook`. Raises a TypeError for anything but hooks and functions."""
     if callable(hooks) or not isinstance(hooks, Sequence):
         raise TypeError(
             f"hooks is {described(hooks)}; expected a list of hooks, or functions of the trainer "
@@ -102,10 +99,10 @@ def check_hooks(hooks: Any) -> tuple[Hook, ...]:
 
 
 def after_dispatch(hooks: Sequence[Hook], trainer: Any, metrics: Metrics) -> tuple[Metrics, bool]:
-    """Calls each hook after a dispatch, in order, even after one has stopped the training.
+    """Calls each hook after a dispatch, in order, even if one has stopped the training.
 
-    Returns the metrics with the numbers of the hooks, and whether one stopped the training. Raises
-    where a hook returns something other than `None` or new numbers by name.
+    Returns the metrics with the numbers of the hooks, and whether a hook stopped the training.
+    Raises if a hook returns something other than `None` or new numbers by name.
     """
     stop = False
     before = metrics.extra

@@ -1,4 +1,4 @@
-"""The metrics of several trainings in one program: each one's own, and what they are together."""
+"""The metrics of a population: those of each member, and aggregates over members."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -11,29 +11,28 @@ from hackmatrix_rl.evaluation import interquartile_mean
 from hackmatrix_rl.training._report import Metrics
 
 MEMBER = "member/"
-"""Where the names of a member's own metrics begin: `member/3/return`."""
+"""The prefix of the metrics of a member: `member/3/return`."""
 LEFT_OUT = MEMBER + "{}/left_out"
-"""The metric of a member that no longer counts in the means (`without_members`)."""
-
+"""The metric of a member that is excluded from the means (`without_members`)."""
 
 _IQM = "return_iqm"
 
 
 def of_member(metrics: Metrics, number: int) -> dict[str, float]:
-    """A member's own numbers, by name."""
+    """The metrics of one member, by name."""
     begins = f"{MEMBER}{number}/"
     found = metrics.extra.items()
     return {name.removeprefix(begins): each for name, each in found if name.startswith(begins)}
 
 
 def without_members(metrics: Metrics, left_out: Collection[int]) -> Metrics:
-    """The metrics of a population, with means over the other members; it names those left out."""
+    """The metrics of a population without some members, which get the metric `LEFT_OUT`."""
     if not left_out:
         return metrics
     numbers = {int(name.split("/")[1]) for name in metrics.extra if name.startswith(MEMBER)}
     going = [of_member(metrics, number) for number in sorted(numbers - {*left_out})]
     means = over_members(going)
-    # The interquartile mean of all would stay where the others have no games.
+    # Dropped, because the remaining members may have no episodes to replace it with.
     others = {name: x for name, x in metrics.extra.items() if not name.startswith(_IQM)}
     return replace(
         metrics,
@@ -48,7 +47,7 @@ def without_members(metrics: Metrics, left_out: Collection[int]) -> Metrics:
 
 
 def over_members(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """By name, the mean over the members that have it; of whole numbers the sum."""
+    """Aggregates by name over the members that have it: the sum of integers, else the mean."""
     names = dict.fromkeys(name for one in each for name in one)
     found = {name: [one[name] for one in each if name in one] for name in names}
     return {
@@ -58,7 +57,7 @@ def over_members(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def interquartile(returns: Sequence[float]) -> dict[str, float]:
-    """The interquartile mean of the members' returns, with its interval if there is one."""
+    """The interquartile mean of the members' returns, with its interval if that is finite."""
     if not returns:
         return {}
     found = interquartile_mean(np.reshape(returns, (-1, 1)))

@@ -13,14 +13,15 @@ from hackmatrix_rl.training.sharding import check_split, divisors, neighbours
 
 
 class Minibatches(eqx.Module):
-    """Several epochs over a batch, each in several minibatches.
+    """Epochs of minibatches over a rollout.
 
-    A minibatch has all steps of some environments, so networks with memory learn from whole
-    sequences. Each epoch assigns the environments to minibatches again.
+    A minibatch has all steps of some environments, so networks with memory learn from full
+    sequences. Each epoch has a new random assignment of environments to minibatches.
 
-    `num_minibatches` neighbouring environments form a block, and each block gives one
-    environment to each minibatch, in a random order. So the assignment depends only on the key.
-    On a mesh each device holds whole blocks, so devices send nothing to form a minibatch.
+    `num_minibatches` neighbouring environments form a block, and each block gives one environment
+    to each minibatch, in a random order. So the assignment depends only on the key. On a mesh each
+    device holds full blocks, so forming a minibatch needs no communication. With 2 minibatches, an
+    epoch over 4 environments may be [[1 2] [0 3]].
 
     Attributes:
         num_minibatches: minibatches in an epoch; must divide the number of environments.
@@ -39,7 +40,7 @@ class Minibatches(eqx.Module):
         return self.num_minibatches * self.update_epochs
 
     def check(self, num_envs: int, *, parts: int = 1) -> None:
-        """Raises an ArgumentError unless the games divide into minibatches and their parts."""
+        """Raises an ArgumentError unless minibatches and their parts divide the environments."""
         count = self.num_minibatches
         if num_envs % count:
             nearest = max(1, round(num_envs / count)) * count
@@ -61,12 +62,12 @@ class Minibatches(eqx.Module):
     def __call__(
         self, num_envs: int, *, key: Key[Array, ""]
     ) -> Int32[Array, "minibatches environments"]:
-        """The environments of each minibatch, in the order of learning.
+        """The environments of each minibatch, in order.
 
         The i-th environment of a minibatch is from the i-th block.
 
         Raises:
-            ArgumentError: the environments do not divide into minibatches.
+            ValueError: `num_minibatches` does not divide `num_envs`.
         """
         self.check(num_envs)
         blocks = num_envs // self.num_minibatches
@@ -84,15 +85,15 @@ class Minibatches(eqx.Module):
 
 
 def _near(name: str, given: int, dividend: int) -> str:
-    """The divisors next to a number, in the template of an `ArgumentError`."""
+    """The divisors of `dividend` next to `given`, in the template of an `ArgumentError`."""
     return " or ".join(f"{{{name}:={each}}}" for each in neighbours(given, divisors(dividend)))
 
 
 @dataclass(frozen=True)
 class RolloutSizes:
-    """The sizes of an update that learns from a rollout, as `PPO` describes them.
+    """The sizes of an update that learns from a rollout; see `PPO`.
 
-    Each is a whole number, 1 or more, and `num_minibatches * grad_accum` must divide `num_envs`.
+    Each is a whole number, at least 1, and `num_minibatches * grad_accum` must divide `num_envs`.
     """
 
     num_envs: int
@@ -113,7 +114,7 @@ class RolloutSizes:
         return Minibatches(self.num_minibatches, self.update_epochs)
 
     def check_mesh(self, mesh: Mesh) -> None:
-        """Raises an ArgumentError unless a mesh divides the sizes."""
+        """Raises an ArgumentError unless the sizes divide over a mesh."""
         check_split(
             mesh.shape,
             num_envs=self.num_envs,

@@ -11,33 +11,37 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float32, PyTree
 
-from hackmatrix_rl.agent import Constant, FromFunction, Schedule, ends_of
+from hackmatrix_rl.agent import Constant as Constant
+from hackmatrix_rl.agent import Cosine as Cosine
+from hackmatrix_rl.agent import FromFunction, ends_of
+from hackmatrix_rl.agent import Linear as Linear
+from hackmatrix_rl.agent import Schedule as Schedule
 from hackmatrix_rl.agent.precision import path_name
 from hackmatrix_rl.system.errors import check_array, described, finite, place
 
 
 class UnitRate(optax.GradientTransformation):  # type: ignore[misc]  # optax has no types
-    """An optimizer with learning rate 1, whose changes an algorithm multiplies by its own rate."""
+    """An optimizer with learning rate 1, whose updates an algorithm scales by its learning rate."""
 
     __slots__ = ()
 
 
 def unit_rate(optimizer: optax.GradientTransformation) -> UnitRate:
-    """Marks an optimizer with learning rate 1, so that it goes with a `learning_rate`.
+    """Marks an optimizer with learning rate 1, for use with a `learning_rate`.
 
         hm.PPO(..., optimizer=unit_rate(optax.lion(1.0)), learning_rate=Linear(1e-4, 0.0, 10**6))
 
     Raises:
-        TypeError: it is no optimizer.
+        TypeError: it is not an optimizer.
     """
     check_optimizer(optimizer)
     return UnitRate(optimizer.init, optimizer.update)
 
 
 def adam(max_grad_norm: float = 0.5) -> UnitRate:
-    """Adam with learning rate 1 on gradients clipped to a Euclidean norm over all parameters.
+    """Adam with learning rate 1, on gradients clipped by their global norm.
 
-    An algorithm multiplies the step by its learning rate, a `Schedule`.
+    An algorithm scales the update by its learning rate, a `Schedule`.
 
     Source: Kingma and Ba 2015; the epsilon is from OpenAI's PPO.
 
@@ -51,7 +55,7 @@ def adam(max_grad_norm: float = 0.5) -> UnitRate:
 
 @cache
 def _adam(max_grad_norm: float) -> UnitRate:
-    """`adam`; the same functions in each call, so that algorithms with it can be compared."""
+    """`adam`, cached: algorithms with the same optimizer functions compare as equal."""
     clip = optax.clip_by_global_norm(max_grad_norm)
     return unit_rate(optax.chain(clip, optax.scale_by_adam(eps=1e-5), optax.scale(-1.0)))
 
@@ -59,11 +63,11 @@ def _adam(max_grad_norm: float) -> UnitRate:
 def optimizer_of(
     optimizer: Any, learning_rate: Any
 ) -> tuple[optax.GradientTransformation, Schedule]:
-    """Optimizer and learning rate; the defaults are `PPO`'s.
+    """The optimizer and the learning rate as a schedule; by default those of `PPO`.
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: a learning rate is negative or not finite, or the optimizer has one, too.
+        ValueError: the learning rate is negative or not finite, or both arguments have one.
     """
     optimizer = adam() if optimizer is None else optimizer
     check_optimizer(optimizer)
@@ -72,7 +76,7 @@ def optimizer_of(
     if learning_rate is None:
         return optimizer, Constant(1.0)
     raise ValueError(
-        "optimizer and learning_rate are both given, and the step would be multiplied by both "
+        "optimizer and learning_rate are both given, and the update would be multiplied by both "
         "rates; leave learning_rate out, or mark an optimizer whose own rate is 1: "
         "optimizer=hackmatrix_rl.training.unit_rate(optax.adam(1.0))"
     )
@@ -103,7 +107,7 @@ def reported_rate(
 
 
 def _schedule(given: Any) -> Schedule:
-    """A number, a schedule, or a function of optax as a schedule."""
+    """A schedule from a number, a schedule, or a schedule of optax."""
     if isinstance(given, type):
         raise TypeError(
             f"learning_rate is {described(given)}; expected a number, a schedule "
@@ -123,7 +127,7 @@ def _schedule(given: Any) -> Schedule:
 
 
 def check_optimizer(given: Any) -> None:
-    """Raises a TypeError unless the argument has `init` and `update`, as optax's optimizers."""
+    """Raises a TypeError unless the argument has `init` and `update`, like optimizers of optax."""
     if not isinstance(given, type) and all(
         callable(getattr(given, name, None)) for name in ("init", "update")
     ):

@@ -1,4 +1,4 @@
-"""Hooks that play games between dispatches: to evaluate the policy, and to film it."""
+"""Hooks that play games between dispatches: evaluation and GIFs."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,11 +16,11 @@ from hackmatrix_rl.training._report import Metrics
 from hackmatrix_rl.training._trainer import Trainer
 
 EVALUATION = 2**32 - 1
-"""The number folded into a key for evaluation. Training folds in numbers of updates and steps."""
+"""Folded into a key for evaluation; no update and no step has this number."""
 
 
 class _PlaysEvery(Hook):
-    """Plays games every N updates, with separate random keys. A dispatch ends at each of them."""
+    """Plays games every N updates, with separate random keys. A dispatch ends at each multiple."""
 
     def __init__(
         self, updates: int, environment: Environment | None, key: Key[Array, ""] | None
@@ -35,36 +35,35 @@ class _PlaysEvery(Hook):
         self._key = key
 
     def updates_until_due(self, trainer: Trainer[Any]) -> int:
-        """The updates until the next games."""
+        """Updates until the next games."""
         return self._updates - int(trainer.state.update) % self._updates
 
     def _place(self, trainer: Trainer[Any]) -> Environment:
-        """The environment to play in."""
         return trainer.environment if self._environment is None else self._environment
 
 
 class EvaluateEvery(_PlaysEvery):
-    """A hook that evaluates the policy on whole games every N updates.
+    """A hook that evaluates the policy on complete games every N updates.
 
-    Each evaluation plays games with the same beginning, so results differ only by the policy. It
-    uses its own random keys, so the training has the same bits with it and without it. A dispatch
-    ends at each multiple of N.
+    Each evaluation uses the same keys, so results differ only by the policy. They are separate from
+    the keys of the training, so the training has the same bits with and without the hook. A
+    dispatch ends at each multiple of N.
 
-    These numbers join the metrics: `eval/return`, `eval/length` and the environment's own
-    numbers. Each has a 95% interval, such as `eval/return_low` and `eval/return_high`. Two more
-    are `eval/episodes` and `eval/unfinished` (see `Evaluation`). The first evaluation compiles.
+    It adds the metrics `eval/return`, `eval/length` and those of the environment. Each has a 95%
+    interval, such as `eval/return_low` and `eval/return_high`. It also adds `eval/episodes` and
+    `eval/unfinished` (see `Evaluation`). The first evaluation compiles.
 
     Args:
         updates: number of updates between two evaluations (N).
-        episodes: number of games in each evaluation.
+        episodes: number of games per evaluation.
         environment: the environment to play in; by default the trainer's.
         key: source of all randomness; by default a fixed key.
-        num_envs: number of games at the same time.
-        greedy: whether a network takes its likeliest action instead of drawing one; `None`: as its
-            algorithm means it to be played.
+        num_envs: number of parallel games.
+        greedy: whether the network takes its most likely action instead of a sample; `None`:
+            `Algorithm.greedy`.
         max_steps: step limit of a game.
-        record: whether the results hold the actions.
-        on_result: called with each evaluation's results, the trainer, and the dispatch's metrics.
+        record: whether the results include the actions.
+        on_result: called as `on_result(trainer, metrics, evaluation)` after each evaluation.
         on_progress: see `evaluate`.
 
     Raises:
@@ -102,7 +101,7 @@ class EvaluateEvery(_PlaysEvery):
         """Evaluates and returns the numbers if an evaluation is due, else returns `None`."""
         if metrics.updates % self._updates:
             return None
-        # Several processes all play the same games, so none has to wait for another.
+        # Every process plays the same games, so none waits for another.
         found = evaluate(
             trainer.policy,
             self._place(trainer),
@@ -115,7 +114,7 @@ class EvaluateEvery(_PlaysEvery):
 
 
 def evaluation_metrics(found: Evaluation) -> dict[str, float]:
-    """The numbers of an evaluation, by their names in the metrics."""
+    """The metrics of an evaluation, by name."""
     numbers: dict[str, float] = {
         "eval/episodes": found.episodes,
         "eval/unfinished": found.unfinished,
@@ -129,24 +128,24 @@ def evaluation_metrics(found: Evaluation) -> dict[str, float]:
 
 
 class SaveGifEvery(_PlaysEvery):
-    """A hook that saves a game as `update-00000010.gif` every N updates.
+    """A hook that saves a game as a GIF, such as `update-00000010.gif`, every N updates.
 
-    The environment draws itself (`Environment.draw`, `Environment.render`), or its observations are
-    shown. Each game has the same beginning, and its own random keys, so the training has the same
-    bits with this hook and without it. A dispatch ends at each multiple of N.
+    Frames are from `Environment.draw` or `Environment.render`, else they show the observations.
+    Each game uses the same key, separate from those of the training, so the training has the same
+    bits with and without the hook. A dispatch ends at each multiple of N.
 
     Args:
         updates: number of updates between two games (N).
-        folder: for the files; it is made if it is missing.
+        folder: the folder of the files, created if it is missing.
         environment: the environment to play in; by default the trainer's.
         key: source of all randomness; by default a fixed key.
         max_steps: step limit of a game.
-        seconds_per_frame: for which a position stays.
+        seconds_per_frame: duration of a frame in seconds.
 
     Raises:
         TypeError: an argument has the wrong type.
         ValueError: an argument is out of range.
-        ConfigError: at the first game, if the environment draws something that nobody can show.
+        ConfigError: at the first game, if the environment draws something that cannot be shown.
     """
 
     def __init__(
@@ -168,11 +167,11 @@ class SaveGifEvery(_PlaysEvery):
         """Plays and saves a game if one is due."""
         if metrics.updates % self._updates:
             return
-        # Every process takes part in gathering the network, and process 0 alone plays.
+        # A collective: every process gathers the network, and process 0 plays.
         agent = trainer.agent
         if not is_process_zero():
             return
-        # Other trainings draw nothing.
+        # Imported here, because other trainings do not need `view`.
         from hackmatrix_rl.view import draw, frames_of, save_gif
         from hackmatrix_rl.view.replays import recorded
 

@@ -1,4 +1,4 @@
-"""Many trainings of one algorithm in one program."""
+"""Several trainings of one algorithm in one program."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,32 +25,32 @@ from hackmatrix_rl.training.sharding import POPULATION, describe_mesh, divisors
 
 
 class Population(Algorithm[State]):
-    """Many trainings of one algorithm in one program, each with its own key.
+    """Several trainings of one algorithm in one program, each with its own key.
 
         policies = [hm.MLPActorCritic(environment.spec, key=key) for key in keys]
         population = hm.Population([hm.PPO(environment, policy) for policy in policies])
         trainer = hm.Trainer(population)
         trainer.fit(100_000, key=keys)
 
-    The members share nothing but the program. `Trainer.train`, `fit` and `start` take an array with
-    a key for each member; member k then has the draws of a training that starts with the k-th key.
-    A single key gives member k `jax.random.fold_in(key, k)`. Environment steps, updates and
-    `total_timesteps` count for one member.
+    The members share only the program. `Trainer.train`, `fit` and `start` take an array with a key
+    for each member; member k then has the draws of a training that starts with the k-th key. A
+    single key gives member k `jax.random.fold_in(key, k)`. Environment steps, updates and
+    `total_timesteps` are those of one member.
 
-    The members may belong to any algorithm with an environment in JAX.
+    The members may use any algorithm with an environment in JAX.
 
-    The state is a member's, with a leading axis of members in every array except
-    `update` and `env_steps`. `policy` and `member` take a member's part of it.
+    The state is that of a member, with a leading axis of members in every array except `update` and
+    `env_steps`. `policy` and `member` select a member.
 
-    Numbers may differ between members if they are fields of a module that are not static: the
-    values of a `Schedule` (`learning_rate=1e-3`), and `gamma`, `gae_lambda`, `ent_coef`,
-    `clip_coef` and `vf_coef` of `PPOLoss` and `GAE`. Other values of them need no other program.
+    Members may differ in numbers that are fields of a module and not static: the values of a
+    `Schedule` (`learning_rate=1e-3`), and `gamma`, `gae_lambda`, `ent_coef`, `clip_coef` and
+    `vf_coef` of `PPOLoss` and `GAE`. Changing their values does not recompile.
 
     Attributes:
         algorithm: the algorithm of the first member, without its policy.
-        varied: in its structure, the numbers that differ, with an axis of members.
+        varied: the numbers that differ, with an axis of members, in the structure of `algorithm`.
         size: number of members.
-        initial_policy: the policies to start from, as one with an axis of members in each array.
+        initial_policy: the initial policies as one, with an axis of members in each array.
     """
 
     algorithm: Algorithm[State]
@@ -64,15 +64,15 @@ class Population(Algorithm[State]):
         """Makes a population of one algorithm for each member.
 
         Args:
-            members: the algorithms of the members, or a single one for all of them. On a mesh with
-                an axis `population`, that axis is cut over the members, and the others are for
-                each member.
-            size: number of members of a single algorithm. They start from the same weights.
+            members: the algorithms of the members, or a single one for all of them. The members are
+                sharded along the axis `population` of the mesh, if it has one, and each member
+                along the other axes.
+            size: number of members with a single algorithm. They start from the same weights.
 
         Raises:
             TypeError: an argument has the wrong type.
-            ValueError: the members differ in what one program cannot vary, do not divide over the
-                mesh, or have an algorithm that cannot be one of many.
+            ValueError: the members differ in something that one program cannot vary, do not divide
+                over the mesh, or have an algorithm that does not support populations.
         """
         if isinstance(members, Algorithm):
             algorithms = [members] * whole("size", 1 if size is None else size)
@@ -106,27 +106,27 @@ class Population(Algorithm[State]):
 
     @property
     def steps_per_update(self) -> int:
-        """Environment steps of an update of one member."""
+        """Environment steps of an update, for one member."""
         return self.algorithm.steps_per_update
 
     @property
     def most_progress(self) -> int:
-        """The most that one update adds to the progress of a member."""
+        """Maximum progress of a member in one update."""
         return self.algorithm.most_progress
 
     def progress(self, state: State) -> int:
-        """The progress of a member; where members differ, the least: all reach the goal."""
+        """The smallest progress of a member, so that all members reach the goal."""
         return self.algorithm.progress(state)
 
     @property
     def sequences(self) -> tuple[str, int]:
-        """A member's; if it has none, no argument."""
+        """As in a member's algorithm, or an empty name."""
         found: tuple[str, int] = getattr(self.algorithm, "sequences", ("", 0))
         return found
 
     @property
     def reinit_fields(self) -> tuple[str, ...]:
-        """A member's."""
+        """Those of a member's algorithm."""
         return self.algorithm.reinit_fields
 
     @property
@@ -139,7 +139,7 @@ class Population(Algorithm[State]):
         self.algorithm.check(_part(policy, 0))
 
     def checkpoint_state(self, state: State) -> PyTree:
-        """What a member's algorithm stores, of each member."""
+        """The part of the state to store, as in a member's algorithm."""
         return self.algorithm.checkpoint_state(state)
 
     def working_bytes(self, state: State) -> int:
@@ -148,10 +148,10 @@ class Population(Algorithm[State]):
         return on_one * working_bytes(self.algorithm, _one_shape(state))
 
     def init(self, key: Key[Array, "*members"], policy: ActorCritic) -> State:
-        """The states of all members before the first update, from one key or one for each member.
+        """The initial states of all members, from one key or a key for each member.
 
         Raises:
-            ValueError: there are keys for another number of members.
+            ValueError: there is not one key for each member.
         """
         if key.ndim and key.shape != (self.size,):
             raise ValueError(
@@ -188,9 +188,9 @@ class Population(Algorithm[State]):
         return eqx.combine(_together(own, shared), rest), report
 
     def metrics(self, report: Any, dispatch: Dispatch) -> Metrics:
-        """The means over the members, the interquartile mean of the return, and each member's own.
+        """Means over members, the interquartile mean of the return, and the metrics of each member.
 
-        Counts, such as episodes and skipped steps, are sums over the members.
+        Counts, such as episodes and skipped steps, are sums over members.
         """
         parts = [jax.tree.map(lambda leaf, k=k: leaf[k], report) for k in range(self.size)]
         each = [self.algorithm.metrics(part, dispatch) for part in parts]
@@ -214,7 +214,7 @@ class Population(Algorithm[State]):
         )
 
     def member(self, state: State, number: int) -> State:
-        """The state of one member, as its algorithm has it alone.
+        """The state of one member, as in a single training.
 
         Raises:
             ValueError: there is no such member.
@@ -229,12 +229,12 @@ class Population(Algorithm[State]):
         return _part(self.algorithm.policy(state), member)
 
     def value_scale_of(self, state: State, member: int = 0) -> ValueScale | None:
-        """The units of the value of one member's policy."""
+        """The value scale of one member."""
         check_number(member, self.size)
         return _part(self.algorithm.value_scale_of(state), member)
 
     def shardings(self, state: State) -> PyTree[NamedSharding]:
-        """A member's, with the axis of members along `population`."""
+        """The shardings of a member, with the axis of members along `population`."""
 
         def with_members(sharding: NamedSharding) -> NamedSharding:
             kind, spec = sharding.memory_kind, PartitionSpec(self._axis, *sharding.spec)
@@ -244,27 +244,27 @@ class Population(Algorithm[State]):
         return _together(jax.tree.map(with_members, own), shared)
 
     def _algorithm(self, varied: Any) -> Algorithm[State]:
-        """The algorithm of a member with these numbers."""
+        """The algorithm of the member with these numbers."""
         made: Algorithm[State] = eqx.combine(varied, self.algorithm)
         return made
 
     def _mapped(self, function: Any, takes: Any, gives: Any = (0, None)) -> Any:
-        """The function for all members at once; `takes` and `gives` are its axes of members."""
+        """The function, vmapped over members; `takes` and `gives` are `in_axes` and `out_axes`."""
         return jax.vmap(function, takes, gives, axis_size=self.size, spmd_axis_name=self._axis)
 
     @property
     def _axis(self) -> str | None:
-        """The axis of the mesh over which the members are cut; `None` if they are not."""
+        """The mesh axis along which the members are sharded; `None` without one."""
         return POPULATION if POPULATION in self.mesh.axis_names else None
 
 
 def first_policy(algorithm: Algorithm[Any], policy: ActorCritic) -> ActorCritic:
-    """The policy of the first training, of what an algorithm has as its `initial_policy`."""
+    """The policy of the first member, from an algorithm's `initial_policy`."""
     return _part(policy, 0) if isinstance(algorithm, Population) else policy
 
 
 def every_policy(algorithm: Algorithm[State], state: State) -> ActorCritic:
-    """What a checkpoint keeps as the policy; of a population, with an axis of members."""
+    """The policy to store in a checkpoint; with an axis of members for a population."""
     one = algorithm.algorithm if isinstance(algorithm, Population) else algorithm
     return one.policy(state)
 
@@ -283,24 +283,24 @@ def check_members(size: int, lengths: Mapping[str, int]) -> None:
 
 
 def check_number(number: int, size: int) -> None:
-    """Raises a ValueError unless there is a member of this number."""
+    """Raises a ValueError unless a population of `size` has a member `number`."""
     if not 0 <= whole("member", number, 0) < size:
         raise ValueError(f"member is {number}; expected 0 to {size - 1}: there are {size} members")
 
 
 def _check_member(algorithm: Algorithm[Any]) -> None:
-    """Raises a ValueError if an algorithm cannot be one of many in a program."""
+    """Raises a ValueError if an algorithm does not support populations."""
     name = type(algorithm).__name__
     if isinstance(algorithm, Population):
         raise ValueError("a member is a Population; expected the algorithm of one training")
     if type(algorithm).progress is not Algorithm.progress and not is_single_process():
         raise ValueError(
-            f"{name} counts its progress in its own way, in which members differ, and so cannot be "
+            f"{name} counts its progress in a unit in which members differ, so it does not support "
             "a population over several processes. Use one process, or one training for each seed"
         )
     if not algorithm.environment.pure:
         raise ValueError(
-            f"{type(algorithm.environment).__name__} is played in Python, and so cannot be in a "
+            f"{type(algorithm.environment).__name__} steps in Python, so it does not support a "
             "population. Use an environment in JAX, or one training for each seed"
         )
 
@@ -339,7 +339,7 @@ def _is_number(leaf: Any) -> bool:
 
 
 def _difference(one: Any, other: Any, name: str = "", *, fixed: bool = False) -> str | None:
-    """The name of the first part in which two modules differ; `None` if none does.
+    """The name of the first part in which two modules differ; `None` if they are equal.
 
     Numbers may differ, unless they are `fixed`: in a static field.
     """
@@ -364,11 +364,11 @@ def _difference(one: Any, other: Any, name: str = "", *, fixed: bool = False) ->
 
 
 def _stacked(policies: Sequence[ActorCritic]) -> ActorCritic:
-    """The policies as one, with a leading axis in each array."""
+    """The policies as one, with a leading axis of members in each array."""
     parts = [eqx.partition(policy, eqx.is_array) for policy in policies]
     shapes = [jax.tree.map(lambda leaf: leaf.shape, arrays) for arrays, _ in parts]
     for number, each in enumerate(shapes):
-        # A shape is a tree of numbers: the same leaves in the same places are the same shapes.
+        # A shape is a tuple, and so a subtree: equal structures and leaves are equal shapes.
         same = same_structure(each, shapes[0])
         if not same or jax.tree.leaves(each) != jax.tree.leaves(shapes[0]):
             raise ValueError(
@@ -381,18 +381,18 @@ def _stacked(policies: Sequence[ActorCritic]) -> ActorCritic:
 
 
 def _part(tree: Any, number: int) -> Any:
-    """A member's part of arrays with an axis of members."""
+    """A member's slice of arrays with an axis of members."""
     return jax.tree.map(lambda leaf: leaf[number] if eqx.is_array(leaf) else leaf, tree)
 
 
 def _apart(state: Any) -> tuple[Any, Any]:
-    """A state without the counters that all members share, and these."""
+    """A state without the counters that all members share, and these counters."""
     shared = state.update, state.env_steps
     return eqx.tree_at(_counters, state, (None, None)), shared
 
 
 def _together(own: Any, shared: Any) -> Any:
-    """The state that `_apart` took apart."""
+    """The inverse of `_apart`."""
     return eqx.tree_at(_counters, own, shared, is_leaf=_is_none)
 
 
@@ -401,7 +401,7 @@ def _counters(state: Any) -> Any:
 
 
 def _one_shape(state: Any) -> Any:
-    """The shapes of a member's state, of a population's state or its shapes."""
+    """The shapes of a member's state, from a population's state or its shapes."""
 
     def shape(leaf: Any) -> Any:
         is_array = eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)

@@ -1,4 +1,4 @@
-"""Population-based training: the members of a population copy and change each other's settings."""
+"""Population-based training: members of a population copy each other and perturb settings."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,20 +26,20 @@ from hackmatrix_rl.training.sharding import replicated_shardings
 BOUNDS: Mapping[str, tuple[float, float]] = MappingProxyType(
     dict.fromkeys(("gamma", "gae_lambda", "epsilon", "epsilon_final"), (0.0, 1.0))
 )
-"""The bounds of settings, by name; all other settings have only the bound 0."""
+"""The default bounds of settings, by name; other settings must be at least 0."""
 
-_KEY = 2**32 - 1  # folded into the first member's key, for the draws of the population
+_KEY = 2**32 - 1  # folded into the first member's key for the draws of the population
 
 
 class Tournament(eqx.Module):
-    """What population-based training adds to the state of a population.
+    """The state that population-based training adds to that of a population.
 
     Attributes:
-        settings: the settings of each member that vary, by name.
+        settings: the settings that vary, by name, with the value of each member.
         total: the sum of the metric over the interval so far, by member.
-        count: of what `total` is a sum: episodes, say.
-        parent: the member that each member continued from at the last exploit; at first itself.
-        key: constant; every draw is a function of it and of the number of updates.
+        count: the divisor of `total`, such as the number of episodes.
+        parent: the member that each member copied at the last exploit; initially itself.
+        key: constant; every draw is a function of the key and the number of updates.
     """
 
     settings: dict[str, Float32[Array, " members"]]
@@ -52,8 +52,8 @@ class Tournament(eqx.Module):
 class TournamentReport(eqx.Module):
     """The report of an update of all members. Reports can be added.
 
-    `settings` are those that the update used. The others are 0 but in an update that ends with an
-    exploit; `ranked` is whether a member had a fitness.
+    `settings` are those of the update. The other fields are 0 except in an update that ends with an
+    exploit. `ranked` is whether a member has a fitness.
     """
 
     members: Any
@@ -65,40 +65,41 @@ class TournamentReport(eqx.Module):
 
 
 class PopulationBasedTraining(Population[State]):
-    """A population whose worst members continue from the best, with settings near theirs.
+    """A population whose worst members copy the best ones and perturb their settings.
 
         rates = 1e-4, 3e-4, 1e-3, 3e-3
         members = [hm.PPO(environment, policy, learning_rate=rate) for rate in rates]
         population = hm.PopulationBasedTraining(members, interval=20)
 
-    The settings are the numbers in which the members differ, see `Population`. At the end of every
-    `interval` updates the members are ranked by the mean of a metric over these updates. Each of
-    the worst `fraction` of them becomes a copy of a random one of as many best ones (exploit): its
-    weights, its optimizer's state and all else that it learned. It keeps its own environments and
-    what they recorded, such as a replay buffer, and its random keys. Then it changes each copied
-    setting (explore): it multiplies or divides it by `perturb`, or with the probability
-    `resample` takes one of the values that the members began with.
+    The settings are the numbers in which the members differ; see `Population`. Every `interval`
+    updates, the members are ranked by the mean of a metric over these updates. Each of the worst
+    `fraction` copies a random one of equally many best members (exploit): weights, optimizer state
+    and all other state of the learner. It keeps its own environments, their data such as a replay
+    buffer, and its random keys. It then changes each copied setting (explore): it multiplies or
+    divides it by `perturb`, or with probability `resample` takes an initial value of a random
+    member.
 
-    A setting in [0, 1] is changed by its distance to the nearer end: with 1.25, gamma goes from
-    0.99 to 0.9875 or 0.992. A member without an episode in the interval has no fitness: it is
-    neither copied nor replaced. One whose metric is not finite ranks last and is not copied.
+    A setting in [0, 1] is perturbed by its distance to the nearer end: with a `perturb` of 1.25,
+    gamma changes from 0.99 to 0.9875 or 0.992. A member without an episode in the interval has no
+    fitness and is neither copied nor replaced. A member whose metric is not finite ranks last and
+    is not copied.
 
-    All of it is in the compiled program, and a function of the keys: a training repeats and resumes
-    bit for bit. The metrics of a dispatch have the settings of each member
-    (`member/3/setting/gamma`); at an exploit also its fitness (`member/3/fitness`) and the number
-    of the member from which it continues (`member/3/parent`).
+    Exploits are in the compiled program and functions of the keys, so a training repeats and
+    resumes bit for bit. The metrics of a dispatch include the settings of each member
+    (`member/3/setting/gamma`), and at an exploit its fitness (`member/3/fitness`) and the member
+    that it continues from (`member/3/parent`).
 
     Source: Jaderberg et al. 2017, "Population based training of neural networks".
 
     Attributes:
         interval: updates between exploits.
-        fraction: share of the members that is replaced.
+        fraction: fraction of the members that is replaced.
         metric: the name of the metric.
         perturb: factor by which a setting is multiplied or divided.
-        resample: probability of a value from the start instead.
+        resample: probability of an initial value instead.
         burn_in: updates before the first exploit.
-        bounds: the least and the largest value of settings, by name.
-        names: of the settings, one for each array of `varied`.
+        bounds: the minimum and the maximum of settings, by name.
+        names: the name of the setting of each array of `varied`.
     """
 
     interval: int = eqx.field(static=True)
@@ -123,20 +124,20 @@ class PopulationBasedTraining(Population[State]):
         burn_in: int = 0,
         bounds: Mapping[str, tuple[float, float]] = MappingProxyType({}),
     ) -> None:
-        """Makes a population that trains so.
+        """Makes a population of members that differ in at least one number.
 
         Args:
-            members: see `Population`. They differ in a number.
+            members: see `Population`.
             size: see `Population`.
             interval: updates between exploits, at least 1.
-            fraction: share of the members that is replaced, above 0 and at most 0.5; rounded down
-                to whole members.
-            metric: the name of a metric of an algorithm's report, the larger the better: `return`
-                and other numbers of episodes, numbers of the loss, or means over updates.
+            fraction: fraction of the members that is replaced, in (0, 0.5]; rounded down to whole
+                members.
+            metric: the name of a metric to maximize, from the algorithm's report: `return` and
+                other episode metrics, metrics of the loss, or means over updates.
             perturb: factor above 1.
             resample: probability in [0, 1].
             burn_in: updates before the first exploit.
-            bounds: the least and the largest value of a setting, by name. By default, 0 and 1 for
+            bounds: the minimum and the maximum of a setting, by name. By default, 0 and 1 for
                 `gamma`, `gae_lambda` and `epsilon`, and at least 0 for others.
 
         Raises:
@@ -151,7 +152,7 @@ class PopulationBasedTraining(Population[State]):
         self.resample, self.metric = finite("resample", resample), metric
         if not 0 < self.fraction <= 0.5:
             raise ArgumentError(
-                "{fraction}: expected more than 0 and at most 0.5, since the others are copied",
+                "{fraction}: expected more than 0 and at most 0.5, since the best are copied",
                 fraction=fraction,
             )
         if _replaced(self.fraction, self.size) < 1:
@@ -170,19 +171,19 @@ class PopulationBasedTraining(Population[State]):
         self.names = _names(self.varied)
         if not self.names:
             raise ArgumentError(
-                "{interval}: the members have the same settings, and so there is nothing to "
-                "explore; use members that differ in a number, such as learning_rate",
+                "{interval}: the members have the same settings, so there is nothing to explore; "
+                "use members that differ in a number, such as learning_rate",
                 interval=interval,
             )
         self.bounds = _bounds(bounds, self._by_name(self.varied))
 
     def check(self, policy: ActorCritic) -> None:
-        """Also traces an update, to see that its report has the metric."""
+        """Also traces an update, to check that its report has the metric."""
         super().check(policy)
         eqx.filter_eval_shape(self, first_state(self, policy))
 
     def updates_until_due(self, state: State) -> int:
-        """The updates until the next exploit, at which a dispatch ends."""
+        """Updates until the next possible exploit, where a dispatch ends."""
         return self.interval - int(state.update) % self.interval
 
     def init(self, key: Key[Array, "*members"], policy: ActorCritic) -> State:
@@ -202,7 +203,7 @@ class PopulationBasedTraining(Population[State]):
         )
 
     def __call__(self, state: State) -> tuple[State, PyTree[Array]]:
-        """One update of every member, and perhaps an exploit."""
+        """One update of every member, and an exploit if one is due."""
         plain, before = _apart(state)
         varied = jax.tree.unflatten(
             jax.tree.structure(self.varied), [before.settings[name] for name in self.names]
@@ -217,7 +218,7 @@ class PopulationBasedTraining(Population[State]):
         ends = plain.update % self.interval == 0
         due = ends & (plain.update >= self.burn_in)
         copied, kept = self._learned(plain)
-        arrays, rest = eqx.partition(copied, _is_copied)
+        arrays, rest = eqx.partition(copied, lambda leaf: eqx.is_array(leaf) and not is_key(leaf))
         key = jax.random.fold_in(before.key, plain.update)
 
         def exploit(_: None) -> tuple[Any, dict[str, Array], Int32[Array, " members"]]:
@@ -226,10 +227,10 @@ class PopulationBasedTraining(Population[State]):
             learned = jax.tree.map(lambda leaf: leaf[parent], arrays)
             return learned, self.explored(before.settings, parent, change), parent
 
-        def go_on(_: None) -> tuple[Any, dict[str, Array], Int32[Array, " members"]]:
+        def keep(_: None) -> tuple[Any, dict[str, Array], Int32[Array, " members"]]:
             return arrays, before.settings, before.parent
 
-        arrays, settings, parent = jax.lax.cond(due, exploit, go_on, None)
+        arrays, settings, parent = jax.lax.cond(due, exploit, keep, None)
         after = Tournament(
             settings=settings,
             total=jnp.where(ends, 0.0, total),
@@ -253,12 +254,12 @@ class PopulationBasedTraining(Population[State]):
         ranked: Bool[Array, " members"],
         key: Key[Array, ""],
     ) -> Int32[Array, " members"]:
-        """The member from which each continues: a random one of the best for each of the worst.
+        """The member that each continues from: a random one of the best for each of the worst.
 
-        Only members that are `ranked` take part. Of equal ones the first is the better one.
+        Only `ranked` members take part. Ties are broken by the index of the member.
         """
         known = ranked & jnp.isfinite(fitness)
-        # Best first; then those whose fitness is not finite; at last those without one.
+        # Best first, then members whose fitness is not finite, then members without a fitness.
         order = jnp.lexsort((jnp.where(known, -fitness, jnp.inf), ~ranked))
         rank = jnp.argsort(order)
         number = jnp.sum(ranked)
@@ -275,7 +276,7 @@ class PopulationBasedTraining(Population[State]):
         parent: Int32[Array, " members"],
         key: Key[Array, ""],
     ) -> dict[str, Float32[Array, " members"]]:
-        """The settings after an exploit, which change for members that continue from another."""
+        """The settings after an exploit; only members that copied another one change theirs."""
         start, bounds, shape = self._by_name(self.varied), dict(self.bounds), (self.size,)
         replaced = parent != jnp.arange(self.size)
         found = {}
@@ -296,7 +297,7 @@ class PopulationBasedTraining(Population[State]):
         return found
 
     def metrics(self, report: Any, dispatch: Dispatch) -> Metrics:
-        """Also the settings of each member; of a dispatch with one exploit, fitness and parents."""
+        """Also the settings of each member, and at an exploit its fitness and parent."""
         found = super().metrics(report.members, dispatch)
         own: dict[str, float] = {}
         for member in range(self.size):
@@ -309,16 +310,16 @@ class PopulationBasedTraining(Population[State]):
         return replace(found, extra={**found.extra, **own})
 
     def member(self, state: State, number: int) -> State:
-        """The state of one member, as its algorithm has it alone."""
+        """The state of one member, as in a single training."""
         return super().member(_apart(state)[0], number)
 
     def shardings(self, state: State) -> PyTree[NamedSharding]:
-        """A population's; settings and fitness lie whole on each device."""
+        """The shardings of a population; the `Tournament` is replicated."""
         plain, own = _apart(state)
         return _extended(super().shardings(plain), replicated_shardings(self.mesh, own))
 
     def _totals(self, report: Any) -> tuple[Array, Array]:
-        """The sums of the metric, and what they are sums of; an ArgumentError if there is none."""
+        """The sums of the metric and their divisors. Raises an ArgumentError if there is none."""
         leaves = jax.tree.leaves(report, is_leaf=lambda node: isinstance(node, UpdateReport))
         found = [each for each in leaves if isinstance(each, UpdateReport)]
         known = found[0].totals() if found else {}
@@ -332,29 +333,24 @@ class PopulationBasedTraining(Population[State]):
         raise ArgumentError(f"{{metric}}: no such metric; {there}", metric=self.metric)
 
     def _learned(self, state: State) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The fields of a state that an exploit copies, and the others."""
+        """The fields of a state that an exploit copies, and the other fields."""
         kept = {"update", "env_steps", *(name.partition(".")[0] for name in self.reinit_fields)}
         fields = vars(state).items()
         copied = {name: part for name, part in fields if name not in kept}
         return copied, {name: part for name, part in fields if name in kept}
 
     def _by_name(self, varied: PyTree[Array]) -> dict[str, Float32[Array, " members"]]:
-        """The settings of all members by name."""
+        """The settings of all members, by name."""
         return dict(zip(self.names, jax.tree.leaves(varied), strict=True))
 
 
 def _replaced(fraction: float, members: int) -> int:
-    """How many of some members are replaced, without the rounding of a float."""
-    return math.floor(fraction * members + 1e-9)
-
-
-def _is_copied(leaf: Any) -> bool:
-    """Whether an exploit copies a leaf: every array but random keys."""
-    return eqx.is_array(leaf) and not is_key(leaf)
+    """The number of members that are replaced: `fraction * members`, rounded down."""
+    return math.floor(fraction * members + 1e-9)  # 0.29 * 100 is 28.999999999999996
 
 
 def _names(varied: PyTree[Array]) -> tuple[str, ...]:
-    """The name of each array: its field's; of a schedule, the name of the field that holds it."""
+    """The name of each array: that of its field, or of the field that has its schedule."""
     found: dict[str, Any] = {}
     names = []
     for path, values in jax.tree.leaves_with_path(varied):
@@ -362,7 +358,7 @@ def _names(varied: PyTree[Array]) -> tuple[str, ...]:
         name = fields[-1]
         if name in ("value", "initial", "final"):
             name = fields[-2] + ("_final" if name == "final" else "")
-        # One setting that two modules have changes in both alike.
+        # Modules that share a field with equal values share the setting.
         if not np.array_equal(found.setdefault(name, values), values):
             name = jax.tree_util.keystr(path).lstrip(".")
         names.append(name)
@@ -372,7 +368,7 @@ def _names(varied: PyTree[Array]) -> tuple[str, ...]:
 def _bounds(
     given: Mapping[str, tuple[float, float]], settings: Mapping[str, Array]
 ) -> tuple[tuple[str, tuple[float, float]], ...]:
-    """The bounds of each setting, of which some are given."""
+    """The bounds of each setting: given ones, else the defaults."""
     for name in given:
         if name not in settings:
             raise ArgumentError(
@@ -394,14 +390,14 @@ def _bounds(
 
 @cache
 def _extended_class(kind: Any) -> Any:
-    """The class of an algorithm's state with a `Tournament` in addition.
+    """A subclass of an algorithm's state with a field for a `Tournament`.
 
-    The other fields keep their names, so that checkpoints, resumes and the algorithm's own methods
-    find them where they are without one.
+    The other fields keep their names, so checkpoints, resuming and the methods of the algorithm
+    work unchanged.
     """
     body = {
         "__module__": kind.__module__,
-        "__doc__": f"{kind.__name__}, with what population-based training adds.",
+        "__doc__": f"`{kind.__name__}` with the state of population-based training.",
         "__annotations__": {"tournament": Any},
         "tournament": None,
     }
@@ -409,22 +405,21 @@ def _extended_class(kind: Any) -> Any:
 
 
 def _extended(state: Any, tournament: Any) -> Any:
-    """A state with a tournament."""
     kind: Any = type(state)
     return _made(_extended_class(kind), {**vars(state), "tournament": tournament})
 
 
 def _apart(state: Any) -> tuple[Any, Any]:
-    """The state and the tournament that `_extended` put together."""
+    """The inverse of `_extended`: the state and the tournament."""
     fields = dict(vars(state))
     own = fields.pop("tournament")
     return _made(type(state).__base__, fields), own
 
 
 def _made(kind: Any, fields: Mapping[str, Any]) -> Any:
-    """A module with these fields, made as JAX makes one from leaves: shapes are not checked.
+    """A module with these fields, made as JAX unflattens one, without a check of shapes.
 
-    Those that a state declares are the shapes of one member.
+    A state declares the shapes of a single training.
     """
     made = object.__new__(kind)
     for name, value in fields.items():

@@ -1,4 +1,4 @@
-"""The program of a dispatch: the first state, and several updates, compiled or eager."""
+"""The programs of a training: its initial state, and several updates, compiled or eager."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,21 +20,20 @@ from hackmatrix_rl.training.sharding import REPLICATED, constrain, place, replic
 T = TypeVar("T")
 A = TypeVar("A", bound=Algorithm[Any])
 Program = Callable[[Any, int], tuple[Any, PyTree[Array]]]
-"""From a state and a number of updates to the next state and the sum of the reports."""
+"""A function of a state and a number of updates: the next state, and the sum of the reports."""
 
 
 def run_updates(
     algorithm: Algorithm[State], state: State, count: Int32[Array, ""]
 ) -> tuple[State, PyTree[Array]]:
-    """Does `count` updates on the device; returns the last state and the sum of the reports.
+    """Runs `count` updates on the device; returns the last state and the sum of the reports.
 
-    The count is an argument of the program. One program therefore serves a whole dispatch and
-    the shorter one at the end.
+    `count` is an argument of the program, so one program also serves a shorter last dispatch.
     """
     arrays, rest = eqx.partition((algorithm, state), eqx.is_array)
     modules, arrays = arrays
 
-    # Jitted, so that it is traced once for both uses.
+    # Jitted, so it is traced once for both uses.
     @jax.jit
     def once(modules: Any, arrays: Any) -> tuple[Any, PyTree[Array]]:
         algorithm, state = eqx.combine((modules, arrays), rest)
@@ -43,14 +42,14 @@ def run_updates(
         return eqx.filter(state, eqx.is_array), report
 
     _, report = jax.eval_shape(once, modules, arrays)
-    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), report)
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), report)
 
     def body(_: Int32[Array, ""], carry: tuple[Any, PyTree[Array]]) -> tuple[Any, PyTree[Array]]:
         arrays, sums = carry
         arrays, report = once(modules, arrays)
         return arrays, jax.tree.map(jnp.add, sums, report)
 
-    arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, nothing))
+    arrays, sums = jax.lax.fori_loop(0, count, body, (arrays, zeros))
     return eqx.combine(arrays, rest[1]), sums
 
 
@@ -59,11 +58,11 @@ def lowered(
 ) -> jax.stages.Lowered:
     """The program of a dispatch, lowered for some platforms but not compiled.
 
-    `state` has shapes with their shardings. By default, the platform is the mesh's.
+    `state` has shapes with shardings. By default, the platform is that of the mesh.
     """
     arrays, rest = eqx.partition(state, is_shape)
     modules, code = eqx.partition(shapes_of(_arguments(algorithm)), is_shape)
-    # Arrays of an environment may lie on any device. `program_of` places them on the mesh.
+    # Arrays of an environment may be on any device. `program_of` places them on the mesh.
     modules = located(modules, replicated_shardings(algorithm.mesh, modules))
 
     def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
@@ -82,7 +81,7 @@ def lowered(
 
 
 def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state: State) -> Program:
-    """The compiled program of `lowered`, as a function of a whole state."""
+    """The compiled program of `lowered` as a function of a state and a number of updates."""
     rest = eqx.filter(state, eqx.is_array, inverse=True)
     modules = eqx.filter(_arguments(algorithm), eqx.is_array)
     modules = place(modules, replicated_shardings(algorithm.mesh, modules))
@@ -95,22 +94,22 @@ def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state
 
 
 def _arguments(algorithm: A) -> A:
-    """The algorithm whose arrays are arguments of its program, and everything else constants."""
+    """The algorithm with the numbers of its schedules as arrays: arguments, not constants."""
     return as_arguments(without_policy(algorithm))
 
 
 def without_policy(algorithm: A) -> A:
-    """The algorithm without its initial policy, which would lie on every device for nothing."""
+    """The algorithm without its initial policy, which would waste memory on every device."""
     return eqx.tree_at(lambda each: each.initial_policy, algorithm, None)
 
 
 def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]:
-    """The options to compile programs for these devices with.
+    """The compiler options for programs on these devices.
 
-    A CPU and a GPU get the options that suit this version of jaxlib (`system/_compatibility.py`). A
-    TPU gets XLA's own, and so does a JAX with `jax_disable_most_optimizations`. A GPU that is not
-    here can try out no kernels. `once` is for a program that runs a single time: compiling is then
-    its whole cost.
+    CPUs and GPUs get options for this version of jaxlib (`system/_compatibility.py`). TPUs get
+    XLA's defaults, as do all devices with `jax_disable_most_optimizations`. Without a GPU on this
+    machine, kernels cannot be autotuned. `once` is for a program that runs only once, for which
+    compilation dominates.
     """
     device = mesh.devices.flat[0]
     if device.platform == "gpu" and not is_here(device):
@@ -123,12 +122,11 @@ def compiler_options(mesh: Mesh, *, once: bool = False) -> dict[str, str | bool]
 
 
 def is_shape(leaf: Any) -> bool:
-    """Whether a leaf is the shape of an array."""
     return isinstance(leaf, jax.ShapeDtypeStruct)
 
 
 def shapes_of(tree: T) -> T:
-    """The tree with shapes, which know their shardings, in place of arrays."""
+    """The tree with shapes, and their shardings, in place of arrays."""
 
     def shape(leaf: Any) -> Any:
         if not eqx.is_array(leaf):
@@ -140,7 +138,7 @@ def shapes_of(tree: T) -> T:
 
 
 def located(shapes: T, shardings: Any) -> T:
-    """The tree of shapes, each with its sharding."""
+    """The shapes, each with its sharding."""
     return jax.tree.map(
         lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
         shapes,
@@ -149,7 +147,7 @@ def located(shapes: T, shardings: Any) -> T:
 
 
 def sizes_of(state: AlgorithmState) -> tuple[Any, ...]:
-    """Shapes and dtypes of a state. One compiled program serves states that share them."""
+    """The structure, shapes and dtypes of a state. States with equal ones share a program."""
     leaves, structure = jax.tree.flatten(eqx.filter(state, eqx.is_array))
     return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
 
@@ -157,9 +155,9 @@ def sizes_of(state: AlgorithmState) -> tuple[Any, ...]:
 def first_state(
     algorithm: Algorithm[State], policy: ActorCritic, generator: str | None = None
 ) -> State:
-    """The state before the first update, with a shape, dtype and sharding for each array.
+    """The initial state, with a shape, dtype and sharding in place of each array.
 
-    Its random keys are of a generator of JAX (`rbg`), by default JAX's own default.
+    `generator` is the implementation of its random keys (`rbg`); by default JAX's default.
     """
     shapes = eqx.filter_eval_shape(algorithm.init, jax.random.key(0, impl=generator), policy)
     arrays, rest = eqx.partition(shapes, is_shape)
@@ -167,10 +165,9 @@ def first_state(
 
 
 class Starter:
-    """Makes first states of one algorithm by one compiled program."""
+    """Makes initial states of one algorithm with one compiled program."""
 
     def __init__(self, algorithm: Algorithm[Any], policy: ActorCritic) -> None:
-        """Takes the algorithm and a policy of the structure that it starts from."""
         algorithm = without_policy(algorithm)
         shapes, self._rest = eqx.partition(first_state(algorithm, policy), is_shape)
         code = eqx.filter((algorithm, policy), eqx.is_array, inverse=True)
@@ -179,7 +176,7 @@ class Starter:
             algorithm, policy = eqx.combine(given, code)
             return eqx.filter(algorithm.init(key, policy), eqx.is_array)
 
-        # The state is made with its final sharding: no device ever holds all of it.
+        # The state is made with its final sharding, so no device holds all of it.
         self._begin = jax.jit(
             begin,
             out_shardings=algorithm.shardings(shapes),
@@ -189,16 +186,15 @@ class Starter:
     def __call__(
         self, key: Key[Array, "*members"], algorithm: Algorithm[State], policy: ActorCritic
     ) -> State:
-        """The state before the first update of the algorithm that the starter was made with."""
         given = (key, eqx.filter((without_policy(algorithm), policy), eqx.is_array))
         made = self._begin(*place(given, replicated_shardings(algorithm.mesh, given)))
         return eqx.combine(made, self._rest)
 
 
 def eager_program(algorithm: Algorithm[Any]) -> Program:
-    """A program that runs each operation alone, so breakpoints and `print` work.
+    """A program that runs each operation uncompiled, so breakpoints and `print` work.
 
-    Raises a ValueError if the algorithm cannot run so.
+    Raises a ValueError if the algorithm does not support it.
     """
     if not isinstance(algorithm, RunsEagerly):
         raise ValueError(
@@ -220,7 +216,7 @@ def eager_program(algorithm: Algorithm[Any]) -> Program:
 class CompiledEnvironment(Environment):
     """An environment that stays compiled inside `jax.disable_jit()`.
 
-    A step of a game is thousands of operations.
+    A step of HackMatrix has thousands of operations.
     """
 
     environment: Environment

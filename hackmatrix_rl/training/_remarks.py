@@ -1,4 +1,4 @@
-"""What is likely to be a mistake in an algorithm and its modules, seen before anything compiles."""
+"""Warnings about likely mistakes in an algorithm and its modules, before compilation."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from hackmatrix_rl.training._gradient_step import GradientStep
 from hackmatrix_rl.training._population import first_policy
 
 _NAMED = 4
-"""Layers that a remark names."""
+"""Maximum number of layers that a remark names."""
 
 
 def remarks(algorithm: Algorithm[Any]) -> list[ArgumentError]:
-    """What the trainer warns of: sequences that are too short to learn from, layers in float32.
+    """The warnings of the trainer: sequences shorter than a dependence, and layers in float32.
 
-    An algorithm with sequences names their argument and their steps in `sequences`.
+    An algorithm with sequences has the attribute `sequences`: the name and value of their length.
     """
     policy = first_policy(algorithm, algorithm.initial_policy)
     found = []
@@ -26,8 +26,7 @@ def remarks(algorithm: Algorithm[Any]) -> list[ArgumentError]:
     if name and needed is not None and steps < needed and jax.tree.leaves(policy.initial_carry()):
         said = (
             f"{{{name}}} is less than the {needed} steps that an action in this environment may "
-            f"depend on, and what lies further back is not learned; use {{{name}:={needed}}} or "
-            "more"
+            f"depend on, so earlier observations get no gradient; use {{{name}:={needed}}} or more"
         )
         found.append(ArgumentError(said, **{name: steps}))
     for step in filter(_is_step, jax.tree.leaves(algorithm, is_leaf=_is_step)):

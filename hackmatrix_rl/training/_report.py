@@ -20,18 +20,18 @@ class Metrics:
         steps_per_second: environment steps of the dispatch per second.
         episodes: number of episodes that ended in the dispatch.
         episode: means over these episodes; empty without episodes. `return` (undiscounted),
-            `length` (steps), and the environment's own numbers.
-        reward: by reward term, its sum over the dispatch divided by the number of these
-            episodes; empty without episodes.
+            `length` (steps), and the metrics of the environment.
+        reward: the mean of each reward term per episode: its sum over the dispatch, divided by
+            `episodes`; empty without episodes.
         learning: means over the updates. `policy_loss`, `value_loss`, `entropy`, `approx_kl`,
             `clip_fraction` (see `LossMetrics`), `gradient_norm` (before clipping),
-            `explained_variance` (see `Targets`), `learning_rate`, `loss_scale` (under float16;
-            after each update); `gradient_steps` and `skipped` (steps skipped because a
-            gradient was not finite) are totals. `aux_terms_loss`, `aux_end_loss` and
-            `aux_win_loss` (see `AuxiliaryMetrics`) are means over the minibatches that compute
-            them, and missing without such a minibatch. `kl` is there if the loss has `true_kl`.
+            `explained_variance` (see `Targets`), `learning_rate`, `loss_scale` (with float16,
+            after each update); `gradient_steps` and `skipped` (steps with a gradient that was not
+            finite) are totals. `aux_terms_loss`, `aux_end_loss` and `aux_win_loss` (see
+            `AuxiliaryMetrics`) are means over the minibatches that compute them, and missing
+            without any. `kl` needs a loss with `true_kl`.
         dispatched: number of updates in the dispatch.
-        extra: the algorithm's own counters, and the numbers that hooks returned, by name.
+        extra: the algorithm's counters, and the numbers of hooks, by name.
     """
 
     env_steps: int
@@ -70,7 +70,7 @@ class Metrics:
             for name in ("entropy", "approx_kl", "value_loss", "explained_variance", "q_loss")
             if name in self.learning
         ]
-        if "q_loss" in self.learning:  # the first steps only fill a buffer
+        if "q_loss" in self.learning:  # the first updates only fill the buffer
             parts.append(f"gradient steps {self.learning.get('gradient_steps', 0):,}")
         if "eval/return" in self.extra:
             parts.append(f"eval/return {self.extra['eval/return']:.2f}")
@@ -79,10 +79,10 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """The host's data about one call of the compiled program, of `count` updates.
+    """The host's data about one call of the compiled program, with `count` updates.
 
-    Updates, environment steps (over all environments) and `Algorithm.progress` count from the start
-    of training. The seconds cover the call, without compilation.
+    `updates`, `env_steps` (over all environments) and `progress` (`Algorithm.progress`) count from
+    the start of training. `seconds` is the duration of the call, without compilation.
     """
 
     count: int
@@ -93,13 +93,13 @@ class Dispatch:
 
 
 class StepReport(eqx.Module):
-    """What happened in gradient steps. Reports can be added.
+    """The report of gradient steps. Reports can be added.
 
     Attributes:
         metrics: the metrics of the loss, summed over the measured steps.
-        gradient_norm: the norm before clipping, summed over the same steps.
-        measured: number of these steps: their gradient was finite, and they were not left out.
-        steps: number of steps that were applied.
+        gradient_norm: the norm before clipping, summed over the measured steps.
+        measured: number of steps with a finite gradient that were active.
+        steps: number of applied steps.
         skipped: number of steps skipped because the gradient was not finite.
     """
 
@@ -110,7 +110,7 @@ class StepReport(eqx.Module):
     skipped: Int32[Array, "*axes"]
 
     def totals(self) -> dict[str, Any]:
-        """The sums over the measured steps by name, on the device or on the host."""
+        """The sums over the measured steps, by name, on the device or on the host."""
         named: dict[str, Any] = {}
         found = self.metrics if isinstance(self.metrics, dict) else vars(self.metrics)
         for name, value in found.items():
@@ -123,12 +123,12 @@ class StepReport(eqx.Module):
         }
 
     def means(self) -> dict[str, float]:
-        """The means over the measured steps by name, on the host; empty without such a step."""
+        """The means over the measured steps, by name, on the host; empty without such a step."""
         count = int(self.measured)
         return {name: float(total) / count for name, total in self.totals().items() if count}
 
     def counts(self) -> dict[str, int]:
-        """The numbers of steps by name, on the host."""
+        """The numbers of steps, by name, on the host."""
         return {"gradient_steps": int(self.steps), "skipped": int(self.skipped)}
 
 
@@ -138,8 +138,8 @@ class UpdateReport(eqx.Module):
     Attributes:
         episodes: sums over the episodes that ended, with `count`, `totals` and `means` as in
             `EpisodeSums`.
-        steps: of the gradient steps.
-        means: numbers whose mean over the updates is a metric, by name.
+        steps: the report of the gradient steps.
+        means: metrics that are means over updates, by name.
     """
 
     episodes: Any
@@ -147,7 +147,7 @@ class UpdateReport(eqx.Module):
     means: Mapping[str, Float32[Array, ""]]
 
     def totals(self) -> dict[str, tuple[Array, Array]]:
-        """By name, the sums whose means are metrics, and what they are divided by."""
+        """By name, the sums whose means are metrics, and their divisors."""
         steps, once = self.steps, jnp.ones_like(self.steps.gradient_norm)
         return {
             **{name: (total, once) for name, total in self.means.items()},
@@ -156,9 +156,9 @@ class UpdateReport(eqx.Module):
         }
 
     def metrics(self, dispatch: Dispatch, *, batch: int) -> Metrics:
-        """The metrics of a dispatch, on the host, of a report that is summed over its updates.
+        """The metrics of a dispatch, on the host, from the sum of the reports of its updates.
 
-        `batch` is the number of environment steps of one update.
+        `batch` is the number of environment steps per update.
         """
         episode, reward = self.episodes.means()
         return Metrics(

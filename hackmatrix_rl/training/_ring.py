@@ -1,7 +1,8 @@
-"""Rings on the device: arrays `[num_envs, length, ...]` whose oldest entries are overwritten.
+"""Ring buffers on the device: arrays `[num_envs, length, ...]`.
 
-All environments are written at once. So one `slot`, where the next entry goes, serves all of them,
-and so does `filled`, their number of entries.
+All environments are written together, so they share `slot`, the slot of the next entry, and
+`filled`, the number of entries of each. Entries 6 and 7 in a full ring at slot 2 give
+`[4 5 2 3] -> [4 5 6 7]`, and `slot` becomes 0.
 """
 
 import math
@@ -17,7 +18,7 @@ Scalar = Int32[Array, ""]
 
 
 def check_capacity(buffer_size: int, **update: int) -> None:
-    """Raises an ArgumentError unless a buffer holds an update, whose sizes multiply."""
+    """Raises an ArgumentError if a buffer is smaller than an update, the product of its sizes."""
     positions, named = math.prod(update.values()), " x ".join(f"{{{name}}}" for name in update)
     if buffer_size < positions:
         raise ArgumentError(
@@ -29,14 +30,14 @@ def check_capacity(buffer_size: int, **update: int) -> None:
 
 
 def empty_ring(entry: Any, num_envs: int, length: int) -> Any:
-    """A ring of zeros for entries like `entry`, a tree of arrays or of their shapes."""
+    """A ring of zeros for entries like `entry`, a tree of arrays or shapes."""
     return jax.tree.map(lambda leaf: jnp.zeros((num_envs, length, *leaf.shape), leaf.dtype), entry)
 
 
 def write_ring(ring: Any, entries: Any, slot: Scalar) -> Any:
     """The ring with new entries, `[num_envs, count, ...]`, from `slot` on.
 
-    `count` must divide `length`, and `slot` be a multiple of it.
+    `count` must divide `length` and `slot`.
     """
     return jax.tree.map(
         lambda old, new: jax.lax.dynamic_update_slice_in_dim(old, new, slot, axis=1), ring, entries

@@ -1,7 +1,7 @@
 """Converts a tree to arrays by path, and back.
 
-A checkpoint stores each array of a module under its path in the tree (`.layers[0].weight`). So
-it can be read without the code that made it.
+A checkpoint stores each array of a module under its path in the tree (`.layers[0].weight`), so it
+can be read without the code of the module.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ RENAMED_ARRAYS: Mapping[str, str] = {
     ".actors.collector": ".collector_state.games",
     ".actors": ".collector_state",
 }
-"""Paths in a training state that earlier versions stored, and today's; the longest come first.
-They are read for one version."""
+"""Former paths of arrays in a training state, and the current ones; longer paths come first.
+Former paths are read for one version."""
 
 
 def is_array(leaf: object) -> bool:
@@ -42,10 +42,9 @@ def leaves_by_path(tree: PyTree) -> dict[str, Any]:
 
 
 def arrays_to_store(tree: PyTree) -> dict[str, jax.Array]:
-    """Copies of the array leaves by path; random keys as their raw words.
+    """Copies of the array leaves by path; random keys as their raw data.
 
-    They are copies because training donates the state's memory to the next state while the
-    checkpoint is written.
+    They are copies, because training donates the state while the checkpoint is written.
     """
     return {
         name: jax.random.key_data(leaf) if is_key(leaf) else jnp.copy(on_device(leaf))
@@ -67,7 +66,7 @@ class Stored:
     """The arrays of a checkpoint.
 
     Attributes:
-        arrays: the arrays in host memory, by path; random keys as their raw words.
+        arrays: the arrays in host memory, by path; random keys as their raw data.
         keys: the generator of each array that is a random key, by path.
     """
 
@@ -75,14 +74,14 @@ class Stored:
     keys: Mapping[str, str]
 
     def under(self, path: str) -> "Stored":
-        """The arrays under a path. The path is removed from their names."""
+        """The arrays under a path, with this prefix removed from their names."""
         return Stored(_under(path, self.arrays), _under(path, self.keys))
 
     def named_as(self, like: PyTree) -> "Stored":
-        """The arrays under today's paths (`RENAMED_ARRAYS`), where a tree has these.
+        """The arrays under their current paths (`RENAMED_ARRAYS`), if the tree has those.
 
-        A tree that has the earlier path itself, such as the state of a user's algorithm, gets the
-        arrays as they are. Every method that takes a tree does this.
+        If the tree has the former path, such as the state of a custom algorithm, the arrays are
+        unchanged. Every method that takes a tree calls this.
         """
         wanted = leaves_by_path(like)
         moves = [
@@ -99,7 +98,7 @@ class Stored:
         )
 
     def members(self, like: PyTree) -> int | None:
-        """The number of trainings, if each array is one of a tree with an axis of them in front."""
+        """The number of members, if the arrays are those of a tree with an axis of members."""
         wanted, named = leaves_by_path(like), self.named_as(like)
         if not wanted or wanted.keys() != named.arrays.keys():
             return None
@@ -110,7 +109,7 @@ class Stored:
         return sizes.pop() if len(sizes) == 1 else None
 
     def member(self, number: int) -> "Stored":
-        """The arrays of one of several trainings."""
+        """The arrays of one member of a population."""
         arrays = {name: np.asarray(array[number]) for name, array in self.arrays.items()}
         return Stored(arrays, self.keys)
 
@@ -119,7 +118,7 @@ class Stored:
     ) -> str | None:
         """The first difference between the stored arrays and a tree, in words; `None` if equal.
 
-        It compares paths, shapes and dtypes. `stored` and `here` are what the message calls both.
+        It compares paths, shapes and dtypes. `stored` and `here` are their names in the message.
         """
         wanted, named = leaves_by_path(like), self.named_as(like)
         if wanted.keys() != named.arrays.keys():
@@ -133,21 +132,19 @@ class Stored:
 
     @property
     def fewest(self) -> int | float:
-        """The number of trainings in the array that has the fewest; infinite without an array."""
+        """The smallest first axis, a bound on the number of members; infinite without arrays."""
         return min((len(array) if array.ndim else 0 for array in self.arrays.values()), default=inf)
 
     def not_finite(self) -> str | None:
-        """The name of the first array that holds NaN or an infinity; `None` if none does."""
+        """The name of the first array with NaN or infinity; `None` if all are finite."""
         found = (name for name, array in self.arrays.items() if not np.isfinite(array).all())
         return next(found, None)
 
     def fill(self, like: Tree) -> Tree:
-        """A tree like another one with the stored arrays in it, whose arrays may be shapes.
-
-        Its leaves that are not arrays are kept.
+        """The tree with the stored arrays in place of its arrays or shapes.
 
         Raises:
-            ValueError: the stored arrays do not fit the tree.
+            ValueError: the stored arrays do not match those of the tree.
         """
         if (wrong := self.mismatch(like)) is not None:
             raise ValueError(wrong)
@@ -173,7 +170,7 @@ def _is_under(path: str, name: str) -> bool:
 
 
 def _moved(name: str, moves: Sequence[tuple[str, str]]) -> str:
-    """A path as the first move that fits changes it."""
+    """The path after the first move that applies to it."""
     fit = (new + name.removeprefix(old) for old, new in moves if _is_under(old, name))
     return next(fit, name)
 

@@ -1,4 +1,4 @@
-"""The trainer: compiles the update of an algorithm once, and repeats it."""
+"""The trainer: compiles the update of an algorithm once, and runs it repeatedly."""
 
 import time
 import warnings
@@ -42,7 +42,7 @@ A = TypeVar("A", bound=Algorithm[Any])
 
 
 class Trainer(Generic[A]):
-    """Trains a policy by an algorithm: compiles its update once, and repeats it.
+    """Trains a policy with an algorithm: compiles its update once, and runs it repeatedly.
 
         trainer = hm.Trainer(hm.PPO(environment, policy), updates_per_dispatch=10)
 
@@ -52,8 +52,7 @@ class Trainer(Generic[A]):
         algorithm: the algorithm.
         hooks: callbacks run between dispatches.
         updates_per_dispatch: number of updates in one call of the compiled program.
-        member: the number of the training whose policy plays, of a `Population`: 0, the first, if
-            nothing sets it.
+        member: the index of the member of a `Population` whose policy plays; initially 0.
     """
 
     def __init__(
@@ -69,28 +68,28 @@ class Trainer(Generic[A]):
     ) -> None:
         """Takes an algorithm, and checks its modules (see `Algorithm.check`).
 
-        The policy must have parameters and give finite numbers, as `check_policy` says. A warning
-        names sequences that are shorter than what an action depends on (see
-        `Environment.longest_dependence`), and layers that a precision does not reach.
+        The policy must have parameters and finite outputs; see `check_policy`. Warnings name
+        sequences that are shorter than `Environment.longest_dependence`, and layers that ignore the
+        precision.
 
         Args:
-            algorithm: how to learn: `hm.PPO(environment, policy)`, or any other `Algorithm`. The
-                training starts from its `initial_policy`.
+            algorithm: `hm.PPO(environment, policy)`, or any other `Algorithm`. The training starts
+                from its `initial_policy`.
             hooks: callbacks run between dispatches, in this order: `Hook` instances, or functions
                 that are called as `function(trainer, metrics)` after each dispatch.
             updates_per_dispatch: number of updates in one call of the compiled program. Each call
-                gives one `Metrics`.
-            population: number of trainings at once in one program, each with its own key and the
-                same first weights; `None`: one training. The algorithm becomes
+                returns one `Metrics`.
+            population: number of trainings in one program, each with its own key and the same
+                initial weights; `None`: one training. The algorithm becomes
                 `hm.Population(algorithm, population)`, where members may also differ.
             eager: whether to run each operation uncompiled, so breakpoints and `print` work in
-                the loss. The environment stays compiled. Needs one device, and an algorithm that
-                can do it, as `PPO` can.
+                the loss. The environment stays compiled. It needs one device, and an algorithm
+                that supports it, such as `PPO`.
             clock: a function that returns seconds, to measure durations.
-            report: takes the warnings.
+            report: called with each warning.
 
         Raises:
-            ConfigError: JAX has a setting under which nothing can be trained (`JAX_ENABLE_X64`).
+            ConfigError: JAX has an unsupported setting (`JAX_ENABLE_X64`).
             TypeError: an argument has the wrong type.
             ValueError: an argument is out of range, or the modules of the algorithm do not fit
                 together.
@@ -132,7 +131,7 @@ class Trainer(Generic[A]):
 
     @property
     def environment(self) -> Environment:
-        """The environment of the policy, with whole games from their beginning."""
+        """The environment of the training, in which every game starts at its beginning."""
         return whole_games(self.algorithm.environment)
 
     @property
@@ -149,14 +148,14 @@ class Trainer(Generic[A]):
 
     @property
     def value_scale(self) -> ValueScale | None:
-        """A copy of the units of the policy's value; `None` if it has none, or before the start."""
+        """A copy of the value scale; `None` without a trained value, or before the start."""
         if self._state is None:
             return None
         return gather(self.algorithm.value_scale_of(self._state, **self._which), self.mesh)
 
     @property
     def _which(self) -> dict[str, int]:
-        """The argument that names the training of a population."""
+        """The argument that selects the member of a population."""
         return {"member": self.member} if isinstance(self.algorithm, Population) else {}
 
     @property
@@ -167,9 +166,9 @@ class Trainer(Generic[A]):
 
     @property
     def state(self) -> Any:
-        """The whole state of the training. Set it to continue from another state.
+        """The complete state of the training. Set it to continue from another state.
 
-        The next dispatch overwrites its arrays. Copy those that you want to keep.
+        The next dispatch overwrites its arrays; copy those that you keep.
 
         Raises:
             ValueError: training has not started.
@@ -186,27 +185,28 @@ class Trainer(Generic[A]):
         self._take(placed)
 
     def _take(self, state: AlgorithmState) -> None:
-        """Makes this the state. Games that Python holds for it stay open as long as it exists."""
-        hold_games(state)  # before the last state is gone, which may be the last to hold them
+        """Sets the state. Games that Python holds for it stay open as long as it exists."""
+        hold_games(state)  # before the previous state is released, which may hold them alone
         self._state = state
 
     def place(self, state: Any) -> Any:
-        """A copy of a state on this trainer's mesh. It may come from the host or another mesh."""
+        """A copy of a state, from the host or any mesh, on this trainer's mesh."""
         return place(state, self.algorithm.shardings(state))
 
     def abstract_state(self) -> Any:
-        """The state that `start` makes, with a shape, dtype and sharding for each array."""
+        """The state of `start`, with a shape, dtype and sharding in place of each array."""
         if self._abstract is None:
             self._abstract = program.first_state(self.algorithm, self._policy)
         return self._abstract
 
     def start(self, key: Key[Array, "*members"], policy: ActorCritic | None = None) -> None:
-        """Starts the training from the beginning; all its randomness comes from `key`.
+        """Starts the training from the beginning, with `key` as the only source of randomness.
 
         A `Population` also takes an array with a key for each member. A `policy` replaces the
-        algorithm's initial policy. It must have the same structure; then nothing is compiled again.
+        algorithm's initial policy. It must have the same structure, and causes no recompilation.
         """
-        self._check_key(key)
+        members = self.algorithm.size if isinstance(self.algorithm, Population) else None
+        check_key(key, members=members)
         if policy is not None:
             self._policy = policy
         if self._starter is None:
@@ -216,21 +216,16 @@ class Trainer(Generic[A]):
             self._program = None
         self._take(made)
 
-    def _check_key(self, key: Any) -> None:
-        """Raises unless this is a key, or for a population one for each member."""
-        size = self.algorithm.size if isinstance(self.algorithm, Population) else None
-        check_key(key, members=size)
-
     @property
     def compiled(self) -> bool:
         """Whether the program for the current state is compiled."""
         return self._program is not None
 
     def compile(self) -> float:
-        """Compiles the program for the current state, unless it is compiled already.
+        """Compiles the program for the current state, unless it is already compiled.
 
         Returns:
-            The seconds that it took.
+            The duration in seconds.
         """
         began = self._clock()
         if self._program is None and self._eager is not None:
@@ -244,16 +239,16 @@ class Trainer(Generic[A]):
     def lower(self, platforms: tuple[str, ...] | None = None) -> jax.stages.Lowered:
         """The program of a dispatch, lowered but not compiled.
 
-        It works before the training has started: only the shapes of the state matter. `platforms`
-        are those to lower for, such as `tpu`; by default the platform of the mesh.
+        It needs only the shapes of the state, so it works before the training has started.
+        `platforms` are the platforms to lower for, such as `tpu`; by default that of the mesh.
         """
         state = self.abstract_state() if self._state is None else program.shapes_of(self._state)
         return program.lowered(self.algorithm, state, platforms)
 
     def program_memory(self) -> int | None:
-        """Bytes that the compiled program needs on each device, according to the compiler.
+        """Bytes of arguments, results and temporary arrays on each device, from the compiler.
 
-        They are its arguments, results and temporary arrays. `None` if the backend does not say.
+        `None` if the backend does not report them.
         """
         self.compile()
         assert self._compiled is not None, "an eager trainer has no compiled program"
@@ -269,15 +264,15 @@ class Trainer(Generic[A]):
         """Trains, and yields the metrics of each dispatch.
 
         Args:
-            total_timesteps: environment steps to reach, over all environments and counted from
-                the start of training. It is rounded up to whole updates. What another algorithm
-                counts instead is its `progress`: games that ended, for `SelfPlay`.
+            total_timesteps: total of environment steps, over all environments and since the start
+                of training, rounded up to full updates. An algorithm may measure its `progress` in
+                another unit: finished games for `SelfPlay`.
             key: starts the training from the beginning; `None` continues from `state`.
-            hooks: further hooks of this call, after the trainer's own.
+            hooks: more hooks for this call, after the trainer's own.
 
         Returns:
-            An iterator over the metrics of each dispatch. A dispatch runs only when its metrics
-            are requested; `fit` runs all of them.
+            A lazy iterator over the metrics of each dispatch: a dispatch runs when its metrics are
+            requested. `fit` runs all of them.
 
         Raises:
             TypeError: the total is not a number, the key is not a random key, or a hook is
@@ -326,7 +321,7 @@ class Trainer(Generic[A]):
         key: Key[Array, "*members"] | None = None,
         hooks: Sequence[Hook | Callback] = (),
     ) -> Metrics | None:
-        """Trains to the end in one call: `train` with hooks instead of a loop.
+        """Trains until `total_timesteps` in one call: `train` with hooks instead of a loop.
 
         Args:
             total_timesteps: see `train`.
@@ -334,7 +329,7 @@ class Trainer(Generic[A]):
             hooks: see `train`.
 
         Returns:
-            The metrics of the last dispatch; `None` if the total was reached already.
+            The metrics of the last dispatch; `None` if the total was already reached.
 
         Raises:
             TypeError: see `train`.
@@ -346,11 +341,11 @@ class Trainer(Generic[A]):
         return last
 
     def save(self, path: epath.PathLike) -> None:
-        """Writes the whole state of the training into one file, for `load`.
+        """Writes the complete state of the training into one file, for `load`.
 
-        The file does not hold the modules: compose the trainer again before you call `load`. With
+        The file does not contain the modules: compose the trainer before you call `load`. With
         several processes, each must call `save`, and process 0 writes. An existing file is replaced
-        only after all is written.
+        atomically.
 
         Raises:
             ValueError: training has not started.
@@ -359,23 +354,23 @@ class Trainer(Generic[A]):
         write_tree(path, TRAINING, self.state, to_host=self.to_host, write=is_process_zero())
 
     def to_host(self, leaf: jax.Array) -> np.ndarray:
-        """An array of the state in this process's memory; all processes of a mesh call it."""
+        """An array of the state in this process's memory; all processes of a mesh must call it."""
         leaf = on_device(leaf)
         return np.asarray(leaf if leaf.is_fully_addressable else gather(leaf, self.mesh))
 
     def load(
         self, path: epath.PathLike, *, report: Callable[[str], object] = warnings.warn
     ) -> None:
-        """Reads the state that `save` wrote. Training continues from there, bit for bit.
+        """Reads the state that `save` wrote. The training continues bit for bit.
 
         The file must be from a trainer with the same environment, policy, optimizer and sizes. The
-        number of devices may differ. The random keys are of the generator of the saved training.
-        The file holds no games that Python plays (`Environment.pure`): new ones start, unlike the
-        earlier ones, and `report` gets a line that says so.
+        number of devices may differ. The random keys keep the generator of the saved training. If
+        the environment steps in Python (`Environment.pure` is false), the file does not contain its
+        games: new ones start, and `report` is called with a message.
 
         Raises:
-            ConfigError: the file does not exist, is damaged, or does not fit this trainer. The
-                message then names the array.
+            ConfigError: the file does not exist, is damaged, or does not match this trainer; the
+                message names the array.
         """
         stored = read_tree(path, TRAINING)
         generators = {*stored.keys.values()}
@@ -392,7 +387,7 @@ class Trainer(Generic[A]):
         report(new_games_note(state, reinit_fields))
 
     def dispatch(self, updates: int) -> Metrics:
-        """Runs some updates in one call of the compiled program."""
+        """Runs `updates` updates in one call of the compiled program."""
         self.compile()
         assert self._program is not None
         began = self._clock()

@@ -42,14 +42,14 @@ def write_tree(
     to_host: Callable[[jax.Array], np.ndarray] = np.asarray,
     write: bool = True,
 ) -> None:
-    """Writes the arrays of a tree into a file, which `read_tree` reads with the same `kind`.
+    """Writes the arrays of a tree into a file, for `read_tree` with the same `kind`.
 
-    An existing file is replaced only after all is written. The arrays are copied to the host one at
-    a time. Processes that share the arrays all call this function, and one of them writes.
+    An existing file is replaced atomically. The arrays are copied to the host one at a time. All
+    processes that share the arrays call this function, and one of them writes.
 
     Raises:
         TypeError: an array has a dtype that the format does not support.
-        OSError: the file cannot be written. An existing file stays as it was.
+        OSError: the file cannot be written. An existing file is unchanged.
     """
     leaves = {
         name: jax.random.key_data(leaf) if is_key(leaf) else leaf
@@ -89,7 +89,7 @@ def write_tree(
 
 
 def read_tree(path: epath.PathLike, kind: str) -> Stored:
-    """Reads a file that `write_tree` wrote with this kind into host memory.
+    """Reads a file of `write_tree` into host memory.
 
     Raises:
         ConfigError: the file does not exist, has another kind, or is damaged.
@@ -104,10 +104,10 @@ def is_tree_file(path: epath.PathLike) -> bool:
     """Whether the path is a file (not a folder) with the first bytes of this format.
 
     Raises:
-        ConfigError: no file can have this name, or it is there and cannot be read.
+        ConfigError: no file can have this name, or the file cannot be read.
     """
     place = storage_path(typed_path(path), "the file")
-    # Older versions of etils take a path that does not exist for a file.
+    # In older versions of etils, `is_file` is true for a path that does not exist.
     if not (place.exists() and place.is_file()):
         return False
     with refusing(f"{path}: cannot be read: ", of=OSError), open_regular(place) as file:
@@ -118,7 +118,7 @@ _BEGINNING = json.dumps({"format": FORMAT}).encode()[:-1]
 
 
 class _Wrong(ValueError):
-    """The file is wrong; the message says how."""
+    """The file is invalid; the message says why."""
 
 
 def _read(file: IO[bytes], kind: str, *, size: int) -> Stored:
@@ -133,7 +133,7 @@ def _read(file: IO[bytes], kind: str, *, size: int) -> Stored:
     if len(shapes) < len(header["arrays"]):
         raise _Wrong("names an array twice")
     lengths = {name: math.prod(shape) * dtype.itemsize for name, (dtype, shape) in shapes.items()}
-    # Check the size first: a false header may claim arrays that no memory can hold.
+    # Check the size first: a forged header may claim arrays that do not fit into memory.
     if len(first) + sum(lengths.values()) + _SUM_BYTES != size:
         raise _Wrong("is damaged: it was cut short, or something was added")
     seen.update(first)
@@ -143,23 +143,23 @@ def _read(file: IO[bytes], kind: str, *, size: int) -> Stored:
         seen.update(content)
         try:
             arrays[name] = np.frombuffer(content, dtype).reshape(shape)
-        except ValueError as error:  # too large in all, but for an axis of length 0
-            raise _Wrong(f"the shape of its array {shortened(name)} is none") from error
+        except ValueError as error:  # an axis of length 0, and others that overflow
+            raise _Wrong(f"the shape of its array {shortened(name)} is invalid") from error
     if file.read(_SUM_BYTES + 1) != seen.digest():
-        raise _Wrong("is damaged: its SHA-256 sum is another")
+        raise _Wrong("is damaged: its SHA-256 sum does not match")
     keys = header["random_keys"]
     for name, generator in keys.items():
         try:
             jax.eval_shape(partial(jax.random.wrap_key_data, impl=generator), arrays[name])
         except (KeyError, TypeError, ValueError) as error:
-            raise _Wrong(f"its random key {shortened(name)} is none") from error
+            raise _Wrong(f"its random key {shortened(name)} is invalid") from error
     return Stored(arrays, keys)
 
 
 def _header(line: bytes) -> dict[str, Any]:
-    """The first line as a dict, after a check of its types."""
+    """The first line as a dict, with its types checked."""
     if not line.startswith(_BEGINNING):
-        raise _Wrong("is no file of Trainer.save or hm.save of this version")
+        raise _Wrong("is not a file of Trainer.save or hm.save of this version")
     try:
         header = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -71,7 +71,7 @@ def test_several_slices_lie_along_data(made):
     [
         ("v4-8", "data=3", "data=3: no 3 of these TPUs form a block"),
         ("v4-64", "data=64", "needs 64 devices, but there are 32 tpu devices"),
-        ("2xv4-8", "data=1,fsdp=8", "there are 2 slices, over which only data can go"),
+        ("2xv4-8", "data=1,fsdp=8", "there are 2 slices, and only data can span slices"),
         ("1xv4-8", "auto", "--target 1xv4-8: unknown. Use v4-8 to v4-1024"),
     ],
 )

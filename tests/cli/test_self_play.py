@@ -224,9 +224,9 @@ def test_a_graph_network_plays_boards_of_other_sizes(graph):
     refused = invoke(
         "selfplay", "--resume-run", graph, "--show-game", "--full-board", "second-wins"
     )
-    assert_refused(refused, "what it learned is of that board")
+    assert_refused(refused, "it has learned on that board")
     refused = invoke("selfplay", "--resume-run", graph, "--vertices", 5)
-    assert_refused(refused, "what it learned is of that board")
+    assert_refused(refused, "it has learned on that board")
 
 
 @pytest.mark.nightly
@@ -296,7 +296,7 @@ def test_a_run_keeps_its_board(trained, monkeypatch, change, how):
     monkeypatch.setattr("hackmatrix_rl.runs._launch.compose", lambda *_, **__: pytest.fail("late"))
     more = {"resume": (), "dry run": ("--dry-run",), "show a game": ("--show-game",)}[how]
     refused = invoke("selfplay", "--resume-run", run, "--num-games", 80, *change, *more)
-    said = (f"{change[0]} {change[1]}: the run", "what it learned is of that board")
+    said = (f"{change[0]} {change[1]}: the run", "it has learned on that board")
     assert_refused(refused, *said, f"Leave {change[0]} out, or begin a new run.")
     assert sorted(run.rglob("*")) == before
 
@@ -312,7 +312,7 @@ def test_a_checkpoint_is_not_taken_up_under_other_rules_in_python(trained):
     key, checkpoint = jax.random.key(0), find_checkpoint(run)
     for change in ({"k": 4}, {"full_board": "second-wins"}, {"objective": "avoid"}):
         other = compose(replace(load_self_play(run).config, **change), key=key)
-        with pytest.raises(ConfigError, match="what it learned is of that board"):
+        with pytest.raises(ConfigError, match="it has learned on that board"):
             restore_training(other, checkpoint, key=key)
     same = compose(load_self_play(run).config, key=key)
     restore_training(same, checkpoint, key=key)

@@ -145,8 +145,8 @@ def test_self_play_has_curves_of_its_own():
     found = [{**row, **numbers} for row in rows(3)]
     named = [label for _, label in panels_of([{"env_steps": 1}, *found])]
     assert named == [
-        "share won by who begins",
-        "moves of a game",
+        "share of games won by the first player",
+        "moves per game",
         "policy loss (nats)",
         "value loss",
     ]

@@ -83,7 +83,7 @@ def test_a_bank_of_another_game_is_refused_by_name(stopped, name, asked):
         pytest.raises(
             ConfigError,
             match=f"{flag} {asked}: .* --frontier-share 0.5 saved are of games with {flag} {was}. "
-            f"Give {flag} {was}, --frontier-share 0, .* --init {stopped}",
+            f"Use {flag} {was}, --frontier-share 0, .* --init {stopped}",
         ),
         launch(resume_run=str(stopped), changes={name: asked}),
     ):

@@ -43,7 +43,7 @@ def test_the_learning_rates_of_all_trainings_are_told(settings, words):
         ),
         (
             SupervisedConfig(eval_puzzles=10),
-            ["Puzzles: 1,000, sudoku of 4 x 4, easy; 10 fresh ones to judge by"],
+            ["Puzzles: 1,000, sudoku of 4 x 4, easy; 10 fresh ones for evaluation"],
         ),
     ],
 )

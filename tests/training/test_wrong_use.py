@@ -471,7 +471,7 @@ EXPECTED = {
     "value_scale_class": ("TypeError", "value_scale is 'none'", "RunningScale()"),
     "loss_class": ("TypeError", "the class PPOLoss", "PPOLoss()"),
     "loss_signature": ("TypeError", "OneArgument.__call__", "(batch)", "(policy, batch)"),
-    "loss_without_metrics": ("TypeError", "Bare.__call__", "two things", "LossMetrics(...)"),
+    "loss_without_metrics": ("TypeError", "Bare.__call__", "a tuple", "LossMetrics(...)"),
     "loss_of_each_step": ("ValueError", "EachStep.__call__", "(4, 8)", "shape ()", "jnp.mean"),
     "no_key": ("ValueError", "key=jax.random.key(0)"),
     "key_is_number": ("TypeError", "key is 3", "key=jax.random.key(3)"),

@@ -1,7 +1,7 @@
-"""Imitation: a student learns from a teacher, by the gradient steps of PPO.
+"""Imitation learning: a student learns from a teacher (DAgger), with the gradient steps of PPO.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+The public names are in `__init__.pyi`. Each is imported on first use, because commands that play
+nothing do not need JAX.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The newest labelled positions, on the devices."""
+"""The buffer of labelled positions, on the devices."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,11 +17,11 @@ from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, BY_STEP_AND_ENVIRONM
 
 
 class Labelled(eqx.Module):
-    """Positions with what a teacher does there.
+    """Positions with the teacher's labels.
 
-    `observation` has the axes of the other fields, then its own. `done` is whether the episode
-    ended with the next action, `value_target` the return that followed, in units of reward.
-    `probabilities` are the teacher's; `None` if only its action counts.
+    `observation` has the axes of the other fields, then its own. `action` is the teacher's. `done`
+    is whether the episode ended with the action that was played. `value_target` is in units of
+    reward. `probabilities` are the teacher's; `None` without soft labels.
     """
 
     observation: PyTree[Array]
@@ -33,15 +33,15 @@ class Labelled(eqx.Module):
 
 
 class Buffer(eqx.Module):
-    """The positions of the last rollouts, in a ring.
+    """The positions of the newest rollouts, in a ring per environment.
 
-    Each environment has its own ring and learns from it, so devices send nothing, and what is
-    drawn does not depend on their number.
+    Each environment is sampled separately, so sampling needs no communication and does not depend
+    on the number of devices.
 
     Attributes:
         positions: each leaf `[num_envs, slots * num_steps, ...]`.
         carries: the student's memory before each rollout; each leaf `[num_envs, slots, ...]`.
-        written: number of rollouts that were written so far.
+        written: number of rollouts written so far.
     """
 
     positions: Labelled
@@ -59,7 +59,7 @@ class Buffer(eqx.Module):
         slots: int,
         soft: bool = False,
     ) -> "Buffer":
-        """A buffer without positions."""
+        """An empty buffer."""
         shape = (num_envs, slots * num_steps)
         positions = Labelled(
             observation=empty_ring(spec.observation, *shape),
@@ -73,7 +73,7 @@ class Buffer(eqx.Module):
         return cls(positions, carries, jnp.zeros((), jnp.uint32))
 
     def write(self, positions: Labelled, carry: PyTree[Array]) -> "Buffer":
-        """The buffer with a new rollout in place of the oldest.
+        """The buffer with a new rollout over the oldest one.
 
         `positions` are `[num_steps, num_envs, ...]`; `carry` is the student's memory before them.
         """
@@ -88,7 +88,7 @@ class Buffer(eqx.Module):
         )
 
     def slots(self, num_steps: int) -> int:
-        """Number of rollouts of `num_steps` steps that the buffer has room for."""
+        """The capacity in rollouts of `num_steps` steps."""
         return self.positions.action.shape[1] // num_steps
 
     def draw(
@@ -100,10 +100,10 @@ class Buffer(eqx.Module):
         *,
         key: Key[Array, ""],
     ) -> Batch:
-        """Positions at random: as many of each environment as a rollout has.
+        """A random batch with `num_steps` positions of each environment.
 
-        A student without memory gets single positions. One with memory gets whole rollouts, each
-        with the memory that the student had before it.
+        A student without memory gets independent positions. A student with memory gets full
+        rollouts, each with the memory before it.
         """
         num_envs = self.positions.action.shape[0]
         filled = jnp.minimum(self.written, self.slots(num_steps)).astype(jnp.int32)
@@ -146,7 +146,7 @@ def _picked(
     num_steps: int,
     key: Key[Array, ""],
 ) -> tuple[Labelled, PyTree[Array]]:
-    """Single positions of an environment; with memory a whole rollout, and the memory before it."""
+    """Independent positions of an environment; with memory a rollout and the memory before it."""
     if not jax.tree.leaves(carries):
         places = jax.random.randint(key, (num_steps,), 0, filled * num_steps)
         return jax.tree.map(lambda leaf: leaf[places], positions), carries

@@ -28,7 +28,7 @@ _OWN = [each.name for each in fields(ImitationConfig) if each.metadata["group"] 
     "--save-demonstrations",
     "demonstrations",
     metavar="FOLDER",
-    help="Train nothing: write games of the teacher into a new folder (docs/demonstrations.md).",
+    help="Do not train: write games of the teacher into a new folder (docs/demonstrations.md).",
 )
 @cli.whole_number(
     "--games", 1, 10_000_000, "Games to write with --save-demonstrations.", default=1_000
@@ -37,20 +37,19 @@ _OWN = [each.name for each in fields(ImitationConfig) if each.metadata["group"] 
 def imitate(
     context: click.Context, /, demonstrations: Path | None, games: int, **given: Any
 ) -> int:
-    """Train an agent to do what a teacher does (behaviour cloning and DAgger).
+    """Train an agent to imitate a teacher (behaviour cloning and DAgger).
 
-    The teacher (--teacher expert) says what it would do in each position, and the agent learns
-    that. At first the teacher plays the games, later the agent does. The run works like one of
-    `hackmatrix-rl train`: it is watched, stopped, resumed and evaluated in the same ways, with the
-    same exit status.
+    The teacher (--teacher expert) labels each position with its action, and the agent learns the
+    labels. The teacher plays the first games, later the agent does. The run is watched, stopped,
+    resumed and evaluated like a run of `hackmatrix-rl train`, with the same exit status.
     """
     if demonstrations is not None:
         _save(context, demonstrations, games, given)
         return 0
     if context.get_parameter_source("games") is ParameterSource.COMMANDLINE:
         raise ConfigError(
-            f"--games {games}: counts the games that --save-demonstrations writes. Give a "
-            "folder by --save-demonstrations FOLDER; --total-timesteps says how long a training is."
+            f"--games {games}: only --save-demonstrations writes games. Add --save-demonstrations "
+            "FOLDER; --total-timesteps is the length of a training."
         )
     return cli.train_a_run(context, **given, defaults=_DEFAULTS, check=_check)
 
@@ -59,14 +58,16 @@ def _save(context: click.Context, folder: Path, games: int, given: Mapping[str, 
     from hackmatrix_rl.algorithms.imitation._recording import record_demonstrations
 
     if given["resume_run"] is not None or given["dry_run"]:
-        raise ConfigError("--save-demonstrations: goes neither with --resume-run nor --dry-run.")
+        raise ConfigError("--save-demonstrations: cannot be used with --resume-run or --dry-run.")
     config = cli.chosen_config(context, given["preset"], given["config"], _DEFAULTS)
     _check(config)
     assert isinstance(config, ImitationConfig)
     assert config.teacher is not None
     environment = config.environment()
     if not isinstance(environment, envs.HackMatrix):
-        raise ConfigError(f"--save-demonstrations {folder}: of HackMatrix, not --env {config.env}.")
+        raise ConfigError(
+            f"--save-demonstrations {folder}: only for HackMatrix, not --env {config.env}."
+        )
     said = f"--save-demonstrations {folder}: cannot be written: "
     with refusing(said, of=OSError), cli.Working("playing") as work:
         header = record_demonstrations(
@@ -90,5 +91,5 @@ def _check(config: "configs.RunConfig") -> None:
     if not isinstance(config, ImitationConfig):
         raise ConfigError(
             f"--algorithm {config.algorithm}: imitate trains only by imitation. Use "
-            "hackmatrix-rl train, also to resume a run that learns so."
+            "hackmatrix-rl train, also to resume a run of this algorithm."
         )

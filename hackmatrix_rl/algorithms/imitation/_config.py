@@ -38,7 +38,7 @@ _TAUGHT: Mapping[str, Any] = {
     "update_epochs": 3,
     "gamma": 0.997,
 }
-# An update has four times as many games, and there are twice as many updates.
+# Four times as many games per update, and twice as many updates.
 _WIDE: Mapping[str, Any] = {
     **_TAUGHT,
     **ACCELERATOR,
@@ -53,14 +53,14 @@ _WIDE: Mapping[str, Any] = {
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class ImitationConfig(ActorCriticConfig):
-    """The settings of a training that imitates a teacher on HackMatrix; see `PPOConfig`."""
+    """The settings of a training that imitates a teacher; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "imitation"
     summary: ClassVar[str] = "from a teacher"
     continues: ClassVar[bool] = True
     elsewhere: ClassVar[Mapping[str, Any]] = {**SMALL, "teacher": None, "buffer_size": 65_536}
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "cpu": {**CPU, **_TAUGHT},  # some minutes on two cores
+        "cpu": {**CPU, **_TAUGHT},  # a few minutes on two cores
         **{kind: {**_WIDE, "device": kind} for kind in ("gpu", "tpu")},
         "debug": {**DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
     }
@@ -73,12 +73,12 @@ class ImitationConfig(ActorCriticConfig):
     )
     teacher_search: int | None = in_imitation(
         None,
-        "Simulations of a tree search by a network teacher, for each move; none: no search.",
+        "Simulations per move of a tree search with a network teacher; none: no search.",
         minimum=1,
         env=HACKMATRIX,
     )
     soft_labels: bool = in_imitation(
-        False, "Learn the teacher's action probabilities instead of its action."
+        False, "Learn the teacher's action probabilities instead of its actions."
     )
     teacher_games: float | str = in_imitation(
         "linear:1.0:0.0@0.5",
@@ -87,18 +87,18 @@ class ImitationConfig(ActorCriticConfig):
         maximum=1,
     )
     random_actions: float = in_imitation(
-        0.02, "Share of random actions, for more varied positions.", minimum=0, maximum=1
+        0.02, "Share of random actions, to diversify the positions.", minimum=0, maximum=1
     )
     buffer_size: int = in_imitation(
         524_288,
-        "Capacity of the buffer of labelled positions, over all games, in whole updates.",
+        "Capacity of the buffer in positions, over all games; rounded down to whole updates.",
         minimum=1,
     )
     symmetries: bool = in_imitation(
-        True, "Augment the labelled positions by random symmetries of the board.", env=HACKMATRIX
+        True, "Augment the labelled positions with random symmetries of the board.", env=HACKMATRIX
     )
     program_weight: float = in_imitation(
-        1.0, "Loss weight of a siphon or a program; a move weighs 1.", above=0, env=HACKMATRIX
+        1.0, "Loss weight of siphons and programs; moves have weight 1.", above=0, env=HACKMATRIX
     )
 
     @classmethod
@@ -108,7 +108,6 @@ class ImitationConfig(ActorCriticConfig):
         return without_width(chosen, settings if preset != "debug" else {})
 
     def check(self) -> None:
-        """Also checks the settings of imitation."""
         super().check()
         if self.teacher is None:
             here = self.env == HACKMATRIX
@@ -150,8 +149,8 @@ class ImitationConfig(ActorCriticConfig):
         except ArgumentError as error:
             if error.argument == "augment":
                 raise ConfigError(
-                    f"--network {self.network} remembers the board as it was, which cannot be "
-                    "turned. Use --no-symmetries, or a network without memory."
+                    f"--network {self.network} has a memory, which board symmetries cannot "
+                    "transform. Use --no-symmetries, or a network without memory."
                 ) from error
             if error.argument == "soft_labels":
                 raise ConfigError(
@@ -168,7 +167,7 @@ class ImitationConfig(ActorCriticConfig):
         Raises:
             ConfigError: there is no such player, or it plays another game than the student.
         """
-        # A notebook that imitates needs nothing of runs.
+        # Imported here, because a notebook that imitates does not need `runs`.
         from hackmatrix_rl.runs import find_player
 
         name, environment = self.teacher, self.environment()
@@ -206,7 +205,7 @@ class ImitationConfig(ActorCriticConfig):
         return teacher
 
     def _own_teacher(self, name: str, environment: "envs.Environment") -> "evaluation.Agent":
-        """The player that the factory of `module:factory` makes for an environment."""
+        """The player that the factory `module:factory` makes for an environment."""
         with refusing(f"--teacher {name}: ", of=(TypeError, ValueError)):
             teacher = networks.import_factory(name, "teacher")(environment)
             evaluation.check_player(teacher, environment)
@@ -221,5 +220,5 @@ class ImitationConfig(ActorCriticConfig):
         return replace(
             super().words(devices),
             details=(f"Teacher: {self.teacher}",),
-            advice=("Continue by PPO:  hackmatrix-rl train --algorithm ppo --init",),
+            advice=("Continue with PPO:  hackmatrix-rl train --algorithm ppo --init",),
         )

@@ -1,4 +1,4 @@
-"""Demonstrations on disk: what a teacher did in its games (docs/demonstrations.md)."""
+"""Demonstrations on disk: the games of a teacher (docs/demonstrations.md)."""
 
 import io
 import math
@@ -36,8 +36,8 @@ HEADER = "header.json"
 SHARD_POSITIONS = 65_536
 """Positions in a file: a few MB."""
 MOST_SHARD_POSITIONS = 16 * SHARD_POSITIONS
-"""Positions that a file may have: it is read as a whole."""
-_MOST_AROUND = 2**16  # bytes of a file outside its arrays, if nothing can be compressed
+"""Maximum number of positions in a file, which is read into memory at once."""
+_MOST_AROUND = 2**16  # maximum bytes of a file besides its uncompressed arrays
 
 _USE_ANOTHER = "Write the demonstrations again."
 
@@ -45,9 +45,8 @@ _USE_ANOTHER = "Write the demonstrations again."
 class Demonstrations(eqx.Module):
     """Positions of a teacher's games, on the host; each array has a leading axis of positions.
 
-    `action` is what the teacher does: the label. `played` is the same, except for random actions,
-    and `reward` is the reward of `played`. `done` is whether the game ended with it. Positions of a
-    `game` are consecutive.
+    `action` is the label: the teacher's action. `played` is the same, except for random actions.
+    `reward` and `done` follow from `played`. The positions of a `game` are consecutive.
     """
 
     observation: PyTree[np.ndarray]
@@ -62,21 +61,21 @@ class Demonstrations(eqx.Module):
         return len(self.action)
 
     def select(self, places: Any) -> "Demonstrations":
-        """The positions at some places: numbers, or a slice."""
+        """The positions at `places`, an array of indices or a slice."""
         return jax.tree.map(lambda leaf: leaf[places], self)
 
     @staticmethod
     def join(parts: "list[Demonstrations]") -> "Demonstrations":
-        """The positions of all parts, one after another."""
+        """The concatenated positions of all parts."""
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 @dataclass(frozen=True)
 class DemonstrationsHeader:
-    """The description of a folder of demonstrations.
+    """The header of a folder of demonstrations.
 
-    `game` has rules, observation and actions, `random_share` is the share of random actions among
-    the played ones, and `shards` has the number of positions in each file.
+    `game` identifies rules, observation and actions. `random_share` is the probability of a random
+    action. `shards` has the number of positions in each file.
     """
 
     game: GameIdentity
@@ -97,7 +96,7 @@ class DemonstrationsHeader:
         """The header in a folder.
 
         Raises:
-            ConfigError: there is none, or this version does not read it.
+            ConfigError: there is none, it is damaged, or this version does not read it.
         """
         file = folder / HEADER
         with refusing(f"{file}: ", f". {_USE_ANOTHER}", of=DamagedFileError):
@@ -134,11 +133,10 @@ class DemonstrationsHeader:
             ) from error
 
     def write(self, folder: Path) -> None:
-        """Writes the header into a folder."""
         write_json(folder / HEADER, {"format": FORMAT, **asdict(self)})
 
     def check_of(self, environment: HackMatrix, folder: Path) -> None:
-        """Raises a ConfigError if the demonstrations are of another game than an environment's."""
+        """Raises a ConfigError unless the demonstrations are of the environment's game."""
         here = game_identity(environment.observation)
         differ = self.game.differences(here)
         if self.league != environment.config.league:
@@ -153,7 +151,7 @@ class DemonstrationsHeader:
             )
 
     def _read_by(self, environment: HackMatrix) -> str:
-        """What to do, if the demonstrations do not fit an environment."""
+        """The advice if the demonstrations are of another game than the environment's."""
         kind: Any = self.game.observation.partition("-")[0]
         known = kind in KINDS and self.league in LEAGUES
         if not known or self.game.differences(game_identity(kind)):
@@ -167,7 +165,7 @@ class DemonstrationsHeader:
 
 
 class DemonstrationsWriter:
-    """Writes demonstrations into a new or empty folder, file by file; the header comes last.
+    """Writes demonstrations into a new or empty folder, in files, and the header last.
 
         with DemonstrationsWriter(folder, header) as writer:
             writer.add(demonstrations)
@@ -175,7 +173,7 @@ class DemonstrationsWriter:
     `header` counts the files written so far.
 
     Raises:
-        ConfigError: the folder holds something already.
+        ConfigError: the folder is not empty.
         ValueError: `shard_positions` is not within 1..`MOST_SHARD_POSITIONS`.
     """
 
@@ -191,7 +189,7 @@ class DemonstrationsWriter:
         self._waiting: list[Demonstrations] = []
 
     def add(self, demonstrations: Demonstrations) -> None:
-        """Writes positions, as soon as there are enough for a file."""
+        """Adds positions, and writes each file once it is full."""
         self._waiting.append(demonstrations)
         while sum(map(len, self._waiting)) >= self._size:
             joined = Demonstrations.join(self._waiting)
@@ -203,7 +201,7 @@ class DemonstrationsWriter:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None:
-            return  # without a header nobody takes the files for whole
+            return  # files without a header are incomplete
         rest = sum(map(len, self._waiting))
         if rest:
             self._write(Demonstrations.join(self._waiting))
@@ -226,11 +224,11 @@ class StoredDemonstrations:
     environment: HackMatrix
 
     def shard(self, number: int) -> Demonstrations:
-        """The positions of one file, whose description of an array is checked before that is read.
+        """The positions of one file. The dtype and shape of an array are checked before it is read.
 
         Raises:
-            ConfigError: the file is missing, damaged or of another game, or holds something else
-                than legal actions and finite numbers.
+            ConfigError: the file is missing, damaged or of another game, or has illegal actions or
+                numbers that are not finite.
         """
         file = self.folder / _shard_name(number)
         like = _like(self.environment, self.header.shards[number])
@@ -255,20 +253,20 @@ class StoredDemonstrations:
     ) -> Iterator[Demonstrations]:
         """Batches of positions in a random order; an incomplete last batch is dropped.
 
-        The files come in a random order; `mixed` of them are read and shuffled together. Each of
-        several `hosts` gets its own share of every batch. The batches do not depend on `hosts`.
+        The order of the files is random, and `mixed` files at a time are shuffled together. Each of
+        several `hosts` gets its own slice of every batch. The batches do not depend on `hosts`.
 
         Args:
-            size: positions of a batch, of all hosts together.
-            seed: decides the order.
-            epochs: how often all files are read.
+            size: global batch size, over all hosts.
+            seed: seed of the order.
+            epochs: number of passes over all files.
             mixed: number of files in memory at a time.
-            host: number of this process: `jax.process_index()`.
+            host: index of this process: `jax.process_index()`.
             hosts: number of processes: `jax.process_count()`.
 
         Raises:
             ConfigError: a file cannot be read.
-            ValueError: `hosts` does not divide `size`, or there is no such host.
+            ValueError: an argument is out of range, or `hosts` does not divide `size`.
         """
         size, hosts = whole("size", size), whole("hosts", hosts)
         if size % hosts:
@@ -320,7 +318,7 @@ def _within(name: str, value: Any, least: float, most: float) -> Any:
 
 
 def _read_arrays(file: Path, like: Demonstrations) -> Demonstrations:
-    """The arrays of a file, which must match `like` in name, dtype and shape."""
+    """The arrays of a file, which must match those of `like` in name, dtype and shape."""
     wanted = _named(like)
     size = sum(leaf.nbytes for leaf in wanted.values())
 
@@ -344,7 +342,7 @@ def _read_arrays(file: Path, like: Demonstrations) -> Demonstrations:
 
 
 def _check_values(some: Demonstrations, games: int) -> None:
-    """Raises a DamagedFileError if a value is not what demonstrations hold."""
+    """Raises a DamagedFileError if an action, a number or a game is invalid."""
     if not some.mask.any(axis=1).all():
         raise DamagedFileError("mask leaves no legal action in a position")
     for name, chosen in (("action", some.action), ("played", some.played)):
@@ -369,13 +367,13 @@ def _shard_name(number: int) -> str:
 
 
 def _named(some: Demonstrations) -> dict[str, np.ndarray]:
-    """The arrays by name: `observation.grid`."""
+    """The arrays by path: `observation.grid`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(some)
     return {jax.tree_util.keystr(path).lstrip("."): leaf for path, leaf in leaves}
 
 
 def _like(environment: HackMatrix, positions: int) -> Demonstrations:
-    """Arrays with the dtypes and shapes of `positions` positions, which take no memory."""
+    """Arrays with the dtypes and shapes of `positions` positions; broadcast, without memory."""
     spec = environment.spec
 
     def array(dtype: Any, *shape: int) -> np.ndarray:

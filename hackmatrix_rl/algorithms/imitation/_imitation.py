@@ -1,4 +1,4 @@
-"""Imitation: a student learns what a teacher does in the positions of both (DAgger)."""
+"""Imitation learning: a student learns the teacher's actions in the positions of both (DAgger)."""
 
 from dataclasses import replace
 
@@ -33,9 +33,9 @@ from hackmatrix_rl.training.sharding import ShardedCollector
 
 
 class TaughtGames(eqx.Module):
-    """The environments between two updates, who plays them, and the labelled positions.
+    """The environments between two updates, the teacher's state, and the labelled positions.
 
-    Every array has a leading axis of environments, but for counters.
+    Every array except counters has a leading axis of environments.
     """
 
     games: CollectorState
@@ -50,23 +50,23 @@ class ImitationState(TrainState):
 
 
 class Imitation(LearnerAlgorithm[ImitationState]):
-    """DAgger: one update plays, queries the teacher, and learns from the newest labels.
+    """DAgger: an update plays, queries the teacher, and learns from a buffer of labels.
 
-    In every step the teacher labels the position with what it would do. At first it plays the games
-    itself, later the student does (see `Labelling`). Minibatches are drawn from a buffer of labels.
-    Rollouts, value targets, precision and gradient steps are as in PPO, with a `CloneLoss`.
+    In every step the teacher labels the position with its action. The teacher plays an episode with
+    probability `beta`, else the student does (see `Labelling`). Rollouts, value targets, precision
+    and gradient steps are those of PPO with a `CloneLoss`.
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).
 
     Attributes:
-        ppo: what is the same in both algorithms.
+        ppo: the modules that both algorithms share.
         teacher: the player to learn from. A resumed run must get the same one.
-        beta: probability that the teacher plays an episode, by the steps done when it begins.
-        random_share: share of the steps with a random legal action.
-        slots: number of rollouts that the buffer holds.
-        augment: changes the positions drawn from the buffer; `None`: they stay as they are.
-        soft_labels: the student learns the teacher's probabilities instead of its actions.
+        beta: probability that the teacher plays an episode, as a schedule of environment steps.
+        random_share: fraction of steps with a random legal action.
+        slots: capacity of the buffer in rollouts.
+        augment: random symmetries of the sampled positions; `None`: no augmentation.
+        soft_labels: whether the student learns the teacher's probabilities instead of its actions.
     """
 
     ppo: PPO
@@ -78,7 +78,6 @@ class Imitation(LearnerAlgorithm[ImitationState]):
     soft_labels: bool = eqx.field(static=True)
 
     def __call__(self, state: ImitationState) -> tuple[ImitationState, ImitationMetrics]:
-        """The state after one update, and its report."""
         learner, before = state.learner, state.collector_state
         now = state.env_steps.as_float()
         assert isinstance(self.ppo.collect, ShardedCollector)
@@ -118,7 +117,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
     def _learn(
         self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
     ) -> tuple[Learner, StepReport]:
-        """Gradient steps on positions from the buffer, each epoch on as many as a rollout has."""
+        """The gradient steps of an update; each epoch samples a batch of the size of a rollout."""
         once = Minibatches(self.ppo.sizes.num_minibatches, 1)
 
         def epoch(learner: Learner, number: UInt32[Array, ""]) -> tuple[Learner, StepReport]:
@@ -132,7 +131,6 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         return scan_and_sum(epoch, learner, epochs)
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> ImitationState:
-        """The state before the first update."""
         plain = self.ppo.init(key, policy)
         teaching = self._labelling(plain.env_steps).start(plain.collector_state.keys)
         buffer = Buffer.empty(
@@ -158,25 +156,25 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         augment: Symmetry | None = None,
         soft_labels: bool = False,
     ) -> None:
-        """Takes the modules of PPO.
+        """Composes the algorithm from PPO and a teacher.
 
             ppo = hm.PPO(environment, policy, loss=CloneLoss())
             trainer = hm.Trainer(hm.Imitation(ppo, Runner()))
 
         Args:
-            ppo: has the environment, the student (its policy) and a `CloneLoss`.
+            ppo: PPO with the environment, the student as its policy, and a `CloneLoss`.
             teacher: the player to learn from. A resumed run must get the same one.
-            beta: probability that the teacher plays an episode, by the steps done when it begins;
-                by default 1: the teacher plays all games.
-            random_share: share of the steps with a random legal action.
-            buffer_size: labelled positions to keep, over all environments; at least as many as in
-                an update, and rounded down to whole updates.
-            augment: changes the positions drawn from the buffer; only for a student without memory.
-            soft_labels: learn the teacher's probabilities instead of its actions; for a network
-                or a `Searcher`, which report them.
+            beta: probability that the teacher plays an episode, as a schedule of environment steps,
+                evaluated when the episode starts; by default 1.
+            random_share: fraction of steps with a random legal action.
+            buffer_size: capacity in labelled positions, over all environments; at least the
+                positions of an update, and rounded down to whole updates.
+            augment: random symmetries of the sampled positions; only for a student without memory.
+            soft_labels: whether to learn the teacher's probabilities instead of its actions. The
+                teacher must be a network or a `Searcher`.
 
         Raises:
-            TypeError: an argument has the wrong type, or the teacher is no player.
+            TypeError: an argument has the wrong type, or the teacher is not a player.
             ValueError: an argument is out of range, or the parts do not fit together.
         """
         instance("ppo", ppo, PPO, "hm.PPO(environment, policy, loss=CloneLoss())")
@@ -190,18 +188,18 @@ class Imitation(LearnerAlgorithm[ImitationState]):
         check_capacity(buffer_size, num_envs=num_envs, num_steps=num_steps)
         if augment is not None and jax.tree.leaves(ppo.initial_policy.initial_carry()):
             raise ArgumentError(
-                "{augment:only} changes single positions, but the student's memory is of the games "
-                "as they were; use augment=None",
+                "{augment:only} transforms single positions, but the student has a memory of the "
+                "original ones; use augment=None",
                 augment=augment,
             )
         if soft_labels and not (isinstance(teacher, ThinkingAgent) and teacher.tells_probabilities):
             raise ArgumentError(
                 "{soft_labels:only} are the teacher's probabilities, and "
-                f"{type(teacher).__name__} only acts; use {{soft_labels:=False}}, or a network or "
+                f"{type(teacher).__name__} has none; use {{soft_labels:=False}}, or a network or "
                 "a Searcher as the teacher",
                 soft_labels=soft_labels,
             )
-        # The buffer holds positions as the environment shows them: they may be turned afterwards.
+        # The buffer holds raw observations, because `augment` transforms them.
         collect = replace(ppo.collect.collect, precompute=False)
         sharded = ShardedCollector(collect, ppo.collect.mesh)
         self.ppo = eqx.tree_at(lambda ppo: ppo.collect, ppo, sharded)
@@ -225,17 +223,17 @@ class Imitation(LearnerAlgorithm[ImitationState]):
 
     @property  # type: ignore[misc]
     def initial_policy(self) -> ActorCritic:  # type: ignore[override]
-        """The student before it has learned."""
+        """The initial policy of the student."""
         return self.ppo.initial_policy
 
     @property
     def sequences(self) -> tuple[str, int]:
-        """PPO's sequences."""
+        """The name of PPO's argument for the length of a sequence, and its value."""
         return self.ppo.sequences
 
     @property
     def steps_per_update(self) -> int:
-        """Environment steps of one rollout, over all environments."""
+        """Environment steps of a rollout, over all environments."""
         return self.ppo.steps_per_update
 
     def check(self, policy: ActorCritic) -> None:
@@ -244,4 +242,4 @@ class Imitation(LearnerAlgorithm[ImitationState]):
 
 
 KINDS: Kinds = (("siphons", SIPHON, FIRST_PROGRAM), ("programs", FIRST_PROGRAM, NUM_ACTIONS))
-"""The kinds of actions of HackMatrix whose accuracy is reported separately."""
+"""The kinds of HackMatrix actions with a separate accuracy."""

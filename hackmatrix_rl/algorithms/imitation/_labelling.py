@@ -1,4 +1,4 @@
-"""Who plays while a student learns from a teacher, and what the teacher would have done."""
+"""Labels positions with the teacher's actions, while the teacher or the student plays."""
 
 from typing import NamedTuple
 
@@ -13,22 +13,22 @@ from hackmatrix_rl.agent.networks import reset_carry
 from hackmatrix_rl.evaluation import Agent, RandomAgent, ThinkingAgent, read_by
 
 _AT_THE_START = np.uint32(2**32 - 1)
-"""Folded into an environment's key for its first episode; no step has this number."""
+"""Folded into an environment's key for its first episode; no step has this index."""
 
 
 class Teaching(eqx.Module):
-    """The teacher's memory, and whether it plays each episode; by environment."""
+    """The teacher's memory, and whether the teacher plays the episode, by environment."""
 
     carry: PyTree[Array]
     taught: Bool[Array, " num_envs"]
 
 
 class Label(eqx.Module):
-    """The note of `Labelling` for one step, or for all steps of a rollout.
+    """The labels of a step, or of all steps of a rollout.
 
-    `action` is what the teacher would do and `log_prob` its log-probability under the student,
-    whose likeliest action is `mode`. `taught` is whether the teacher's action was played.
-    `probabilities` are the teacher's; `None` if only its action counts.
+    `action` is the teacher's action, `log_prob` its log-probability under the student, and `mode`
+    the student's most likely action. `taught` is whether the teacher's action was played.
+    `probabilities` are the teacher's; `None` without soft labels.
     """
 
     action: Int32[Array, "*steps num_envs"]
@@ -39,13 +39,13 @@ class Label(eqx.Module):
 
 
 class Labelling(ActionChoice):
-    """Labels each position with the teacher's action; the teacher or the student plays.
+    """Labels each position with the teacher's action, while the teacher or the student plays.
 
-    The teacher plays an episode with probability `beta`, and the student plays the others. Who
-    plays is drawn for a whole episode. If it were drawn for each step, the teacher would bring
-    each game back on its way, and positions deep in the student's own games would come only when
-    `beta` is nearly 0. A share of the steps has a random legal action instead. With `soft`, the
-    teacher's probabilities are noted, too.
+    The teacher plays an episode with probability `beta`, else the student plays it. The player is
+    drawn per episode, not per step: a teacher that acts in some steps of an episode corrects the
+    student's errors, so positions that only the student reaches would be rare until `beta` is
+    nearly 0. A fraction `random_share` of the steps has a random legal action instead. With `soft`,
+    the label includes the teacher's probabilities.
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).
@@ -57,7 +57,6 @@ class Labelling(ActionChoice):
     soft: bool = eqx.field(static=True, default=False)
 
     def start(self, keys: Key[Array, " num_envs"]) -> Teaching:
-        """The state before the first step."""
         carry = jax.tree.map(
             lambda leaf: jnp.broadcast_to(leaf, (keys.shape[0], *leaf.shape)),
             self.teacher.initial_carry(),
@@ -68,7 +67,7 @@ class Labelling(ActionChoice):
     def choose(
         self, collector_state: CollectorState, pi: MaskedCategorical, keys: Key[Array, " num_envs"]
     ) -> tuple[Int32[Array, " num_envs"], Teaching, Label]:
-        """The action to play, and the teacher's label as the note."""
+        """The action to play, the next state, and the label."""
         state: Teaching = collector_state.choice_state
         draw = _draws(keys)
         read = read_by(
@@ -106,14 +105,14 @@ class Labelling(ActionChoice):
     def begin_anew(
         self, state: Teaching, done: Bool[Array, " num_envs"], keys: Key[Array, " num_envs"]
     ) -> Teaching:
-        """Resets the teacher's memory of ended episodes, and draws who plays the next ones."""
+        """Resets the teacher's memory where an episode ended, and draws who plays the next one."""
         return Teaching(
             carry=reset_carry(state.carry, self.teacher.initial_carry(), done),
             taught=jnp.where(done, self._is_taught(_draws(keys).player), state.taught),
         )
 
     def counts(self, state: Teaching) -> Bool[Array, " num_envs"]:
-        """Whether the student plays each episode."""
+        """Whether the student plays the episode, by environment."""
         return ~state.taught
 
     def _is_taught(self, keys: Key[Array, " num_envs"]) -> Bool[Array, " num_envs"]:

@@ -1,4 +1,4 @@
-"""The loss of imitation, and the metrics of its updates."""
+"""The loss and the metrics of imitation."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,14 +14,15 @@ from hackmatrix_rl.training import Dispatch, Metrics, UpdateReport
 
 
 class CloneLoss(eqx.Module):
-    """Cross-entropy of the student's distribution over the legal actions to the teacher's action.
+    """Behaviour cloning: cross-entropy between the teacher's action and the student's policy.
 
-    Where the batch has the teacher's probabilities (`Batch.teacher_log_probs`), they are what is
-    learned instead. The value learns the targets of the batch, which belong to whoever played.
+    If the batch has the teacher's probabilities (`Batch.teacher_log_probs`), they replace its
+    action. The value targets of the batch are returns of whoever played, teacher or student.
 
     Attributes:
         vf_coef: weight of the value loss.
-        special_from: actions from this number on have `special_weight`; `None`: all weigh 1.
+        special_from: the first action with weight `special_weight`; `None`: all have weight 1.
+        special_weight: weight of the actions from `special_from` on.
     """
 
     vf_coef: float = eqx.field(static=True, default=0.5)
@@ -35,7 +36,7 @@ class CloneLoss(eqx.Module):
             raise ValueError(f"special_weight must be positive, not {self.special_weight}")
 
     def prepare(self, batch: Batch) -> tuple["CloneLoss", Batch]:
-        """The same loss and batch: the loss of a batch is the mean over its equal parts."""
+        """The loss and the batch, unchanged: the loss is a mean over samples."""
         return self, batch
 
     def __call__(
@@ -43,51 +44,46 @@ class CloneLoss(eqx.Module):
     ) -> tuple[Float32[Array, ""], LossMetrics]:
         """The loss of a policy on a batch whose actions are the teacher's, and its metrics.
 
-        `LossMetrics.policy_loss` is the cross-entropy, each label with its weight. What compares
-        the policy with the one that acted is 0.
+        `LossMetrics.policy_loss` is the weighted cross-entropy. The metrics that compare with the
+        behaviour policy are 0.
         """
         found = NetworkOutput.from_policy(evaluator_of(policy), batch)
         pi = MaskedCategorical(found.logits, batch.mask)
-        surprise = _surprise(pi, batch)
+        if batch.teacher_log_probs is None:
+            cross_entropy = -pi.log_prob(batch.action)
+        else:
+            cross_entropy = pi.cross_entropy(jnp.exp(batch.teacher_log_probs))
         if self.special_from is not None:
             special = batch.action >= self.special_from
-            surprise = surprise * jnp.where(special, self.special_weight, 1.0)
-        cross_entropy = jnp.mean(surprise)
-        value_loss = found.value_loss(batch)
-        nothing = jnp.zeros((), jnp.float32)
-        return cross_entropy + self.vf_coef * value_loss, LossMetrics(
-            policy_loss=cross_entropy,
+            cross_entropy = cross_entropy * jnp.where(special, self.special_weight, 1.0)
+        policy_loss, value_loss = jnp.mean(cross_entropy), found.value_loss(batch)
+        zero = jnp.zeros((), jnp.float32)
+        return policy_loss + self.vf_coef * value_loss, LossMetrics(
+            policy_loss=policy_loss,
             value_loss=value_loss,
             entropy=jnp.mean(pi.entropy()),
-            approx_kl=nothing,
-            clip_fraction=nothing,
+            approx_kl=zero,
+            clip_fraction=zero,
         )
 
 
-def _surprise(pi: MaskedCategorical, batch: Batch) -> Float32[Array, "num_steps batch"]:
-    """The cross-entropy of each position."""
-    if batch.teacher_log_probs is None:
-        return -pi.log_prob(batch.action)
-    return pi.cross_entropy(jnp.exp(batch.teacher_log_probs))
-
-
 Kinds = tuple[tuple[str, int, int], ...]
-"""Kinds of actions that are counted apart: a name, the first action, and the one after the last."""
+"""Kinds of actions with a separate accuracy: name, first action, and the one after the last."""
 
 _OF_PPO = ("policy_loss", "approx_kl", "clip_fraction")
 
 
 class Agreement(eqx.Module):
-    """How well the student knew the teacher's actions, before it learned from these positions.
+    """The agreement of student and teacher, before the gradient steps on these positions.
 
-    Every field is a sum over the positions of an update: their number, how often the student's
-    likeliest action was the teacher's, its cross-entropy in nats, and how often the teacher's
-    action was played. `of_kind` has the number and the agreement by kind of the teacher's action.
+    Every field is a sum over the positions of an update: their number, how often the student's most
+    likely action was the teacher's, the student's cross-entropy in nats, and how often the teacher
+    played. `of_kind` has the number and the agreement by kind of the teacher's action.
     """
 
     count: Float32[Array, ""]
     agreed: Float32[Array, ""]
-    surprise: Float32[Array, ""]
+    cross_entropy: Float32[Array, ""]
     taught: Float32[Array, ""]
     of_kind: dict[str, tuple[Float32[Array, ""], Float32[Array, ""]]]
 
@@ -106,13 +102,13 @@ class Agreement(eqx.Module):
         return cls(
             count=count(jnp.ones_like(agreed)),
             agreed=count(agreed),
-            surprise=-jnp.sum(labels.log_prob),
+            cross_entropy=-jnp.sum(labels.log_prob),
             taught=count(labels.taught),
             of_kind=of_kind,
         )
 
     def read(self) -> Mapping[str, float]:
-        """The metrics, on the host. A kind that the teacher never chose has no accuracy."""
+        """The metrics, on the host. A kind of action that the teacher never chose is left out."""
         count = float(self.count)
         accuracies = {
             f"accuracy_{name}": float(agreed) / float(here)
@@ -122,13 +118,13 @@ class Agreement(eqx.Module):
         return {
             "accuracy": float(self.agreed) / count,
             **accuracies,
-            "label_cross_entropy": float(self.surprise) / count,
+            "label_cross_entropy": float(self.cross_entropy) / count,
             "teacher_played": float(self.taught) / count,
         }
 
 
 class ImitationMetrics(eqx.Module):
-    """The report of an update: as PPO reports it, and the agreement with the teacher."""
+    """The report of an update: that of PPO, and the agreement with the teacher."""
 
     update: UpdateReport
     agreement: Agreement

@@ -1,4 +1,4 @@
-"""Plays a teacher's games and writes them down."""
+"""Records the games of a teacher."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,21 +25,18 @@ from hackmatrix_rl.system import typed_path
 from hackmatrix_rl.system.errors import share, whole
 
 _STEPS = 32
-"""Steps between two looks at whether all games have ended."""
-
-
+"""Steps between checks whether all games have ended."""
 _KEPT = ("observation", "mask", "action", "reward", "terminated", "truncated")
 
 
-class _Nobody(ActorCritic):
-    """A student that knows nothing: only the teacher plays."""
+class _Uniform(ActorCritic):
+    """A uniform policy as the student, which never acts: the teacher plays."""
 
     num_actions: int = eqx.field(static=True)
 
     def __call__(
         self, observation: PyTree[Array], carry: PyTree[Array]
     ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
-        """The same logit for each action."""
         return jnp.zeros(self.num_actions, jnp.float32), jnp.zeros((), jnp.float32), carry
 
 
@@ -56,15 +53,14 @@ def record_demonstrations(
     max_steps: int = 20_000,
     on_progress: Callable[[int, int], None] = lambda done, all_: None,
 ) -> DemonstrationsHeader:
-    """Writes the positions of whole games of a teacher; see `read_demonstrations`.
+    """Plays games of a teacher and writes their positions; see `read_demonstrations`.
 
-    The games do not depend on `num_envs`, the number of games at the same time, whose positions are
-    in memory at once. A game that is longer than `max_steps` is left out from there on.
-    `random_share` is the share of the steps with a random legal action. `on_progress` is called
-    with the number of games written, and the total.
+    `num_envs` games are played in parallel, with their positions in memory; the games do not depend
+    on it. A game stops after about `max_steps` steps. `random_share` is the probability of a random
+    legal action. `on_progress` is called with the number of games written, and the total.
 
     Raises:
-        ConfigError: the folder holds something already.
+        ConfigError: the folder is not empty.
         ValueError: an argument is out of range, or teacher and environment do not fit together.
     """
     check_player(teacher, environment)
@@ -92,15 +88,15 @@ def record_demonstrations(
 def _games(
     choice: Labelling, environment: HackMatrix, keys: Array, max_steps: int
 ) -> tuple[dict[str, Any], Label]:
-    """The fields of a rollout of whole games, on the host, and its labels; more games follow."""
-    nobody = _Nobody(environment.spec.num_actions)
-    play_on = eqx.filter_jit(RolloutCollector(_STEPS, precompute=False, choice=choice))
-    collector_state = eqx.filter_jit(start_collector)(environment, nobody, keys)
+    """The fields of a rollout on the host, and its labels, until the first games have ended."""
+    student = _Uniform(environment.spec.num_actions)
+    collect = eqx.filter_jit(RolloutCollector(_STEPS, precompute=False, choice=choice))
+    collector_state = eqx.filter_jit(start_collector)(environment, student, keys)
     collector_state = replace(collector_state, choice_state=eqx.filter_jit(choice.start)(keys))
     ended = np.zeros(keys.shape[0], bool)
     parts: list[Any] = []
     while not ended.all() and len(parts) * _STEPS < max_steps:
-        rollout, collector_state = play_on(nobody, environment, collector_state)
+        rollout, collector_state = collect(student, environment, collector_state)
         kept = {name: getattr(rollout, name) for name in _KEPT}
         parts.append(jax.device_get((kept, rollout.notes)))
         ended |= np.asarray(rollout.done).any(axis=0)

@@ -119,7 +119,7 @@ def check_output(
     precision: PrecisionPolicy,
     sizes: tuple[int, int],
 ) -> None:
-    """Checks what a loss returns for a batch of shapes: `sizes` are its steps and environments."""
+    """Traces a loss on a batch with `sizes` steps and environments, and checks what it returns."""
     said = f"loss: {errors.place(loss, '__call__')}"
 
     def evaluate(loss: Any, policy: ActorCritic) -> Any:
@@ -137,7 +137,7 @@ def check_output(
         ) from error
     if not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(
-            f"{said} returns {errors.described(found)}; expected two things: return loss, "
+            f"{said} returns {errors.described(found)}; expected a tuple: return loss, "
             "LossMetrics(...)"
         )
     value, metrics = found
@@ -146,11 +146,11 @@ def check_output(
     )
     if not isinstance(metrics, agent.LossMetrics):
         raise TypeError(
-            f"{said} returns {errors.described(metrics)} in second place; expected LossMetrics: "
+            f"{said} returns {errors.described(metrics)} as metrics; expected LossMetrics: "
             "return loss, hackmatrix_rl.agent.LossMetrics(...)"
         )
     for path, leaf in jax.tree.leaves_with_path(metrics):
-        if hasattr(leaf, "dtype"):  # a plain number serves as well
+        if hasattr(leaf, "dtype"):  # a Python number is accepted, too
             name = jax.tree_util.keystr(path).lstrip(".")
             errors.check_array(f"{said} returns LossMetrics whose {name} is", leaf, "float32", ())
 
@@ -158,7 +158,7 @@ def check_output(
 def _zeros(
     policy: ActorCritic, spec: EnvSpec, num_steps: int, num_games: int, loss: Any
 ) -> agent.Batch:
-    """A minibatch of zeros, with what the loss needs."""
+    """A minibatch of zeros, with the optional fields that the loss needs."""
 
     def array(dtype: Any, *more: int) -> Array:
         return jnp.zeros((num_steps, num_games, *more), dtype)

@@ -31,39 +31,39 @@ _WIDE: Mapping[str, Any] = {
 
 CONTINUED: Mapping[str, Any] = {
     "total_timesteps": 16_000_000,
-    # Without what UNDO repeats; a stage and a point pay at once, not only at a victory.
+    # Without the terms that UNDO can repeat; a stage and a point are rewarded immediately.
     "reward": "stage_completion=2,score_gain=10,data_siphon=0,kills=0,distance_shaping=0",
     "gamma": "linear:0.997:0.9996",
     "ent_coef": "linear:0.003:0.0005",
     "learning_rate": "linear:0.0007:0",
     "target_kl": 0.03,
-    # One seed in five unlearned its data siphons in the first million steps, and won 41 in 100.
+    # Without a teacher, one seed in five lost its data siphons in the first million steps.
     "teacher_kl": "linear:0.2:0@0.3",
     "critic_warmup_timesteps": 200_000,
     "aux_coefficient": 0.05,
     "aux_every": 2,
     "aux_victory": True,
 }
-"""What a device's preset sets for a training that starts from another one's weights (`--init`)."""
+"""Settings that a device's preset adds if training starts from stored weights (`--init`)."""
 
 _WARMUP_SHARE = 0.05
-"""The most of a short training in which only the value head is updated."""
+"""Maximum share of a short training in which only the value head is updated."""
 
 _OF_POSITIONS = ("history", "max_enemies", "max_transmissions")
-"""Settings that saved positions of a game depend on."""
+"""Settings that fix the shapes of stored positions."""
 
 
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig(config.ActorCriticConfig):
-    """The settings of a training by PPO on HackMatrix.
+    """The settings of a training by PPO.
 
-    Each field is a flag and a key of a TOML file, and explains itself in its help text. `None`
-    switches a field off that may be `None` (`none` on the command line).
+    Each field is a flag and a key of a TOML file; its help text documents it. `None` disables an
+    optional field (`none` on the command line).
 
     Raises:
-        ConfigError: if a value cannot work, before anything is compiled.
+        ConfigError: a value is invalid, or settings are incompatible.
     """
 
     algorithm: ClassVar[str] = "ppo"
@@ -87,18 +87,18 @@ class PPOConfig(config.ActorCriticConfig):
     # The game
     frontier_share: float = in_game(
         0.0,
-        "Share of games that start at rarely reached positions of the agent's own play; 0: none.",
+        "Share of games that start from rarely reached positions of the agent's games; 0: none.",
         minimum=0,
         maximum=0.9,
         env=config.HACKMATRIX,
     )
     without_undo_share: float = in_game(
         0.0,
-        "Share of games in which UNDO is never legal, so that the agent learns to do without it.",
+        "Share of games in which UNDO is never legal, to train the agent to win without it.",
         minimum=0,
         maximum=0.9,
         env=config.HACKMATRIX,
-        resume="each of its games keeps its kind",
+        resume="its games keep whether UNDO is legal",
     )
 
     # Learning
@@ -110,12 +110,12 @@ class PPOConfig(config.ActorCriticConfig):
     )
     ent_coef: float | str = in_learning(
         0.05,
-        "Weight of the entropy bonus, which keeps the policy exploring; a number or a schedule.",
+        "Weight of the entropy bonus, which encourages exploration; a number or a schedule.",
         minimum=0,
     )
     teacher_kl: float | str = in_learning(
         0.0,
-        "Weight of the KL to the policy of --init: linear:0.5:0@0.3 fades in 0.3 of the run.",
+        "Weight of the KL to the policy of --init: linear:0.5:0@0.3 decays over 0.3 of the run.",
         minimum=0,
     )
     critic_warmup_timesteps: int = in_learning(
@@ -129,7 +129,7 @@ class PPOConfig(config.ActorCriticConfig):
     )
     aux_coefficient: float = in_learning(
         0.0,
-        "Weight of the auxiliary loss: predict the parts of the next reward, and death; 0: off.",
+        "Weight of the auxiliary loss: predict the terms of the next reward, and death; 0: off.",
         minimum=0,
         arrays=True,
         env=config.HACKMATRIX,
@@ -142,13 +142,13 @@ class PPOConfig(config.ActorCriticConfig):
     )
     aux_victory: bool = in_learning(
         False,
-        "Also predict the win probability by the auxiliary loss.",
+        "Also predict the win probability in the auxiliary loss.",
         arrays=True,
         env=config.HACKMATRIX,
     )
     target_kl: float | None = in_learning(
         None,
-        "End an update early once its KL from the old policy exceeds this; none: never.",
+        "Stop an update early once its KL from the old policy exceeds this; none: never.",
         above=0,
     )
 
@@ -161,11 +161,11 @@ class PPOConfig(config.ActorCriticConfig):
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a preset; a device's preset has more for a start from weights.
+        """The settings of a preset; with `init`, a device's preset adds `CONTINUED`.
 
         Args:
             preset: a name in `presets`.
-            settings: that differ from it.
+            settings: the settings that override it.
         """
         chosen = super().preset_settings(preset, settings)
         elsewhere = settings.get("env", config.HACKMATRIX) != config.HACKMATRIX
@@ -173,7 +173,7 @@ class PPOConfig(config.ActorCriticConfig):
             return chosen
         continued = dict(CONTINUED)
         if preset != "cpu":
-            # An accelerator has time for more; the schedules are shares of it.
+            # An accelerator trains for longer; the schedules are relative to the total.
             continued["total_timesteps"] = chosen["total_timesteps"]
         steps = settings.get("total_timesteps", continued["total_timesteps"])
         if isinstance(steps, int):  # other values are refused later
@@ -181,14 +181,13 @@ class PPOConfig(config.ActorCriticConfig):
             continued["critic_warmup_timesteps"] = warmup
         usual = cls.__dataclass_fields__["network"].default
         if settings.get("network", usual) != usual:
-            del continued["teacher_kl"]  # another one may have memory, and then no teacher
+            del continued["teacher_kl"]  # a network with memory cannot have a teacher
         if settings.get("aux_coefficient") == 0:
             for name in ("aux_coefficient", "aux_every", "aux_victory"):
                 del continued[name]
         return {**chosen, **continued}
 
     def check(self) -> None:
-        """Also checks the settings of PPO."""
         super().check()
         if self.value_head != "scalar" and self.value_clip is not None:
             raise ConfigError(
@@ -227,10 +226,7 @@ class PPOConfig(config.ActorCriticConfig):
             )
 
     def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
-        """Also refuses other sizes of the game if its positions are archived.
-
-        Otherwise they need no check: new games start.
-        """
+        """Also refuses other sizes of the game if positions are archived (`frontier_share`)."""
         super().check_changes(run, changes)
         if not (self.frontier_share > 0 and changes.get("frontier_share", 1) > 0):
             return
@@ -239,18 +235,17 @@ class PPOConfig(config.ActorCriticConfig):
                 was = as_given(name, getattr(self, name))
                 raise ConfigError(
                     f"{as_given(name, changes[name])}: the positions that --frontier-share "
-                    f"{self.frontier_share:g} saved are of games with {was}. Give {was}, "
+                    f"{self.frontier_share:g} saved are of games with {was}. Use {was}, "
                     f"--frontier-share 0, which drops them, or start a new run with --init {run}."
                 )
 
     @property
     def eager(self) -> bool:
-        """Whether each operation runs alone (`--debug nojit`)."""
+        """Whether each operation runs uncompiled (`--debug nojit`)."""
         return self.debug == training.NOJIT
 
     @property
     def heads(self) -> config.Heads:
-        """The heads of the network."""
         return config.Heads(self.value_head, self.aux_coefficient != 0, self.aux_victory)
 
     def build(
@@ -260,7 +255,6 @@ class PPOConfig(config.ActorCriticConfig):
         trust_code: bool = False,
         **given: Unpack[config.Given],
     ) -> "PPO":
-        """PPO with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.ppo._ppo import PPO
 
         self._check_start(policy)
@@ -295,7 +289,7 @@ class PPOConfig(config.ActorCriticConfig):
         )
 
     def _train_environment(self, mesh: "Mesh") -> "envs.Environment":
-        """The environment, in which some games may begin at saved positions."""
+        """The environment, with `without_undo_share` or `frontier_share`."""
         environment = self.environment()
         if self.without_undo_share > 0:
             assert isinstance(environment, envs.HackMatrix), "the config is checked"
@@ -306,15 +300,15 @@ class PPOConfig(config.ActorCriticConfig):
         if self.num_envs % (envs.BLOCK * devices):
             raise ConfigError(
                 f"--frontier-share {self.frontier_share:g}: blocks of {envs.BLOCK} games share "
-                f"saved positions, and --num-envs {self.num_envs} on {devices} devices are no "
-                f"whole blocks. Use a multiple of {envs.BLOCK * devices} as --num-envs, or another "
-                "--mesh."
+                f"saved positions, and --num-envs {self.num_envs} does not divide into blocks on "
+                f"{devices} devices. Use a multiple of {envs.BLOCK * devices} as --num-envs, or "
+                "another --mesh."
             )
         assert isinstance(environment, envs.HackMatrix), "the config is checked"
         return envs.Frontier(environment, self.frontier_share)
 
     def _check_start(self, policy: "networks.ActorCritic") -> None:
-        """Raises a ConfigError if the network cannot start as the settings say."""
+        """Raises a ConfigError if the network does not support a teacher or a critic warmup."""
         from hackmatrix_rl.algorithms.ppo._arguments import critic_warmup_of
         from hackmatrix_rl.algorithms.ppo._teacher import check_teacher
 

@@ -1,4 +1,4 @@
-"""PPO that learns from a stored rollout, to measure the speed of learning alone."""
+"""A collector that returns a stored rollout, to measure the speed of the gradient steps alone."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class Replayed(Collector):
     def start(
         self, policy: ActorCritic, environment: Environment, keys: Key[Array, " num_envs"]
     ) -> CollectorState:
-        """The state after the rollout."""
+        """The stored state."""
         return self.collector_state
 
     def __call__(
@@ -38,7 +38,7 @@ class Replayed(Collector):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """The stored rollout."""
+        """The stored rollout and state."""
         return self.rollout, self.collector_state
 
 
@@ -49,7 +49,7 @@ def empty_rollout(
     collector_state: Any,
     mesh: Mesh,
 ) -> Replayed:
-    """A collector with a rollout of zeros, in which every action is legal."""
+    """A collector whose rollout is zeros, with every action legal."""
     shapes = eqx.filter_eval_shape(collect, policy, environment, collector_state)
     rollout = Rollout(
         **{

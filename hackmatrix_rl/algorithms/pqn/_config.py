@@ -19,7 +19,7 @@ _PQN: Mapping[str, Any] = {"network": "residual", "gamma": 0.997, "num_minibatch
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class PQNConfig(RolloutConfig):
-    """The settings of a training by PQN on HackMatrix, see `PPOConfig`."""
+    """The settings of a training by PQN; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "pqn"
     summary: ClassVar[str] = "Q-learning on rollouts, without a buffer"
@@ -27,7 +27,7 @@ class PQNConfig(RolloutConfig):
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
         *RolloutConfig.panels[:4],
         ("q_value", "mean Q-value (reward)"),
-        ("td_error", "error of the Q-values"),
+        ("td_error", "TD error"),
     )
     continues: ClassVar[bool] = True
     varies: ClassVar[tuple[str, ...]] = ("learning_rate", "gamma", "q_lambda", "epsilon")
@@ -37,15 +37,19 @@ class PQNConfig(RolloutConfig):
         "debug": {**DEBUG, "network": "residual", "num_steps": 16, "num_minibatches": 2},
     }
 
-    q_lambda: float = in_q(0.65, "Lambda of the returns; 0: one step.", minimum=0, maximum=1)
+    q_lambda: float = in_q(
+        0.65, "Lambda of the lambda-returns; 0: one-step targets.", minimum=0, maximum=1
+    )
     epsilon: float | str = in_q(
-        "linear:1.0:0.05@0.1", "Share of random actions.", minimum=0, maximum=1
+        "linear:1.0:0.05@0.1",
+        "Probability of a random action; a number or a schedule.",
+        minimum=0,
+        maximum=1,
     )
 
     def build(
         self, policy: "networks.ActorCritic", *, trust_code: bool = False, **given: Unpack[Given]
     ) -> "PQN":
-        """PQN with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.pqn._pqn import PQN
 
         return PQN(

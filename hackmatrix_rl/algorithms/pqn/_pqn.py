@@ -1,4 +1,4 @@
-"""PQN: one update collects, computes lambda-returns and learns."""
+"""PQN: an update collects a rollout, computes lambda-returns, and takes gradient steps."""
 
 from dataclasses import replace
 from typing import Unpack
@@ -15,36 +15,36 @@ from hackmatrix_rl.system.errors import instance
 from hackmatrix_rl.training.sharding import ShardedCollector
 
 EPSILON = agent.Linear(1.0, 0.05, over=100_000)
-"""The probability of a random action by default."""
+"""The default probability of a random action."""
 
 
 class PQN(training.LearnerAlgorithm[training.TrainState]):
     """Q-learning on rollouts of many environments, without a replay buffer or a target network.
 
-    An update collects a rollout by epsilon-greedy actions, computes the lambda-returns of its
-    steps, and descends the squared error of the Q-values on minibatches of whole sequences. The
+    An update collects a rollout with epsilon-greedy actions, computes the lambda-returns of its
+    steps, and minimizes the squared error of the Q-values on minibatches of full sequences. The
     returns are Peng's Q(lambda): `G = r + gamma * ((1 - q_lambda) * max Q' + q_lambda * G')`,
     with the maximum over the legal actions of the next position. They bootstrap through
-    truncation, and not through termination.
+    truncation, but not through termination.
 
-    The network's logits are the Q-values, in units of `value_scale`; its value is not used.
-    Layer normalisation stands in for the target network, so use `ResidualActorCritic`, or on
-    boards `ResNetActorCritic` or `TransformerActorCritic`. `MLPActorCritic`, `ConvActorCritic`,
-    `GRUActorCritic` and `LSTMActorCritic` have no normalisation and may diverge. The heads of the
-    last two read a bounded state, so they need a `value_scale` where returns are large.
+    The network's logits are the Q-values, normalized by `value_scale`; its value is unused.
+    Layer normalization replaces the target network, so use `ResidualActorCritic`, or on boards
+    `ResNetActorCritic` or `TransformerActorCritic`. `MLPActorCritic`, `ConvActorCritic`,
+    `GRUActorCritic` and `LSTMActorCritic` have no normalization and may diverge. The heads of the
+    last two read a bounded state, so they need a `value_scale` if returns are large.
 
     Source: Gallici et al. 2024, "Simplifying deep temporal difference learning". The paper uses
     `optax.radam` and `IdentityScale`, and minibatches of single steps.
 
     Attributes:
-        environment: to act in.
-        collect: plays the rollouts.
+        environment: the environment to train in.
+        collect: collects the rollouts.
         epsilon: the probability of a random action.
-        estimate: computes the returns.
+        estimate: computes the lambda-returns.
         optimization: the gradient step, with optimizer, learning rate, precision and mesh.
-        value_scale: the units of Q-values before the first update.
-        sizes: of an update.
-        initial_policy: the network to start from.
+        value_scale: the initial normalization of the Q-values.
+        sizes: the sizes of an update.
+        initial_policy: the initial network.
     """
 
     environment: Environment
@@ -59,7 +59,6 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
     def __call__(
         self, state: training.TrainState
     ) -> tuple[training.TrainState, training.UpdateReport]:
-        """The state after one update, and what happened in it."""
         rollout, targets, collector_state = self.play(state)
         now = state.env_steps.as_float()
         rate, always = self.optimization.learning_rate(now), jnp.array(True)
@@ -84,7 +83,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
     def play(
         self, state: training.TrainState
     ) -> tuple[agent.Rollout, agent.Targets, agent.CollectorState]:
-        """A rollout by epsilon-greedy actions, its lambda-returns, and the state after it."""
+        """A rollout with epsilon-greedy actions, its lambda-returns, and the state after it."""
         now = state.env_steps.as_float()
         collect = replace(self.collect, choice=agent.EpsilonGreedyChoice(self.epsilon(now)))
         rollout, collector_state = ShardedCollector(collect, self.mesh)(
@@ -97,7 +96,6 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         return rollout, estimate(rollout, state.learner.value_scale), collector_state
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
-        """The state before the first update."""
         games_key, learner_key = jax.random.split(key)
         keys = env_keys(games_key, self.sizes.num_envs)
         learner = self.optimization.init(policy, self.value_scale)
@@ -129,18 +127,18 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
 
         Args:
             environment: the environment to train in.
-            policy: the network to start from, with or without memory; see the class.
-            gamma: discount of a step, in [0, 1].
-            q_lambda: weight between one-step targets (0) and whole returns (1).
-            epsilon: probability of a random action, in [0, 1]. The default falls linearly from 1
-                to 0.05 over the first 100,000 environment steps.
-            value_scale: units in which the network learns Q-values; by default `RunningScale()`.
+            policy: the initial network, with or without memory; see the class.
+            gamma: discount factor, in [0, 1].
+            q_lambda: lambda of the returns: 0 for one-step targets, 1 for Monte Carlo returns.
+            epsilon: probability of a random action, in [0, 1]. The default decreases linearly from
+                1 to 0.05 over the first 100,000 environment steps.
+            value_scale: normalization of the Q-values; by default `RunningScale()`.
             num_envs: number of environments.
-            num_steps: steps of each environment in an update.
-            num_minibatches: number of minibatches in an epoch; must divide `num_envs`.
+            num_steps: steps per environment in an update.
+            num_minibatches: number of minibatches per epoch; must divide `num_envs`.
             update_epochs: number of epochs over a rollout.
             optimization: optimizer, learning rate, precision, memory and devices.
-            arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
+            arguments: the arguments of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -169,34 +167,34 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
 
     @property
     def sequences(self) -> tuple[str, int]:
-        """The argument for the steps of a rollout, and its value."""
+        """The name of the argument for the length of a sequence, and its value."""
         return "num_steps", self.sizes.num_steps
 
     @property
     def steps_per_update(self) -> int:
-        """Environment steps of one rollout, over all environments."""
+        """Environment steps of a rollout, over all environments."""
         return self.sizes.num_envs * self.sizes.num_steps
 
     @property
     def greedy(self) -> bool:
-        """True: the likeliest action is the one of the largest Q-value."""
+        """`True`: the most likely action is the one with the largest Q-value."""
         return True
 
     def value_scale_of(self, state: training.TrainState) -> None:
-        """`None`: the network's value is not trained."""
+        """`None`: the value output is not trained."""
 
 
 class QLoss(eqx.Module):
     """Half the mean squared error of the Q-values of the actions taken.
 
-    The targets are `Batch.value_target`. They are data: no gradient flows through them. `scale` has
-    the units of Q-values, for the metrics.
+    The targets are `Batch.value_target`, which get no gradient. `scale` converts the Q-values of
+    the metrics to units of reward.
     """
 
     scale: agent.ValueScale
 
     def prepare(self, batch: agent.Batch) -> "tuple[QLoss, agent.Batch]":
-        """The same loss and batch: the mean over equal parts is the loss of the whole."""
+        """The loss and the batch, unchanged: the loss is a mean over samples."""
         return self, batch
 
     def __call__(

@@ -1,4 +1,4 @@
-"""Acting: each environment explores as much as its own epsilon says."""
+"""Acting: epsilon-greedy, with a different epsilon in each environment."""
 
 from typing import Any
 
@@ -16,17 +16,17 @@ from hackmatrix_rl.system.errors import finite, share
 
 
 class EpsilonGreedy(eqx.Module):
-    """Takes a random legal action with some probability, else the best one.
+    """Takes a random legal action with some probability, else the greedy one.
 
-    The probability is another one in each environment, from `epsilon` in the first down to
-    `epsilon ** (1 + spread)` in the last, evenly in its logarithm. So some explore and others show
-    what was learned, and nothing needs a schedule.
+    The probability differs between environments: from `epsilon` in the first to
+    `epsilon ** (1 + spread)` in the last, evenly spaced in its logarithm. So exploration needs no
+    schedule.
 
     Source: Horgan et al. 2018, "Distributed prioritized experience replay".
 
     Raises:
-        TypeError: one of them is no number.
-        ValueError: `epsilon` is not from 0 to 1, or `spread` is negative.
+        TypeError: an argument is not a number.
+        ValueError: `epsilon` is not in [0, 1], or `spread` is negative.
     """
 
     epsilon: float = eqx.field(static=True, default=0.4)
@@ -44,18 +44,18 @@ class EpsilonGreedy(eqx.Module):
 
 
 class LastPosition(eqx.Module):
-    """The observation and the legal actions to which an action led, before any reset."""
+    """The observation and the legal actions after an action, before any reset."""
 
     observation: PyTree[Array]
     mask: Bool[Array, "*axes num_actions"]
 
 
 class Steps(eqx.Module):
-    """Transitions of some steps in some environments.
+    """Transitions.
 
-    `observation` has the axes of the other fields, then its own. `last` is the position that the
-    action led to; `None` in an environment that never truncates, where the next step shows it or
-    nothing follows.
+    `observation` has the axes of the other fields, then its own. `last` is the position after the
+    action. It is `None` in an environment that never truncates: there the next step has it, unless
+    the episode terminated.
     """
 
     observation: PyTree[Array]
@@ -73,10 +73,10 @@ class Steps(eqx.Module):
 
 
 class NewSteps(eqx.Module):
-    """The results of the steps of an update.
+    """The steps of an update.
 
-    `memory` is the network's before the first of them, `collector` has the environments after the
-    last one, `steps` is as `play_steps` returns it, and `episodes` sums over those that ended.
+    `memory` is the network's memory before the first step, `collector` the environments after the
+    last step. `steps` and `episodes` are as `play_steps` returns them.
     """
 
     memory: PyTree[Array]
@@ -94,7 +94,7 @@ def play_steps(
     *,
     dueling: bool,
 ) -> tuple[CollectorState, Steps, EpisodeSums]:
-    """Takes `count` steps in each environment, with the network in the dtype in which it computes.
+    """Takes `count` steps in each environment. The network is already in its compute dtype.
 
     Returns:
         The state after the steps; the steps, each leaf `[num_envs, count, ...]`; and sums over

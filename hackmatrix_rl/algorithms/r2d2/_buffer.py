@@ -16,7 +16,7 @@ from hackmatrix_rl.system.errors import share
 from hackmatrix_rl.training import advance_ring, empty_ring, oldest_slot, write_ring
 
 SMALLEST_PRIORITY = 1e-6
-"""Added to each priority: a sequence without an error is drawn again some day."""
+"""Added to each priority, so a sequence without an error keeps a positive probability."""
 
 _TINY = float(np.finfo(np.float32).tiny)
 
@@ -38,17 +38,18 @@ class Sampling(eqx.Module):
     def draw(
         self, there: Starts, priority: Priorities | None, count: int, *, key: Key[Array, ""]
     ) -> Drawn:
-        """A random sample of sequences: `count` draws from all that are `there`.
+        """A random sample of sequences: `count` draws, with replacement, where `there` is true.
 
         Returns:
-            Numbers of the sequences, environment by environment, and the probability of each; both
-            are undefined where there is no sequence.
+            The indices of the sequences in the flattened `there`, and the probability of each. Both
+            are undefined if `there` is nowhere true.
         """
 
     def weight(self, probability: Sequences, number: Float32[Array, ""]) -> Sequences:
         """The importance weight of each sampled sequence, up to a common factor; by default equal.
 
-        `probability` is the probability of each draw, `number` the number of stored sequences.
+        `probability` is the probability of each draw, `number` the number of stored sequences of a
+        block.
         """
         return jnp.ones_like(probability)
 
@@ -67,7 +68,7 @@ class Uniform(Sampling):
         flat = there.ravel()
         number = jnp.maximum(jnp.sum(flat, dtype=jnp.int32), 1)
         which = jax.random.randint(key, (count,), 0, number)
-        # The place of the n-th sequence that is there.
+        # The index of the n-th sequence: there [0 1 0 1] -> cumsum [0 1 1 2], and which 1 -> 3.
         found = jnp.searchsorted(jnp.cumsum(flat, dtype=jnp.int32), which, side="right")
         place = jnp.minimum(found.astype(jnp.int32), flat.size - 1)
         return place, jnp.full((count,), 1.0, jnp.float32) / number.astype(jnp.float32)
@@ -82,13 +83,14 @@ class Prioritized(Sampling):
     sequence, and the defaults).
 
     Attributes:
-        exponent: 0 draws as `Uniform` does, 1 in proportion to the priorities.
-        correction: 0 counts every draw alike, 1 as if it were drawn by `Uniform`.
-        largest: weight of a sequence's largest error in its priority; the rest is its mean error.
+        exponent: exponent of the priorities: 0 for uniform sampling, 1 for proportional sampling.
+        correction: exponent of the importance weights: 0 for none, 1 for full correction.
+        largest: weight of the largest TD error of a sequence in its priority; the mean TD error has
+            the rest.
 
     Raises:
-        TypeError: one of them is no number.
-        ValueError: a number is not from 0 to 1.
+        TypeError: an argument is not a number.
+        ValueError: an argument is not in [0, 1].
     """
 
     exponent: float = eqx.field(static=True, default=0.9)
@@ -115,24 +117,23 @@ class Prioritized(Sampling):
         return place, mass[place] / jnp.maximum(sums[-1], _TINY)
 
     def weight(self, probability: Sequences, number: Float32[Array, ""]) -> Sequences:
-        """Importance weights: a negative power of the probability, 1 at `Uniform`'s."""
+        """Importance weights: `(number * probability) ** -correction`."""
         relative = jnp.maximum(probability * number, _TINY)
         return relative**-self.correction
 
     def priority(self, td_error: Float32[Array, "time sequences"]) -> Sequences | None:
-        """The largest error of each sequence and its mean error, weighted; a little above 0."""
+        """A weighted mean of the largest and the mean TD error of each sequence; above 0."""
         errors = jnp.abs(td_error)
         mean, largest = jnp.mean(errors, axis=0), jnp.max(errors, axis=0)
         return self.largest * largest + (1 - self.largest) * mean + SMALLEST_PRIORITY
 
 
 class Sample(eqx.Module):
-    """Sequences to learn from, `[sequences, window, ...]`.
+    """A batch of sequences, `[sequences, window, ...]`.
 
-    `carry` is the memory of the network that acted, before the first step, `environment` the number
-    of each sequence's environment on its device, and `start` where in the ring it begins, in
-    updates. `weight` is how much each counts in the loss, up to a common factor, and `valid` is 1,
-    or 0 where nothing could be drawn.
+    `carry` is the stored memory before the first step. `environment` is the index of the
+    environment on its device, and `start` is the start in the ring, in updates. `weight` is the
+    importance weight, up to a common factor. `valid` is 1, or 0 where nothing could be drawn.
     """
 
     steps: Steps
@@ -144,15 +145,15 @@ class Sample(eqx.Module):
 
 
 class Buffer(eqx.Module):
-    """The last steps of some environments. Each has its own ring, one column of the arrays.
+    """A replay buffer with the newest steps of each environment, in a ring per environment.
 
-    A sequence begins where an update of the training began: there is the memory kept.
+    A sequence starts where an update of the training started, because the memory is stored there.
 
     Attributes:
         steps: each leaf `[num_envs, length, ...]`.
         carry: the memory before each update; each leaf `[num_envs, starts, ...]`.
-        priority: of the sequence that begins there; `None` without priorities.
-        slot: where the next step goes.
+        priority: the priority of the sequence at each start; `None` without priorities.
+        slot: the slot of the next step.
         filled: number of steps of each environment in the ring.
     """
 
@@ -173,7 +174,7 @@ class Buffer(eqx.Module):
         train_freq: int,
         priorities: bool,
     ) -> "Buffer":
-        """A buffer without steps, for `length` steps of each environment: whole updates."""
+        """An empty buffer for `length` steps of each environment, a multiple of `train_freq`."""
         shape, starts = (num_envs, length), (num_envs, length // train_freq)
         spec = environment.spec
         observation = empty_ring(spec.observation, *shape)
@@ -192,9 +193,9 @@ class Buffer(eqx.Module):
         return cls(steps, carry, priority, jnp.int32(0), jnp.int32(0))
 
     def write(self, steps: Steps, carry: PyTree[Array]) -> "Buffer":
-        """The buffer with the steps of an update, `[num_envs, train_freq, ...]`, for the oldest.
+        """The buffer with the steps of an update, `[num_envs, train_freq, ...]`, over the oldest.
 
-        A new sequence has the largest priority of its environment, so that it is drawn soon.
+        A new sequence gets the largest priority of its environment.
         """
         length, count = self.steps.reward.shape[1], steps.reward.shape[1]
         priority = None
@@ -207,7 +208,7 @@ class Buffer(eqx.Module):
         return Buffer(steps, carry, priority, *advance_ring(self.slot, self.filled, count, length))
 
     def valid_starts(self, starts: int, window: int) -> Bool[Array, " starts"]:
-        """Where in the ring a whole sequence begins; the same for all environments."""
+        """A mask of the starts with a full window after them, the same for all environments."""
         length = self.steps.reward.shape[1]
         train_freq = length // starts
         oldest = oldest_slot(self.slot, self.filled, length) // train_freq
@@ -223,10 +224,10 @@ class Buffer(eqx.Module):
         window: int,
         keys: Key[Array, " blocks"],
     ) -> Sample:
-        """Sequences at random, `count` of each block.
+        """A random batch of sequences, `count` from each block.
 
-        The environments are cut into blocks of neighbours, one for each key. What a block gives
-        depends on nothing else.
+        The environments are split into contiguous blocks, one for each key. The sample of a block
+        depends only on its key and its environments.
         """
         num_envs, length = self.steps.reward.shape
         blocks = keys.shape[0]
@@ -255,14 +256,14 @@ class Buffer(eqx.Module):
 def with_priorities(
     priority: Priorities, sample: Sample, new: Sequences, applied: Bool[Array, ""]
 ) -> Priorities:
-    """The priorities after a gradient step on a sample: new ones for its valid sequences.
+    """The priorities after a gradient step on a sample: the valid sequences get their new ones.
 
-    If the step was not `applied`, they stay, except for a sequence whose error is not finite: it
-    has the priority 0 from then on and is not drawn again, since its steps would all be skipped.
+    If the step was not `applied`, the priorities stay. A sequence whose error is not finite gets
+    priority 0 in any case: it is not drawn again, since each of its steps would be skipped.
     """
     where = (sample.environment, sample.start)
     sound = jnp.isfinite(new)
     kept = jnp.where((sample.valid > 0) & (applied | ~sound), new, priority[where])
     kept = jnp.where((sample.valid > 0) & ~sound, 0.0, kept)
-    # A sequence may be drawn twice. The largest of its numbers is the same in any order.
+    # A sequence may be drawn twice. `max` does not depend on the order of the writes.
     return priority.at[where].set(0.0).at[where].max(kept)

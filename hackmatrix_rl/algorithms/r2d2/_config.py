@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 in_q = config.options_in("Q-learning")
 
-# Its batches are small: what pays on an accelerator for PPO's games does not for them.
+# R2D2's batches are small, so an accelerator gets the same sizes as a CPU.
 _REPLAYED: Mapping[str, Any] = {
     "total_timesteps": 4_000_000,
     "num_envs": 64,
@@ -26,19 +26,19 @@ _REPLAYED: Mapping[str, Any] = {
     "learning_rate": "linear:0.0003:0",
     "gamma": 0.997,
 }
-_UNITS = "its Q-values would mean something else"
+_UNITS = "its Q-values depend on it"
 
 
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class R2D2Config(config.TrainConfig):
-    """The settings of a training by R2D2 on HackMatrix; see `PPOConfig`."""
+    """The settings of a training by R2D2; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "r2d2"
-    summary: ClassVar[str] = "Q-learning that replays sequences"
+    summary: ClassVar[str] = "Q-learning with sequence replay"
     greedy: ClassVar[bool] = True
-    copies: ClassVar[int] = 4  # the target network is one more
+    copies: ClassVar[int] = 4  # one of them is the target network
     memory: ClassVar[tuple[str, ...]] = ("buffer_size", "num_envs", "sequence_batch_size")
     steps_by: ClassVar[str] = "train_freq"
     elsewhere: ClassVar[Mapping[str, Any]] = {
@@ -68,7 +68,7 @@ class R2D2Config(config.TrainConfig):
             "sequence_length": 4,
             "learning_starts": 0,
         },
-        # On whatever device there is.
+        # For any device.
         "fast": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 64, "train_freq": 4},
         "max": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 128, "train_freq": 8},
         "quality": {**_REPLAYED, "cpu_devices": 2, "sequence_batch_size": 32, "train_freq": 1},
@@ -77,12 +77,12 @@ class R2D2Config(config.TrainConfig):
     # Q-learning
     buffer_size: int = in_q(
         524_288,
-        "Capacity of the replay buffer in steps, over all games, in whole updates.",
+        "Capacity of the replay buffer in steps, over all games; rounded down to whole updates.",
         minimum=1,
     )
-    sequence_length: int = in_q(10, "Learned steps of a replayed sequence.", minimum=1)
+    sequence_length: int = in_q(10, "Steps of a replayed sequence after burn-in.", minimum=1)
     burn_in: int = in_q(
-        0, "Steps before the learned ones that only refresh the recurrent state.", minimum=0
+        0, "Steps before each sequence that only refresh the recurrent state.", minimum=0
     )
     sequence_batch_size: int = in_q(64, "Sequences in the batch of a gradient step.", minimum=1)
     train_freq: int = in_q(
@@ -100,7 +100,7 @@ class R2D2Config(config.TrainConfig):
     )
     epsilon: float = in_q(
         0.4,
-        "Epsilon of the most exploratory game; the least has its 8th power.",
+        "Epsilon of the most exploratory game; the least exploratory has its 8th power.",
         above=0,
         maximum=1,
     )
@@ -121,14 +121,14 @@ class R2D2Config(config.TrainConfig):
     )
     keep_buffer: bool = in_q(
         True,
-        "Keep the buffer in checkpoints; without it they are small, but a resume is not bitwise.",
+        "Store the buffer in checkpoints; without it they are small, but resuming is not bitwise.",
     )
 
     @classmethod
     def preset_settings(cls, preset: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a preset, with the width of its network.
 
-        A sequence that starts anywhere holds all that an action of a memory task depends on.
+        In a memory task, a sequence is at least twice as long as the longest dependence.
         """
         chosen = super().preset_settings(preset, settings)
         env, arguments = settings.get("env", config.HACKMATRIX), settings.get("env_args")
@@ -137,11 +137,10 @@ class R2D2Config(config.TrainConfig):
         return config.without_width(chosen, settings if preset != "debug" else {})
 
     def check(self) -> None:
-        """Also checks the settings of R2D2."""
         super().check()
         if isinstance(self.gamma, str):
             raise ConfigError(
-                f"--gamma {self.gamma}: --algorithm r2d2 learns with one discount. Use a number, "
+                f"--gamma {self.gamma}: --algorithm r2d2 needs a constant discount. Use a number, "
                 "such as --gamma 0.997."
             )
         with in_flags():
@@ -162,25 +161,24 @@ class R2D2Config(config.TrainConfig):
             )
 
     def sizes(self) -> "Sizes":
-        """The sizes of an update."""
         from hackmatrix_rl.algorithms.r2d2._learning import Sizes
 
         return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
 
     @property
     def at_once(self) -> int:
-        """Number of blocks of games; each gives as many sequences to a gradient step."""
+        """Number of blocks of games; each gives equally many sequences to a gradient step."""
         return self.sizes().in_blocks.number
 
     def initial_scale(self) -> "agent.ValueScale | None":
-        """The initial value scale: the units of Q-values."""
+        """The normalization of the Q-values."""
         from hackmatrix_rl.algorithms.r2d2._q_values import ValueRescaling
 
         return ValueRescaling() if self.rescale_values else agent.IdentityScale()
 
     @property
     def has_value(self) -> bool:
-        """Whether the network has a separate value (`dueling`)."""
+        """Whether the value output of the network is used (`dueling`)."""
         return self.dueling
 
     def build(
@@ -190,7 +188,6 @@ class R2D2Config(config.TrainConfig):
         trust_code: bool = False,
         **given: Unpack[config.Given],
     ) -> "R2D2":
-        """R2D2 with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.r2d2._acting import EpsilonGreedy
         from hackmatrix_rl.algorithms.r2d2._buffer import Prioritized, Uniform
         from hackmatrix_rl.algorithms.r2d2._r2d2 import R2D2
@@ -212,7 +209,7 @@ class R2D2Config(config.TrainConfig):
         """The gradient steps and sequences of an update."""
         several = f"{self.train_steps} gradient steps"
         steps = "a gradient step" if self.train_steps == 1 else several
-        before = f" after {self.burn_in} that make the memory" if self.burn_in else ""
+        before = f" after {self.burn_in} of burn-in" if self.burn_in else ""
         learning = (
             f"{steps} on {self.sequence_batch_size} sequences of {self.sequence_length} "
             f"actions{before}"

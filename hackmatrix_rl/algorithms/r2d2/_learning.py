@@ -1,4 +1,4 @@
-"""How R2D2 learns: the sizes of an update, the loss of sequences, and its gradient steps."""
+"""The sizes, the loss and the gradient steps of R2D2."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -23,10 +23,7 @@ FROM_ZERO = ("burn_in", "learning_starts")
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of an update, as `R2D2` describes them: whole numbers, 1 or more.
-
-    `burn_in` and `learning_starts` may be 0.
-    """
+    """The sizes of an update; see `R2D2`. Whole numbers, at least 1 or as in `FROM_ZERO`."""
 
     num_envs: int
     train_freq: int
@@ -71,22 +68,22 @@ class Sizes:
 
     @property
     def length(self) -> int:
-        """Steps of each environment in the buffer: whole updates."""
+        """Steps per environment in the buffer, a multiple of `train_freq`."""
         return self.buffer_size // (self.num_envs * self.train_freq) * self.train_freq
 
     @property
     def starts(self) -> int:
-        """Number of valid starts of a sequence in an environment's ring."""
+        """Number of possible starts of a sequence in an environment's ring."""
         return self.length // self.train_freq
 
     @property
     def window(self) -> int:
-        """Steps that are read for a sequence."""
+        """Steps of a sequence, with burn-in and the steps of the last n-step return."""
         return self.burn_in + self.sequence_length + self.n_step
 
 
 class SequenceLoss(eqx.Module):
-    """Squared errors of Q-values over whole sequences, all of them at once.
+    """Half the mean squared TD error of sequences, weighted by importance.
 
     Source: Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement
     learning".
@@ -99,7 +96,7 @@ class SequenceLoss(eqx.Module):
     dueling: bool = eqx.field(static=True)
 
     def prepare(self, sample: Sample) -> tuple["SequenceLoss", Sample]:
-        """Weights over the whole sample: the largest is 1, and the mean is over what is valid."""
+        """The sample with normalized weights: the largest is 1, and the mean is over valid ones."""
         weight = jnp.where(sample.valid > 0, sample.weight, 0.0)
         largest = jnp.max(weight)
         weight = weight / jnp.where(largest > 0, largest, 1.0)
@@ -114,8 +111,8 @@ class SequenceLoss(eqx.Module):
     ) -> tuple[Float32[Array, ""], QLosses, Float32[Array, " sequences"] | None]:
         """The weighted mean over the sequences, the metrics, and the new priority of each.
 
-        `sample` has sequences of `burn_in` steps, those to learn from, and `n_step` more. One that
-        is not valid adds nothing. `scale` has the units of the network and of the target network.
+        Each sequence has `burn_in` steps, the steps to learn from, and `n_step` more. Sequences
+        that are not valid contribute 0. `scale` normalizes the Q-values of both networks.
         """
         steps: Steps = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), sample.steps)
         error, value, wanted = self.errors(policy, target, scale, steps, sample.carry)
@@ -144,15 +141,15 @@ class SequenceLoss(eqx.Module):
         """The TD errors after burn-in, of steps `[window, sequences, ...]`.
 
         Returns:
-            The errors and the Q-values of the actions that were taken, in units of the network;
-            and the targets, in units of reward.
+            The errors and the Q-values of the actions taken, both normalized by `scale`; and the
+            targets, in units of reward.
         """
         before: Steps = jax.tree.map(lambda leaf: leaf[: self.burn_in], steps)
         here: Steps = jax.tree.map(lambda leaf: leaf[self.burn_in :], steps)
         last = None if here.last is None else here.last.observation
 
         def look(network: ActorCritic | Evaluator) -> tuple[Array, Array | None]:
-            # Each network computes its own memory of the same steps.
+            # Each network burns in its own memory.
             evaluator = evaluator_of(network)
             memory = memory_after(evaluator.policy, before.observation, carry, before.done)
             return unroll_q(
@@ -186,7 +183,7 @@ class SequenceLoss(eqx.Module):
 
 
 class LearnerState(eqx.Module):
-    """What gradient steps change; `priority` is `None` without priorities."""
+    """The carry of the gradient steps; `priority` is `None` without priorities."""
 
     learner: Learner
     target: ActorCritic
@@ -195,7 +192,7 @@ class LearnerState(eqx.Module):
 
 
 class LearnFromSequences(eqx.Module):
-    """Takes gradient steps on sequences from the buffer, each device on its own environments'."""
+    """Takes gradient steps on sequences; each device samples from its own environments."""
 
     loss: SequenceLoss
     sizes: Sizes = eqx.field(static=True)
@@ -208,13 +205,13 @@ class LearnFromSequences(eqx.Module):
         rate: Float32[Array, ""],
         key: Key[Array, ""],
     ) -> tuple[LearnerState, StepReport]:
-        """The state after the gradient steps of an update, and what happened in them."""
+        """The state after the gradient steps of an update, and their report."""
         enough = buffer.filled * self.sizes.num_envs >= self.sizes.learning_starts
 
         def descend(state: LearnerState, number: Int32[Array, ""]) -> tuple[LearnerState, Any]:
             here = jax.random.fold_in(key, number)
             sample = self._sample(step.mesh, replace(buffer, priority=state.priority), here)
-            # Cast first: then less is gathered if parameters are cut along `fsdp`.
+            # Cast first: fewer bytes are gathered if parameters are sharded along `fsdp`.
             target = step.precision.cast_to_compute(state.target)
             gradient, losses, (new,) = step.gradient(
                 state.learner, self.loss, sample, target, state.learner.value_scale
@@ -244,7 +241,7 @@ class LearnFromSequences(eqx.Module):
         return scan_and_sum(descend, state, steps)
 
     def _sample(self, mesh: Mesh, buffer: Buffer, key: Key[Array, ""]) -> Sample:
-        """Sequences of all devices, each from its own environments."""
+        """A sample in which each device draws from its own environments."""
         sizes, count = self.sizes, self.sizes.in_blocks.of_each
 
         def on_one(sampling: Sampling, given: tuple[Buffer, Any]) -> Sample:
@@ -256,7 +253,7 @@ class LearnFromSequences(eqx.Module):
 
 
 def sync_target(target: ActorCritic, policy: ActorCritic, due: Bool[Array, ""]) -> ActorCritic:
-    """The target network; a copy of the network itself where it is due."""
+    """The new target network: `policy` if `due`, else `target`."""
     arrays, code = eqx.partition(target, eqx.is_array)
     newest = eqx.filter(policy, eqx.is_array)
     chosen = jax.tree.map(lambda old, new: jnp.where(due, new, old), arrays, newest)

@@ -1,4 +1,4 @@
-"""Environments in Python step in a separate thread, while the device learns."""
+"""Steps environments in Python in a separate thread while the device learns."""
 
 import queue
 import threading
@@ -30,21 +30,20 @@ def play_ahead(
     ahead: int = 1,
     plays_on: jax.Device | None = None,
 ) -> Iterator[tuple[R2D2State, Metrics]]:
-    """Trains while a thread plays the next steps, for environments that step in Python.
+    """Trains while a thread collects the next steps, for environments that step in Python.
 
     In `Trainer`, the device waits while such environments step (`hm.from_gymnasium`,
-    `hm.from_neurogym`). Here they step in a thread, and the device learns from the steps
-    before. Whatever takes longer, the result is the same: update `n` learns from steps that the
-    network after update `n - 1 - ahead` has played. Close the iterator, or use it up: then the
-    thread ends.
+    `hm.from_neurogym`). Here they step in a thread, while the device learns from the previous
+    steps. The result does not depend on timing: update `n` learns from steps of the network after
+    update `n - 1 - ahead`. The thread ends when the iterator is exhausted or closed.
 
-    The algorithm has one device. `plays_on` is the device that chooses the actions; by default the
-    CPU. An accelerator runs one program after another, so one that waits for Python would hold up
-    the learning.
+    The algorithm must be on one device. `plays_on` is the device that chooses the actions; by
+    default the CPU. An accelerator runs programs sequentially, so a program that waits for Python
+    would block the gradient steps.
 
     Yields:
         The state after each update, and its metrics. The next update overwrites the arrays of the
-        state: copy those that you want to keep.
+        state; copy those that you keep.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -55,8 +54,8 @@ def play_ahead(
     updates, ahead = whole("updates", updates), whole("ahead", ahead, 0)
     if algorithm.mesh.size > 1:
         raise ValueError(
-            f"algorithm has {algorithm.mesh.size} devices, and one plays the environments of "
-            'Python; use mesh=None or mesh="data=1"'
+            f"algorithm has {algorithm.mesh.size} devices, but environments in Python step on one; "
+            'use mesh=None or mesh="data=1"'
         )
     return _train(algorithm, state, updates, ahead, plays_on)
 
@@ -64,7 +63,7 @@ def play_ahead(
 def _train(
     algorithm: R2D2, state: R2D2State, updates: int, ahead: int, plays_on: jax.Device | None
 ) -> Iterator[tuple[R2D2State, Metrics]]:
-    # The buffer is too large to copy in each update, so the state is donated.
+    # The state is donated, because the buffer is too large to copy in each update.
     learn = eqx.filter_jit(
         lambda new, state: algorithm.learn_from(state, new), donate="all-except-first"
     )
@@ -84,7 +83,7 @@ def _train(
 
 
 class _Player:
-    """The thread that plays, with a network that may be `ahead` updates old."""
+    """The thread that acts, with a network that is `ahead` updates old."""
 
     def __init__(
         self,
@@ -112,18 +111,18 @@ class _Player:
         self._thread.start()
 
     def give(self, policy: ActorCritic) -> None:
-        """Hands over the network for one more update."""
+        """Queues the network for one more update."""
         self._policies.put(_put(_copied(policy), self._plays_on))
 
     def take(self) -> NewSteps:
-        """The steps of the next update; what the thread raised, is raised here."""
+        """The steps of the next update. Reraises an exception of the thread."""
         found = self._played.get()
         if isinstance(found, BaseException):
             raise found
         return _put(found, self._learns_on)
 
     def end(self) -> None:
-        """Ends the thread, after the update that it plays."""
+        """Ends the thread after its current update."""
         self._ends.set()
         self._policies.put(None)  # wakes it
         self._thread.join()
@@ -142,11 +141,10 @@ class _Player:
 
 
 def _copied(tree: T) -> T:
-    """A copy of the arrays."""
     return jax.tree.map(lambda leaf: jnp.copy(leaf) if eqx.is_array(leaf) else leaf, tree)
 
 
 def _put(tree: T, device: jax.Device) -> T:
-    """The same arrays on a device, without a copy if they are there."""
+    """The tree with its arrays on a device; arrays that are already there are not copied."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     return eqx.combine(jax.device_put(arrays, device), rest)

@@ -1,4 +1,4 @@
-"""Q-values: their units, their targets, and a network's over sequences."""
+"""Q-values: value rescaling, targets, and the Q-values of a network over sequences."""
 
 import math
 from typing import Any
@@ -21,14 +21,14 @@ from hackmatrix_rl.system.errors import number
 class ValueRescaling(ValueScale):
     """Value rescaling: `h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x`, nearly a square root.
 
-    Large returns change the network less, and nothing has to be known of their size. The linear
-    part, `epsilon`, keeps the inverse from growing fast.
+    It compresses large returns and needs no statistics of them. The linear term, `epsilon`, makes
+    the inverse Lipschitz continuous.
 
     Source: Pohlen et al. 2018, "Observe and look further: achieving consistent performance on
     Atari".
 
     Raises:
-        TypeError: `epsilon` is no number.
+        TypeError: `epsilon` is not a number.
         ValueError: `epsilon` is negative or not finite.
     """
 
@@ -45,8 +45,8 @@ class ValueRescaling(ValueScale):
 
     def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
         shifted = jnp.abs(value) + 1.0 + self.epsilon
-        # The usual form, (sqrt(1 + 4 epsilon shifted) - 1) / (2 epsilon), loses most digits in
-        # float32: its difference is of two numbers that are nearly 1.
+        # The usual form, (sqrt(1 + 4 epsilon shifted) - 1) / (2 epsilon), cancels in float32: both
+        # terms of the difference are close to 1.
         root = 2.0 * shifted / (jnp.sqrt(1.0 + 4.0 * self.epsilon * shifted) + 1.0)
         return jnp.sign(value) * (root - 1.0) * (root + 1.0)
 
@@ -55,7 +55,7 @@ class ValueRescaling(ValueScale):
 
 
 SquareRootScale = ValueRescaling
-"""The former name, for one version."""
+"""The former name of `ValueRescaling`, for one version."""
 
 
 def double_q(
@@ -64,9 +64,9 @@ def double_q(
     mask: Bool[Array, "time batch num_actions"],
     scale: ValueScale,
 ) -> Float32[Array, "time batch"]:
-    """Double-Q values of positions, in units of reward.
+    """Double-Q values, in units of reward.
 
-    The network that learns, `online`, chooses among the legal actions; `target` judges the choice.
+    The online network selects a legal action, and the target network evaluates it.
 
     Source: van Hasselt et al. 2016, "Deep reinforcement learning with double Q-learning".
     """
@@ -83,31 +83,31 @@ def n_step_returns(
     gamma: float,
     n_step: int,
 ) -> Float32[Array, "fewer batch"]:
-    """N-step returns: discounted rewards of `n_step` steps, and a bootstrap value.
+    """N-step returns: the discounted rewards of `n_step` steps, and a bootstrap value.
 
-    Within an episode, the value belongs to the position `n_step` later. Where a limit cuts the
-    episode before, it is `last_value`, of the position that the step led to (`None` if no episode
-    is truncated). Where the rules end it, nothing follows. Nothing comes from the next episode.
+    Within an episode, the bootstrap value is `value`, `n_step` steps later. At a truncation before
+    that, it is `last_value` of the truncated step (`None` if no episode is truncated). At a
+    termination it is 0. No reward or value crosses the end of an episode.
 
     Returns:
         The returns of all steps but the last `n_step`.
     """
-    cut = jnp.zeros_like(value) if last_value is None else last_value
+    last_value = jnp.zeros_like(value) if last_value is None else last_value
     found = value
     for _ in range(n_step):
         some = found.shape[0] - 1
-        onwards = jnp.where(truncated[:some], cut[:some], found[1:])
-        found = reward[:some] + gamma * jnp.where(terminated[:some], 0.0, onwards)
+        bootstrap = jnp.where(truncated[:some], last_value[:some], found[1:])
+        found = reward[:some] + gamma * jnp.where(terminated[:some], 0.0, bootstrap)
     return found
 
 
 def q_values(
     logits: Float32[Array, "*axes num_actions"], value: Float32[Array, "*axes"], *, dueling: bool
 ) -> Float32[Array, "*axes num_actions"]:
-    """Q-values from a network's logits and value, in units of the network.
+    """Q-values from a network's logits and value, normalized as these are.
 
-    The logits are the Q-values themselves. With `dueling` they are the advantages, up to a
-    constant, and the value is the mean of the Q-values over all actions.
+    Without `dueling`, the logits are the Q-values. With `dueling`, they are the advantages up to a
+    constant, and the value is the mean Q-value over all actions.
 
     Source: Wang et al. 2016, "Dueling network architectures for deep reinforcement learning".
     """
@@ -128,14 +128,14 @@ def unroll_q(
 ) -> tuple[
     Float32[Array, "time batch num_actions"], Float32[Array, "time batch num_actions"] | None
 ]:
-    """Q-values of whole sequences, all of them at once.
+    """Q-values of a batch of sequences.
 
-    `last` is what was seen after each step, before any reset; `None` if nobody asks for it. The
-    memory is reset after a step that is `done`. `recompute` keeps only the input of each step
-    for the gradient.
+    `last` is the observation after each step, before any reset; `None` if it is not needed. The
+    memory is reset after a step that is `done`. `recompute` stores only the input of each step and
+    recomputes the step in the backward pass.
 
     Returns:
-        The Q-values of the observations and of `last`, each with the memory that belongs to it.
+        The Q-values of the observations and of `last`, each with the memory at that point.
     """
     initial = policy.initial_carry()
     if isinstance(policy, RecurrentActorCritic) and not recompute:
@@ -149,7 +149,7 @@ def unroll_q(
         twice = Twice(policy, driven=False)
         found = unroll_steps(twice, initial, seen, carry, done, recompute=recompute)
     here, after = (None if each is None else q_values(*each, dueling=dueling) for each in found)
-    assert here is not None  # the observations themselves are always there
+    assert here is not None  # the observations are never None
     return here, after
 
 
@@ -159,7 +159,7 @@ def memory_after(
     carry: PyTree[Array],
     done: Bool[Array, "time batch"],
 ) -> PyTree[Array]:
-    """The memory after some steps; gradients do not go back through it."""
+    """The memory after some steps, without a gradient."""
     if not done.shape[0]:
         return carry
     initial = policy.initial_carry()
@@ -169,10 +169,10 @@ def memory_after(
 
 
 class Twice(eqx.Module):
-    """The outputs of a step and of the position after it; the memory continues from the step.
+    """The outputs of a step and of the position after it. The memory continues from the step.
 
-    With `driven`, the inputs are results of `drive`, and the outputs are hidden layers; else they
-    are observations, and logits with values.
+    With `driven`, the inputs are results of `drive` and the outputs are hidden layers. Otherwise
+    the inputs are observations and the outputs are logits and values.
     """
 
     policy: ActorCritic
@@ -182,8 +182,8 @@ class Twice(eqx.Module):
         """Both outputs, and the memory after the step."""
         here, last = seen
         found, after = self._one(here, carry)
-        beyond = None if last is None else self._one(last, after)[0]
-        return (found, beyond), after
+        found_last = None if last is None else self._one(last, after)[0]
+        return (found, found_last), after
 
     def _one(self, seen: Any, carry: PyTree[Array]) -> tuple[Any, PyTree[Array]]:
         if self.driven and isinstance(self.policy, RecurrentActorCritic):
@@ -198,7 +198,7 @@ class Remember(eqx.Module):
     policy: ActorCritic
 
     def __call__(self, seen: PyTree[Array], carry: PyTree[Array]) -> tuple[Any, PyTree[Array]]:
-        """The memory, twice: to look at and as the carry."""
+        """The memory, as the output and as the carry."""
         if isinstance(self.policy, RecurrentActorCritic):
             _, after = self.policy.trunk(seen, carry)
         else:

@@ -1,4 +1,4 @@
-"""Sequence-replay Q-learning: one update plays, writes and learns."""
+"""R2D2: an update collects steps, writes them to the buffer, and takes gradient steps."""
 
 from dataclasses import replace
 from typing import Any, Unpack
@@ -27,14 +27,14 @@ from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, devices_of_one, on_e
 
 
 class GamesAndSteps(eqx.Module):
-    """The environments between two updates, and their newest steps."""
+    """The environments between two updates, and the replay buffer."""
 
     games: agent.CollectorState
     buffer: Buffer
 
 
 class R2D2State(training.TrainState):
-    """The training state of R2D2; `target` is what the network was some gradient steps ago."""
+    """The training state of R2D2, with the target network."""
 
     collector_state: GamesAndSteps
     target: ActorCritic
@@ -44,14 +44,14 @@ class R2D2State(training.TrainState):
 class R2D2(training.LearnerAlgorithm[R2D2State]):
     """Recurrent Q-learning with sequence replay.
 
-    An update takes some steps in all environments, which explore each by its own epsilon. The
-    steps go into a buffer on the device, with the network's memory at the first of them. Then come
-    gradient steps on sequences from the buffer, all sequences of a batch at once. All of it is one
-    compiled program.
+    An update takes `train_freq` steps in each environment, epsilon-greedily with a different
+    epsilon per environment. It writes the steps and the network's memory before them to a replay
+    buffer on the device, and then takes gradient steps on sequences from the buffer. An update is
+    one compiled program.
 
-    The network's logits are the Q-values, in units of `value_scale`; with `dueling` they are
-    advantages, and its value is their mean. It plays by the largest: `hm.evaluate(...,
-    greedy=True)`.
+    The network's logits are the Q-values, normalized by `value_scale`. With `dueling` the logits
+    are the advantages and the value is the mean Q-value. Evaluate the network greedily:
+    `hm.evaluate(..., greedy=True)`.
 
     Source: Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement
     learning".
@@ -59,7 +59,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     Attributes:
         learn: takes the gradient steps of an update.
         optimization: the gradient step, with optimizer, learning rate, precision and mesh.
-        sizes: of an update.
+        sizes: the sizes of an update.
     """
 
     environment: Environment
@@ -79,7 +79,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     def learn_from(
         self, state: R2D2State, new: NewSteps
     ) -> tuple[R2D2State, training.UpdateReport]:
-        """Writes the steps of an update, as `play` returns them, and learns."""
+        """Writes the steps that `play` returned, and takes the gradient steps of an update."""
         buffer = state.collector_state.buffer.write(new.steps, new.memory)
         rate = self.optimization.learning_rate(state.env_steps.as_float())
         learned, steps = self.learn(
@@ -100,8 +100,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
     ) -> NewSteps:
         """Plays the steps of an update, each device in its own environments. See `play_steps`.
 
-        `mesh` has the devices that play, which hold policy and environments; by default those that
-        learn.
+        `mesh` has the devices that act and hold policy and environments; by default `self.mesh`.
         """
 
         def on_one(policy: ActorCritic, environment: Environment, given: Any) -> Any:
@@ -116,16 +115,16 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
             )
             return vars(after), steps, jax.tree.map(lambda leaf: leaf[None], sums)
 
-        # Cast first: then less is gathered if parameters are cut along `fsdp`.
+        # Cast first: fewer bytes are gathered if parameters are sharded along `fsdp`.
         policy = self.optimization.precision.cast_to_compute(policy)
-        cut = specs_of(agent.CollectorState.environment_axes())
+        specs = specs_of(agent.CollectorState.environment_axes())
         after, steps, sums = on_each_device(
             self.mesh if mesh is None else mesh,
             on_one,
             (policy, self.environment),
             (vars(collector), self.explore.of_each(self.sizes.num_envs)),
-            takes=(cut, BY_ENVIRONMENT),
-            returns=(cut, BY_ENVIRONMENT, BY_ENVIRONMENT),
+            takes=(specs, BY_ENVIRONMENT),
+            returns=(specs, BY_ENVIRONMENT, BY_ENVIRONMENT),
         )
         episodes: agent.EpisodeSums = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), sums)
         return NewSteps(collector.carry, agent.CollectorState(**after), steps, episodes)
@@ -170,30 +169,31 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
             trainer = hm.Trainer(hm.R2D2(environment, policy))
 
         Args:
-            environment: to act in.
-            policy: the network to start from; one with memory.
-            gamma: discount of a step, from 0 to 1.
-            n_step: rewards in a target, before the target network's value.
-            dueling: whether value and advantages are learned apart.
-            sampling: which sequences are learned from; by default `Uniform()`, all alike.
-            explore: chooses the actions; by default `EpsilonGreedy()`.
-            value_scale: the units of Q-values: `ValueRescaling()`, the default, or
+            environment: the environment to train in.
+            policy: the initial network, with memory.
+            gamma: discount factor, in [0, 1].
+            n_step: number of rewards in a target before the bootstrap value.
+            dueling: whether the value and the advantages are separate outputs of the network.
+            sampling: samples the sequences; by default `Uniform()`.
+            explore: the exploration; by default `EpsilonGreedy()`.
+            value_scale: normalization of the Q-values: `ValueRescaling()`, the default, or
                 `IdentityScale()`.
             num_envs: number of environments.
-            train_freq: steps of each environment in an update.
-            buffer_size: steps to keep, over all environments; rounded down to whole updates.
-            sequence_length: steps of a sequence that are learned from.
-            burn_in: steps before them that only make the memory.
-            sequence_batch_size: sequences of a gradient step. It must divide `num_envs`, or be
-                divided by it.
-            train_steps: gradient steps of an update.
-            learning_starts: steps to play before the first gradient step, over all environments.
-            target_update: gradient steps after which the target network is renewed.
-            keep_buffer: whether checkpoints hold the buffer. A run that is resumed without it
-                fills it again before it learns on, and does not end in the same bits.
+            train_freq: steps per environment in an update.
+            buffer_size: capacity in steps, over all environments; rounded down to whole updates.
+            sequence_length: steps of a sequence to learn from.
+            burn_in: steps before them that only refresh the memory.
+            sequence_batch_size: number of sequences in a gradient step. It must divide `num_envs`
+                or be a multiple of it.
+            train_steps: number of gradient steps per update.
+            learning_starts: steps in the buffer, over all environments, before the first gradient
+                step.
+            target_update: gradient steps between updates of the target network.
+            keep_buffer: whether checkpoints hold the buffer. A run that resumes without it refills
+                it before it learns, and does not end in the same bits.
             optimization: optimizer, learning rate, precision, memory and devices. `remat` is
                 `none` or `full`.
-            arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
+            arguments: the arguments of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -210,8 +210,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         if not isinstance(scale, ValueRescaling | agent.IdentityScale):
             raise TypeError(
                 f"value_scale is a {type(scale).__name__}; expected ValueRescaling() or "
-                "IdentityScale(): stored sequences are learned from again and again, so the units "
-                "of Q-values must not change"
+                "IdentityScale(): replayed sequences need a constant normalization of the Q-values"
             )
         gamma = share("gamma", gamma)
         dueling = truth("dueling", dueling)
@@ -240,12 +239,12 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
 
     @property
     def steps_per_update(self) -> int:
-        """Environment steps of one update, over all environments."""
+        """Environment steps of an update, over all environments."""
         return self.sizes.num_envs * self.sizes.train_freq
 
     @property
     def reinit_fields(self) -> tuple[str, ...]:
-        """The environments and the buffer: a resume reinitializes them if their sizes change.
+        """The environments and the buffer, which resuming reinitializes if their sizes change.
 
         If only the sizes of the buffer change, the environments continue.
         """
@@ -271,11 +270,11 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
 
     @property
     def sequences(self) -> tuple[str, int]:
-        """The argument for the learned steps of a sequence, and its value."""
+        """The name of the argument for the length of a sequence, and its value."""
         return "sequence_length", self.sizes.sequence_length
 
     def value_scale_of(self, state: R2D2State) -> agent.ValueScale | None:
-        """The units of Q-values with `dueling`; `None` without it: the value is unused."""
+        """The value scale with `dueling`; `None` without it, since the value is unused."""
         return state.learner.value_scale if self.learn.loss.dueling else None
 
     def _empty(self, policy: ActorCritic) -> Buffer:
@@ -289,7 +288,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         )
 
     def _check_memory(self, policy: ActorCritic) -> None:
-        """Raises unless a device has room for its part of the buffer."""
+        """Raises an ArgumentError unless a device has memory for its part of the buffer."""
         needed = bytes_of(eqx.filter_eval_shape(self._empty, policy)) // devices_of_one(self.mesh)
         room = available_memory()
         if room is None or needed <= room[0]:

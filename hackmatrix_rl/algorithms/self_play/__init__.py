@@ -1,7 +1,7 @@
-"""Self-play: a network and a search improve each other in games of two players.
+"""Self-play with tree search in two-player games, as in AlphaZero.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+The public names are in `__init__.pyi`. Each is imported on first use, because commands that play
+nothing do not need JAX.
 """
 
 import lazy_loader

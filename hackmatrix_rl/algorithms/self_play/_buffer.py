@@ -1,4 +1,4 @@
-"""The newest moves of each game, in a ring on the device."""
+"""The replay buffer of self-play: the newest moves of each game, in rings on the device."""
 
 from typing import Any, NamedTuple
 
@@ -13,11 +13,11 @@ from hackmatrix_rl.training import advance_ring, empty_ring, oldest_slot, write_
 
 
 class Sample(eqx.Module):
-    """Positions to learn from, each leaf `[positions, ...]`.
+    """A batch of positions, each leaf `[positions, ...]`.
 
-    `weights` are the policy to learn, `value` is how the game ended for the player to move, and
-    `valid` is 1, or 0 where a game has no position yet whose end is known. The other fields are as
-    in `Moves`, or `None`.
+    `weights` are the policy targets and `value` the value targets, for the player to move. `valid`
+    is 1, or 0 where a game has no position with a known result yet. The other fields are as in
+    `Moves`, or `None`.
     """
 
     observation: PyTree[Array]
@@ -31,10 +31,10 @@ class Sample(eqx.Module):
 
 
 class Outcomes(NamedTuple):
-    """How the games of a buffer ended, in the order of time.
+    """The results of the games of a buffer, in chronological order.
 
-    `value` is to be learned in each position; `known` is the number of the oldest positions of each
-    game whose end is known.
+    `value` is the result for the player to move in each position. `known` is the number of
+    positions of each game, from the oldest on, with a known result.
     """
 
     value: Float32[Array, "games length"]
@@ -42,11 +42,11 @@ class Outcomes(NamedTuple):
 
 
 class Buffer(eqx.Module):
-    """The last moves of some games. Each game has its own ring, one column of the arrays.
+    """A replay buffer with the newest moves of each game, in a ring per game.
 
     Attributes:
         moves: each leaf `[games, length, ...]`.
-        slot: where the next move goes.
+        slot: the slot of the next move.
         filled: number of moves of each game in the ring.
     """
 
@@ -58,7 +58,7 @@ class Buffer(eqx.Module):
     def empty(
         cls, spec: EnvSpec, *, games: int, length: int, keeps: tuple[str, ...] = ()
     ) -> "Buffer":
-        """A buffer without moves; `keeps` names the fields of `OPTIONAL` that moves have."""
+        """An empty buffer; `keeps` names the fields of `OPTIONAL` that it stores."""
         shape = (games, length)
         moves = Moves(
             observation=empty_ring(spec.observation, *shape),
@@ -71,7 +71,7 @@ class Buffer(eqx.Module):
         return cls(moves, jnp.int32(0), jnp.int32(0))
 
     def write(self, moves: Moves) -> "Buffer":
-        """The buffer with new moves, `[games, count, ...]`, in place of the oldest."""
+        """The buffer with new moves, `[games, count, ...]`, over the oldest."""
         length, count = self.moves.reward.shape[1], moves.reward.shape[1]
         return Buffer(
             write_ring(self.moves, moves, self.slot),
@@ -79,7 +79,7 @@ class Buffer(eqx.Module):
         )
 
     def outcomes(self) -> Outcomes:
-        """How each game ended, from the newest move back to the oldest."""
+        """The results of the games, in chronological order."""
         return outcomes_of(
             jnp.roll(self.moves.reward, -self._oldest(), axis=1),
             jnp.roll(self.moves.ended, -self._oldest(), axis=1),
@@ -93,10 +93,10 @@ class Buffer(eqx.Module):
         *,
         keys: Key[Array, " blocks"],
     ) -> Sample:
-        """Positions at random whose end is known.
+        """A random batch of positions with a known result.
 
-        The games are cut into blocks of neighbours, one for each key, and each block gives `count`
-        positions of one game. So what a block gives depends on nothing else.
+        The games are split into contiguous blocks, one for each key. Each block gives `count`
+        positions of one of its games. The sample of a block depends only on its key and its games.
         """
         games, length = self.moves.reward.shape
         size = games // keys.shape[0]
@@ -128,19 +128,19 @@ class Buffer(eqx.Module):
         )
 
     def _oldest(self) -> Int32[Array, ""]:
-        """The place of the oldest move."""
         return oldest_slot(self.slot, self.filled, self.moves.reward.shape[1])
 
 
 def outcomes_of(
     reward: Float32[Array, "games length"], ended: Bool[Array, "games length"]
 ) -> Outcomes:
-    """How games ended, from the rewards of their moves, each for the player who made it.
+    """The results of games, from the rewards of their moves, each for the player who made it.
 
-    Back from the end of a game, the sign turns with each move, because the players move in turn.
+    The value alternates in sign, because the players alternate: a last reward of 1 after four moves
+    gives the values [-1 1 -1 1].
     """
 
-    def back(
+    def step(
         after: tuple[Array, Array], move: tuple[Array, Array]
     ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         value, known = after
@@ -148,6 +148,6 @@ def outcomes_of(
         here = jnp.where(ended, reward, -value), ended | known
         return here, here
 
-    nothing = jnp.zeros_like(reward[:, 0]), jnp.zeros_like(ended[:, 0])
-    _, (value, known) = jax.lax.scan(back, nothing, (reward.T, ended.T), reverse=True)
+    start = jnp.zeros_like(reward[:, 0]), jnp.zeros_like(ended[:, 0])
+    _, (value, known) = jax.lax.scan(step, start, (reward.T, ended.T), reverse=True)
     return Outcomes(value.T, jnp.sum(known, axis=0, dtype=jnp.int32))

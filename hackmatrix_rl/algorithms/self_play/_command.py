@@ -1,4 +1,4 @@
-"""The command `hackmatrix-rl selfplay`: a run, the league at its end, or one game to look at."""
+"""`hackmatrix-rl selfplay`: a run with a league at its end, or one printed game."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,10 +41,10 @@ from hackmatrix_rl.system.errors import ConfigError, in_shell
 
 RANDOM = "random"
 MOST_SOLVED = 6
-"""Vertices of the largest board whose every position is solved in seconds."""
+"""Vertices of the largest board that `solve` solves in seconds."""
 _LEAGUE_KEY, _PERFECT_KEY = 1, 2
 _SHOWN = 3
-"""Moves of the search that are shown."""
+"""Number of moves of the search that `show_game` prints."""
 
 
 def play_league(
@@ -55,10 +55,10 @@ def play_league(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_games: Callable[[Record], object] = lambda record: None,
 ) -> Standings:
-    """Lets the networks that a run has kept play against each other and a random player.
+    """Plays a league of the snapshots of a run, its last network and a random player.
 
-    Each plays with the search of the training, without noise. Games begin with two random moves,
-    so that not all of them are one game.
+    Each network uses the search of the training, without root noise. Games start with two random
+    moves, to make them differ.
     """
     kept = LeagueFolder.from_run(folder.path, size=config.league_size, goal=config.num_games).read(
         policy
@@ -81,7 +81,7 @@ def play_league(
 
 
 def play_perfect(config: SelfPlayConfig, policy: ActorCritic) -> JudgedMatch | None:
-    """Plays a network against the perfect player; `None` on a board that is too large to solve."""
+    """A match against the perfect player; `None` on a board that is too large to solve."""
     if config.vertices > MOST_SOLVED:
         return None
     solution, game = solve(config.game()), CliqueGame(config.game())
@@ -96,7 +96,7 @@ def play_perfect(config: SelfPlayConfig, policy: ActorCritic) -> JudgedMatch | N
 
 
 def standings_as_dict(standings: Standings, games: int) -> dict[str, Any]:
-    """The ratings by player, as a run's summary holds them."""
+    """The ratings by player, in the format of a run's summary."""
     episodes = games * (len(standings.ratings) - 1)
     return {
         name: {"episodes": episodes, "elo": {"mean": found.mean, "ci95": [found.low, found.high]}}
@@ -131,7 +131,7 @@ def play_shown_game(
     **_: Any,
 ) -> None:
     if dry_run:
-        raise ConfigError("--show-game: trains nothing. Leave --dry-run out.")
+        raise ConfigError("--show-game: does not train. Leave --dry-run out.")
     if resume_run is None:
         chosen = chosen_settings(context, config)
         policy = runs.compose(chosen).policy
@@ -156,10 +156,10 @@ def show_game(
     key: Key[Array, ""],
     show: Callable[[str], object] = print,
 ) -> float:
-    """Plays a game of the clique game against itself, and shows each move as it is made.
+    """Plays a clique game of a network against itself, and shows each move.
 
-    Nothing is compiled: breakpoints and `print` work in game, network and search. Returns the
-    result for the player who began: 1 won, 0 drawn, -1 lost.
+    Nothing is compiled, so breakpoints and `print` work in game, network and search. Returns the
+    result for the player who began: 1 for a win, 0 for a draw, -1 for a loss.
     """
     names = [f"{a}-{b}" for a, b in edges(game.config.vertices)]
     board = [["." for _ in range(game.config.vertices)] for _ in range(game.config.vertices)]
@@ -167,7 +167,7 @@ def show_game(
         state = game.start(key=key)
         for number in range(game.num_actions):
             begins = number % 2 == 0
-            # mctx works on batches.
+            # mctx takes a batch.
             batch = jax.tree.map(lambda leaf: leaf[None], state)
             seat = search if begins else search.for_second
             found = seat(game, policy, batch, jax.random.fold_in(key, number)[None])
@@ -186,17 +186,17 @@ def show_game(
                 winner = f"Player {'1' if result > 0 else '2'} wins" if result else "A draw"
                 show(f"\n{winner} after {number + 1} moves.")
                 return result
-    raise AssertionError("a game ends at the latest when the board is full")
+    raise AssertionError("a game ends when the board is full")
 
 
 def _best(weights: Any, names: list[str]) -> str:
-    """The moves with most weight: `0-1 62%, 2-3 20%`."""
+    """The moves with the largest weights: `0-1 62%, 2-3 20%`."""
     order = np.argsort(-np.asarray(weights), kind="stable")[:_SHOWN]
     return ", ".join(f"{names[each]} {float(weights[each]):.0%}" for each in order)
 
 
 def _drawn(board: list[list[str]]) -> str:
-    """The colours of the edges, as a table of the vertices."""
+    """The adjacency matrix of the vertices, with the colours of the edges."""
     head = "    " + " ".join(f"{vertex:>2}" for vertex in range(len(board)))
     rows = [
         f"{vertex:>3} " + " ".join(f"{cell:>2}" for cell in row) for vertex, row in enumerate(board)
@@ -205,7 +205,7 @@ def _drawn(board: list[list[str]]) -> str:
 
 
 def describe(config: SelfPlayConfig, folder: runs.RunFolder) -> list[str]:
-    """The plan of a run, in a few lines."""
+    """The plan of a run, in lines."""
     plan = config.words().plan
     return [
         *cli.machine(config),
@@ -234,16 +234,13 @@ def advice(config: SelfPlayConfig, folder: runs.RunFolder, result: runs.RunResul
 def summarize(
     config: SelfPlayConfig, folder: runs.RunFolder, result: runs.RunResult, console: Console
 ) -> ExitCode:
-    """Plays the league of the run, shows it and writes it down; `UNSAVED` if that fails.
+    """Plays the league of the run, prints and writes it, and prints the colourings found."""
 
-    The last line says what the full boards without a clique show.
-    """
-
-    def tell(text: str) -> None:
+    def show(text: str) -> None:
         console.print(text, soft_wrap=True)
 
     board = config.game()
-    found = Counterexamples(folder.path, board, note=tell)
+    found = Counterexamples(folder.path, board, note=show)
     code = result.exit_code
     if config.league_games:
         code = _summarize_league(
@@ -251,7 +248,7 @@ def summarize(
         )
     line = found.line()
     if line is not None:
-        tell(line)
+        show(line)
     return code
 
 
@@ -262,7 +259,7 @@ def _summarize_league(
     console: Console,
     on_games: Callable[[Record], object],
 ) -> ExitCode:
-    """Plays the league of the run, shows it and writes it down; `UNSAVED` if that fails."""
+    """Plays the league of the run, prints and writes it; `UNSAVED` if writing fails."""
     with cli.Working("playing the league") as work:
         standings = play_league(
             config,
@@ -277,7 +274,11 @@ def _summarize_league(
         perfect = play_perfect(config, result.policy)
     console.print(league_table(config, standings))
     if perfect is not None:
-        console.print(perfect_line(perfect), soft_wrap=True)
+        console.print(
+            f"Against the perfect player: {perfect.result}; {perfect.judged.won:,} moves in won "
+            f"positions, {perfect.judged.thrown_away:,} of them gave the win away.",
+            soft_wrap=True,
+        )
     try:
         write_json(folder.summary, standings_as_dict(standings, config.league_games))
         runs.draw_curve_of(folder, config)
@@ -288,7 +289,7 @@ def _summarize_league(
 
 
 def league_table(config: SelfPlayConfig, standings: Standings) -> Table:
-    """The players of a league with their Elo ratings, the best first."""
+    """The players of a league with their Elo ratings, best first."""
     table = Table(title=f"League, {config.league_games} games a match", title_justify="left")
     table.add_column("network after")
     table.add_column("Elo", justify="right")
@@ -296,11 +297,3 @@ def league_table(config: SelfPlayConfig, standings: Standings) -> Table:
     for name, rating in standings.ratings.items():
         table.add_row(name, f"{rating.mean:+.0f}", f"{rating.low:+.0f} to {rating.high:+.0f}")
     return table
-
-
-def perfect_line(found: JudgedMatch) -> str:
-    """The result against the perfect player, in a line."""
-    return (
-        f"Against the perfect player: {found.result}; {found.judged.won:,} moves in won positions, "
-        f"{found.judged.thrown_away:,} of them gave the win away."
-    )

@@ -1,4 +1,4 @@
-"""The settings of self-play on the clique game. Flags and files follow from them."""
+"""The settings of self-play on the clique game: its fields are its flags."""
 
 import math
 from collections.abc import Mapping
@@ -36,22 +36,22 @@ SETTINGS: Mapping[str, str] = {
     "games": "gate_games",
     "score": "gate",
 }
-"""Settings that have other names than the arguments in Python, by argument."""
-_BOARD = "what it learned is of that board"
-_ACCEPTED = "the network that plays is a part of its state"
+"""Settings whose names differ from the arguments in Python, by argument."""
+_BOARD = "it has learned on that board"
+_ACCEPTED = "the network that plays is part of its state"
 
 
 @final
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class SelfPlayConfig(config.RunConfig):
-    """Everything that decides a run of self-play on the clique game; see `PPOConfig`."""
+    """The settings of a training by self-play on the clique game; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "self-play"
     command: ClassVar[str] = "selfplay"
     counts: ClassVar[str] = "games"
     goal_by: ClassVar[str] = "num_games"
-    summary: ClassVar[str] = "the clique game, by a search"
+    summary: ClassVar[str] = "the clique game, with tree search"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "debug": {
             "vertices": 4,
@@ -66,8 +66,8 @@ class SelfPlayConfig(config.RunConfig):
         }
     }
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("first_wins", "share won by who begins"),
-        ("length", "moves of a game"),
+        ("first_wins", "share of games won by the first player"),
+        ("length", "moves per game"),
         ("policy_loss", "policy loss (nats)"),
         ("value_loss", "value loss"),
     )
@@ -90,7 +90,7 @@ class SelfPlayConfig(config.RunConfig):
     )
     league_size: int = in_run(
         5,
-        "Snapshots of the network to keep, evenly over the run, for the league at its end.",
+        "Snapshots of the network, evenly over the run, for the league at its end.",
         minimum=0,
         maximum=100,
     )
@@ -98,7 +98,7 @@ class SelfPlayConfig(config.RunConfig):
         100,
         "Games of each match of the league, an even number; 0: no league.",
         minimum=0,
-        **config.most(1_000_000, "more say nothing new"),
+        **config.most(1_000_000, "more do not tighten the interval usefully"),
     )
 
     # The game
@@ -121,7 +121,7 @@ class SelfPlayConfig(config.RunConfig):
     )
     objective: str = in_game(
         "form",
-        "What completing a clique means: form, its owner wins; avoid, its owner loses.",
+        "Result of completing a clique: form, its owner wins; avoid, its owner loses.",
         choices=OBJECTIVES,
         resume=_BOARD,
     )
@@ -129,15 +129,15 @@ class SelfPlayConfig(config.RunConfig):
         4, "Maximum number of random opening moves in training games.", minimum=0
     )
 
-    # Devices. Two programs of one thread each wait less for each other than one of two threads.
+    # Devices. Two devices of one thread each synchronize less than one device of two threads.
     cpu_devices: int | None = changed("cpu_devices", 2)
 
     # Collecting
-    game_batch_size: int = in_collecting(64, "Games played at once.", minimum=1)
-    moves_per_update: int = in_collecting(16, "Moves in each game per update.", minimum=1)
+    game_batch_size: int = in_collecting(64, "Number of parallel games.", minimum=1)
+    moves_per_update: int = in_collecting(16, "Moves per game in an update.", minimum=1)
 
     # Search
-    num_simulations: int = in_search(64, "Simulations of the search before each move.", minimum=1)
+    num_simulations: int = in_search(64, "Simulations of the search for each move.", minimum=1)
     simulations_second: int | None = in_search(
         None,
         "Simulations for the player who moves second, a handicap; none: --num-simulations.",
@@ -146,10 +146,9 @@ class SelfPlayConfig(config.RunConfig):
     max_considered_actions: int = in_search(
         16, "Maximum number of moves that the search considers at the root.", minimum=1
     )
-
     full_search_share: float | None = in_search(
         None,
-        "Share of moves with a full search, --fast-simulations for the others; none: all moves.",
+        "Share of moves with a full search; the others have --fast-simulations; none: all moves.",
         above=0,
         maximum=1,
     )
@@ -167,7 +166,7 @@ class SelfPlayConfig(config.RunConfig):
     learning_rate: float | str = changed(
         "learning_rate",
         "linear:0.003:0.00015",
-        "Step size of Adam; a number, or a schedule over the games.",
+        "Learning rate of Adam; a number, or a schedule over the games.",
     )
     training_batch_size: int = in_learning(
         512, "Positions in the batch of a gradient step.", minimum=1
@@ -184,16 +183,19 @@ class SelfPlayConfig(config.RunConfig):
     vf_coef: float = in_learning(1.0, "Weight of the value loss.", minimum=0)
     surprise_weight: float = in_learning(
         0.0,
-        "Share of a position's weight that grows with what its search corrects; 0: equal weights.",
+        "Share of a position's weight proportional to its policy surprise; 0: equal weights.",
         minimum=0,
         maximum=1,
     )
     value_mix: float = in_learning(
-        0.0, "Share of the search's value in the value target; 0: the result.", minimum=0, maximum=1
+        0.0,
+        "Share of the search value in the value target; 0: only the result of the game.",
+        minimum=0,
+        maximum=1,
     )
     gate: float | None = in_learning(
         None,
-        "Score of a match with which the learner replaces the network that plays; none: no match.",
+        "Score in a match at which the learner replaces the network that plays; none: no matches.",
         minimum=0,
         maximum=1,
         resume=_ACCEPTED,
@@ -202,14 +204,11 @@ class SelfPlayConfig(config.RunConfig):
         None,
         "Games of each match of --gate, an even number.",
         minimum=2,
-        **config.most(1_000_000, "more say nothing new"),
+        **config.most(1_000_000, "more do not tighten the interval usefully"),
     )
-    gate_interval: int | None = in_learning(
-        None, "Updates between two matches of --gate.", minimum=1
-    )
+    gate_interval: int | None = in_learning(None, "Updates between matches of --gate.", minimum=1)
 
     def check(self) -> None:
-        """Raises a ConfigError if settings cannot go together."""
         super().check()
         if self.league_games % 2:
             raise ConfigError(
@@ -231,7 +230,7 @@ class SelfPlayConfig(config.RunConfig):
             if cap is not None:
                 cap.check(self.search())
             self.gating()
-            # Before the sizes, whose advice is not for a mesh.
+            # Before the sizes, whose advice does not know the mesh.
             sharding.Blocks(
                 *("game_batch_size", self.game_batch_size),
                 *("training_batch_size", self.training_batch_size),
@@ -257,7 +256,7 @@ class SelfPlayConfig(config.RunConfig):
 
     def shorten(self, updates: int) -> "SelfPlayConfig":
         """These settings, shortened to at least `updates` updates, without a league."""
-        clique = self.k * (self.k - 1) - 1  # moves until the first player may have one
+        clique = self.k * (self.k - 1) - 1  # moves until the first player may have a clique
         shortest = max(1, clique - self.opening)
         games = updates * math.ceil(self.batch / shortest)
         return replace(self, num_games=games, league_games=0)
@@ -282,14 +281,14 @@ class SelfPlayConfig(config.RunConfig):
         )
 
     def playout_cap(self) -> "PlayoutCap | None":
-        """Which moves have a full search; `None`: all."""
+        """The playout cap; `None`: every move has a full search."""
         from hackmatrix_rl.algorithms.self_play._search import PlayoutCap
 
         share, simulations = self.full_search_share, self.fast_simulations
         return None if share is None or simulations is None else PlayoutCap(share, simulations)
 
     def gating(self) -> "Gate | None":
-        """When the learner's network replaces the one that plays; `None`: after each update."""
+        """The gate; `None`: the learner's network plays after each update."""
         from hackmatrix_rl.algorithms.self_play._gating import Gate
 
         score, games, interval = self.gate, self.gate_games, self.gate_interval
@@ -298,7 +297,7 @@ class SelfPlayConfig(config.RunConfig):
         return Gate(score, games=games, interval=interval)
 
     def _check_together(self, examples: Mapping[str, float]) -> None:
-        """Raises a ConfigError if some of these settings are given, but not all."""
+        """Raises a ConfigError if some but not all of these settings are given."""
         missing = [name for name in examples if getattr(self, name) is None]
         if not missing or len(missing) == len(examples):
             return
@@ -310,27 +309,23 @@ class SelfPlayConfig(config.RunConfig):
         )
 
     def sizes(self) -> "Sizes":
-        """The sizes of an update."""
         from hackmatrix_rl.algorithms.self_play._learning import Sizes
 
         return Sizes(**{each.name: getattr(self, each.name) for each in fields(Sizes)})
 
     @property
     def at_once(self) -> int:
-        """Number of blocks of games; each gives as many positions to a gradient step."""
+        """Number of blocks of games; each gives equally many positions to a gradient step."""
         return self.sizes().in_blocks.number
 
     @classmethod
     def game_identity(cls, settings: Mapping[str, Any]) -> "env.GameIdentity":
-        """The identity of the clique game."""
         return env.clique_identity()
 
     def spec(self) -> "env.EnvSpec":
-        """The spec of the board."""
         return env.Batched(env.CliqueGame(self.game())).spec
 
     def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "networks.ActorCritic":
-        """The network before training."""
         return config.build_named(self, self.spec(), key=key, copies=copies)
 
     def build(
@@ -340,7 +335,6 @@ class SelfPlayConfig(config.RunConfig):
         trust_code: bool = False,
         **given: Unpack[config.Given],
     ) -> "SelfPlay":
-        """Self-play with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.self_play._learning import SearchLoss
         from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 
@@ -358,17 +352,17 @@ class SelfPlayConfig(config.RunConfig):
         )
 
     def rate(self) -> "agent.Schedule":
-        """The learning rate, over the games that ended."""
+        """The learning rate as a schedule over finished games."""
         return config.always_schedule(self.learning_rate, steps=self.num_games)
 
     def opponent(self, policy: "networks.ActorCritic") -> "evaluation.Opponent":
-        """The network with the search of the training, without noise."""
+        """The network with the search of the training, without root noise."""
         from hackmatrix_rl.algorithms.self_play._opponent import opponent_of
 
         return opponent_of(env.CliqueGame(self.game()), policy, self.search())
 
     def check_algorithm(self, algorithm: "training.Algorithm[Any]", run: object) -> None:
-        """Refuses to continue with another board."""
+        """Raises a ConfigError if the board of the algorithm differs."""
         from hackmatrix_rl.algorithms.self_play._self_play import SelfPlay
 
         if isinstance(algorithm, SelfPlay) and isinstance(algorithm.game, env.CliqueGame):
@@ -376,7 +370,7 @@ class SelfPlayConfig(config.RunConfig):
             self.check_changes(run, {SETTINGS.get(name, name): board[name] for name in board})
 
     def hooks(self, folder: Any, sink: Any) -> "list[training.Hook]":
-        """Keeps earlier networks for the league, and full boards without a clique."""
+        """The hooks that store snapshots for the league, and full boards without a clique."""
         from hackmatrix_rl.algorithms.self_play._counterexamples import (
             Counterexamples,
             KeepColourings,
@@ -389,7 +383,7 @@ class SelfPlayConfig(config.RunConfig):
         return [KeepForLeague(league, writes=first, note=sink.note), KeepColourings(board, kept)]
 
     def words(self, devices: int = 1) -> config.Words:
-        """The board, the games, the search of a move, and the gradient steps and matches."""
+        """The board, the games, the search, the gradient steps, and the matches."""
         full = "a draw" if self.full_board == "draw" else "the second player's"
         avoid = "" if self.objective == "form" else "; who completes a clique loses"
         games, fast, other, matches = self.game_batch_size, "", "", ""

@@ -1,4 +1,4 @@
-"""Full boards without a clique that games of self-play find, kept in the folder of the run."""
+"""Full boards without a clique in games of self-play, stored in the run folder."""
 
 from collections.abc import Callable, Iterable
 from operator import itemgetter
@@ -27,23 +27,23 @@ from hackmatrix_rl.training import Hook, Metrics, Population, Trainer
 from hackmatrix_rl.training.sharding import gather
 
 MOST_KEPT = 1000
-"""Colourings that a run keeps."""
+"""Maximum number of colourings that a run stores."""
 _AT_ONCE = 32
-"""Full boards that are fetched after a dispatch, at most."""
+"""Maximum number of full boards that are fetched after a dispatch."""
 
 
 def colourings_of(config: CliqueConfig, record: Record) -> list[Colouring]:
-    """The full boards without a clique at the end of some games, each once, and checked."""
+    """The distinct full boards without a clique at the end of some games."""
     moves = np.asarray(record.moves)
     full = (moves != NO_MOVE).sum(axis=1) == config.num_edges
     return _without_clique(config, moves[full, FIRST : config.num_edges : 2].tolist())
 
 
 class Counterexamples:
-    """The colourings that a run has found, in its folder; it keeps the first `MOST_KEPT`."""
+    """The first `MOST_KEPT` colourings that a run has found, in its folder."""
 
     def __init__(self, run: Path, config: CliqueConfig, *, note: Callable[[str], Any]) -> None:
-        """Takes up the file of the run; a damaged one is set aside."""
+        """Reads the file of the run; a damaged file is set aside."""
         self.file = run / "colourings.json"
         self._config = config
         self._note = note
@@ -54,7 +54,7 @@ class Counterexamples:
             note(f"{error} It is now {set_aside(self.file).name}.")
 
     def _stored(self) -> tuple[Colouring, ...]:
-        """The colourings in the file; a ConfigError if it is damaged, or of another board."""
+        """The colourings in the file. Raises a ConfigError if it is damaged or of another board."""
         if not self.file.exists():
             return ()
         found = read_colourings(self.file)
@@ -64,7 +64,7 @@ class Counterexamples:
         return found
 
     def add(self, colourings: Iterable[Colouring]) -> None:
-        """Keeps those that are new, and writes the file."""
+        """Adds new colourings, and writes the file."""
         new = [each for each in dict.fromkeys(colourings) if each not in self._kept]
         new = new[: max(0, MOST_KEPT - len(self._kept))]
         if not new:
@@ -76,7 +76,7 @@ class Counterexamples:
             self._note(f"could not keep a colouring without a clique: {error}")
 
     def line(self) -> str | None:
-        """What the colourings show, in a line; `None` without one."""
+        """The bound on the Ramsey number that the colourings prove; `None` without any."""
         if not self._kept:
             return None
         count, n, k = len(self._kept), self._config.vertices, self._config.clique_size
@@ -88,18 +88,18 @@ class Counterexamples:
 
 @final
 class KeepColourings(Hook):
-    """Keeps full boards without a clique from training games; only process 0 has `kept`."""
+    """Stores full boards without a clique from training games; only process 0 has `kept`."""
 
     def __init__(self, config: CliqueConfig, kept: Counterexamples | None) -> None:
         self._config = config
         self._kept = kept
 
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
-        """Fetches the newest full boards, if games of the dispatch had one."""
+        """Fetches the newest full boards, if a game of the dispatch may have ended in one."""
         draws = metrics.episode.get("draws", 0.0) > 0
         if not draws and not (metrics.episodes and self._config.full_board == "second-wins"):
             return
-        # Every process computes this, as all of them hold a part of the games.
+        # A collective: every process holds a part of the games.
         algorithm, buffer = trainer.algorithm, trainer.state.collector_state.buffer
         buffers = [buffer]
         if isinstance(algorithm, Population):
@@ -120,10 +120,10 @@ class KeepColourings(Hook):
 def full_boards(
     config: CliqueConfig, buffer: Buffer, newest: Int32[Array, ""]
 ) -> tuple[Bool[Array, "boards num_edges"], Bool[Array, " boards"]]:
-    """The first player's edges of full boards without a winner by a clique, and which are valid.
+    """The first player's edges on full boards that no clique decided, and which boards are valid.
 
-    They are of games that ended in the `newest` moves. With `second-wins` the second player may
-    have completed a clique with the last edge.
+    The boards are of games that ended in the `newest` moves. With `second-wins`, the second player
+    may have completed a clique with the last edge.
     """
     moves = buffer.moves
     length = moves.reward.shape[1]
@@ -136,13 +136,13 @@ def full_boards(
     last = moves.ended & (jnp.sum(moves.mask, axis=-1, dtype=jnp.int32) == 1)
     found = last & no_clique & (age < newest)[None, :]
     game, place = jnp.nonzero(found, size=_AT_ONCE, fill_value=0)
-    own = seen.own[game, place] | moves.mask[game, place]  # the last edge is the mover's
+    own = seen.own[game, place] | moves.mask[game, place]  # the only legal edge was played last
     first = jnp.where(seen.first[game, place][:, None], own, seen.other[game, place])
     return first, jnp.arange(_AT_ONCE) < jnp.sum(found, dtype=jnp.int32)
 
 
 def _without_clique(config: CliqueConfig, boards: Iterable[list[int]]) -> list[Colouring]:
-    """The colourings among full boards, by the first player's edges, each once."""
+    """The distinct colourings without a clique, from the first player's edges on full boards."""
     every, size = set(range(config.num_edges)), config.clique_size
     found = []
     for board in boards:

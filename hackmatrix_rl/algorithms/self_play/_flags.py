@@ -1,4 +1,4 @@
-"""The flags of `hackmatrix-rl selfplay`, which need no JAX."""
+"""The flags of `hackmatrix-rl selfplay`, which do not import JAX."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ from hackmatrix_rl.algorithms.self_play._config import SelfPlayConfig
 @click.option(
     "--show-game",
     is_flag=True,
-    help="Train nothing: play one game without compilation and print it move by move, for the "
-    "untrained network or that of --resume-run.",
+    help="Do not train: play one game without compilation and print each move, with the untrained "
+    "network or the one of --resume-run.",
 )
 @cli.run_options
 @click.pass_context
 def selfplay(context: click.Context, /, show_game: bool, **given: Any) -> int:
-    """Learn the clique game by playing against itself (AlphaZero with Gumbel search).
+    """Learn the clique game by self-play (AlphaZero with Gumbel search).
 
-    Two players colour the edges of a complete graph in turn; who first has a clique of k vertices
-    wins, or loses with --objective avoid. A network guides a search, and learns what the search
-    finds and who wins. At the end the networks of the run meet in a league. The run works like
-    one of `hackmatrix-rl train`: it is watched, stopped and resumed in the same ways, with the
-    same exit status.
+    Two players alternately colour the edges of a complete graph. The first to complete a clique of
+    k vertices wins, or loses with --objective avoid. A network guides a tree search, and learns the
+    search policy and the result of the game. At the end, snapshots of the network play a league.
+    The run is watched, stopped and resumed like a run of `hackmatrix-rl train`, with the same exit
+    status.
     """
     from hackmatrix_rl.algorithms.self_play import _command as command
 

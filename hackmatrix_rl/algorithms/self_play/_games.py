@@ -1,4 +1,4 @@
-"""Games that play themselves, on one device."""
+"""Plays games of self-play on one device."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ from hackmatrix_rl.system.batching import select
 
 
 class Games(eqx.Module):
-    """Games between two moves; each leaf has a leading axis of games.
+    """A batch of games; each leaf has a leading axis of games.
 
-    `length` is the number of moves since the game began. The keys are constant: every draw of a
-    game is a function of its key and of the number of the move.
+    `length` is the number of moves so far. The keys are constant: a draw is a function of the
+    game's key, the number of the update and the number of the move.
     """
 
     states: PyTree[Array]
@@ -34,13 +34,13 @@ class Games(eqx.Module):
 
 
 class Moves(eqx.Module):
-    """Positions with the search's policy, and the results of the moves.
+    """Positions with the search policy, and the results of the moves.
 
-    `observation` is what the player to move saw; it has the axes of the other fields, then its own.
-    `weights` are the search's (see `Found`). `reward` is for the player who made the move.
+    `observation` is that of the player to move; it has the axes of the other fields, then its own.
+    `weights` is the search policy (see `Found`). `reward` is for the player who made the move.
 
-    The other fields are `None` unless something learns from them (`OPTIONAL`). `policy_weight` is 1
-    after a full search, else 0 (`PlayoutCap`). `expected` and `surprise` come from the search.
+    The fields of `OPTIONAL` are `None` unless the loss needs them. `policy_weight` is 1 after a
+    full search, else 0 (`PlayoutCap`). `expected` and `surprise` are those of `Found`.
     """
 
     observation: PyTree[Array]
@@ -54,11 +54,11 @@ class Moves(eqx.Module):
 
 
 OPTIONAL = ("policy_weight", "expected", "surprise")
-"""The fields of `Moves` that are kept only where something learns from them."""
+"""The fields of `Moves` that are stored only if the loss needs them."""
 
 
 class Results(eqx.Module):
-    """Sums over the games that ended; `first_wins` counts those won by who began."""
+    """Sums over finished games; `first_wins` counts wins of the player who began."""
 
     games: Int32[Array, "*devices"]
     moves: Int32[Array, "*devices"]
@@ -72,7 +72,7 @@ class Results(eqx.Module):
         reward: Float32[Array, "*axes"],
         ended: Bool[Array, "*axes"],
     ) -> "Results":
-        """The results of games from their last moves; `length` counts the last one."""
+        """The results from the last moves of games; `length` includes the last move."""
         by_first = length % 2 == 1
         first_won = jnp.where(by_first, reward > 0, reward < 0)
 
@@ -93,11 +93,11 @@ class Results(eqx.Module):
 
     @property
     def totals(self) -> dict[str, Any]:
-        """The sums of the numbers of a game, by name, on the device or on the host."""
+        """The sums whose means are metrics, by name, on the device or on the host."""
         return {"length": self.moves, "first_wins": self.first_wins, "draws": self.draws}
 
     def means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """The numbers of a game, on the host, by name; and no parts of a reward."""
+        """The means per game, by name, on the host; and no reward terms."""
         count = int(self.count)
         return {name: int(total) / count for name, total in self.totals.items() if count}, {}
 
@@ -116,12 +116,12 @@ def play_moves(
 ) -> tuple[Games, Moves, Results]:
     """Plays `count` moves in each game, and resets finished games.
 
-    `cap` says which moves have a full search; `None`: all. `keeps` names the fields of `Moves` that
-    are wanted, of `OPTIONAL`.
+    `cap` decides which moves have a full search; `None`: all. `keeps` names the fields of
+    `OPTIONAL` to return.
 
     Returns:
         The games after the moves; the moves, each leaf `[games, count, ...]`; and the results of
-        the games that ended.
+        finished games.
     """
 
     def draw(key: Key[Array, ""], number: Int32[Array, ""]) -> Key[Array, " three"]:
@@ -175,11 +175,10 @@ def play_moves(
 def begin(
     game: SingleGame[Any], opening: int, key: Key[Array, ""]
 ) -> tuple[PyTree[Array], Int32[Array, ""]]:
-    """A start position, and the number of moves that led to it, at most `opening`.
+    """A start position after at most `opening` random moves, and the number of these moves.
 
-    Games between good players see few kinds of positions. Random moves at the start show others,
-    and nothing is learned from these moves themselves. A game that they would end begins without
-    them.
+    Games between strong players reach few different positions; random opening moves diversify them.
+    These moves are not in the buffer. A game that they would end starts without them.
     """
     start_key, count_key, moves_key = jax.random.split(key, 3)
     fresh = game.start(key=start_key)

@@ -1,4 +1,4 @@
-"""Gating: the network that plays is replaced only by one that wins a match against it."""
+"""Gating: a network replaces the one that plays only if it wins a match against it."""
 
 import math
 from typing import Any
@@ -18,9 +18,9 @@ from hackmatrix_rl.training.sharding import devices_of_one, on_each_device
 
 
 class Gated(eqx.Module):
-    """What came of the matches. Sums of updates can be added.
+    """The report of gating matches. Reports can be added.
 
-    `score` is the sum of their scores, each 0 to 1 for the learner's network.
+    `score` is the sum of the scores of the learner's network, each in [0, 1].
     """
 
     matches: Int32[Array, "*axes"]
@@ -29,11 +29,11 @@ class Gated(eqx.Module):
 
 
 class Gate(eqx.Module):
-    """When the learner's network may replace the one that plays.
+    """When the learner's network replaces the network that plays.
 
-    Every `interval` updates it plays `games` games against it, half of them as the first player.
-    Both search as in training, without noise, after two random moves. It replaces the other one if
-    its score, in which a draw counts half, is at least `score`.
+    Every `interval` updates, the two play a match of `games` games, half of them begun by each.
+    Both use the search of the training, without root noise, after two random moves. The learner's
+    network replaces the other one if its score, in which a draw counts half, is at least `score`.
 
     Source: Silver et al. 2017, "Mastering the game of Go without human knowledge" (evaluator).
     """
@@ -45,7 +45,7 @@ class Gate(eqx.Module):
     def __check_init__(self) -> None:
         if not 0 <= finite("score", self.score) <= 1:
             raise ArgumentError(
-                "{score} is no score of 0 to 1; use {score:=0.55}, say", score=self.score
+                "{score} is not within 0..1; use {score:=0.55}, say", score=self.score
             )
         if whole("games", self.games, 2) % 2:
             raise ArgumentError(
@@ -57,15 +57,15 @@ class Gate(eqx.Module):
 
     @property
     def needed(self) -> int:
-        """The half points that pass: 2 of a won game, 1 of a drawn one."""
+        """The half points that are needed to pass: a win gives 2, a draw 1."""
         return math.ceil(round(2 * self.games * self.score, 6))
 
     def due(self, update: Int32[Array, ""]) -> Bool[Array, ""]:
-        """Whether a match follows the update of this number, from 0."""
+        """Whether a match follows this update, counted from 0."""
         return (update + 1) % self.interval == 0
 
     def at_once(self, mesh: Mesh) -> int:
-        """Games that a device plays at once."""
+        """Number of games that a device plays in parallel."""
         return -(-self.games // 2 // devices_of_one(mesh))
 
     def half_points(
@@ -77,9 +77,9 @@ class Gate(eqx.Module):
         accepted: ActorCritic,
         key: Key[Array, ""],
     ) -> Int32[Array, ""]:
-        """The half points of the candidate in a match, whose games are cut over the devices."""
+        """The half points of the candidate in a match, whose games are split over the devices."""
         pairs = self.games // 2
-        # As many for each device; what there are too many of does not count.
+        # Padded to equally many pairs per device; the padding does not count.
         places = jnp.arange(self.at_once(mesh) * devices_of_one(mesh), dtype=jnp.int32)
         keys = env_keys(key, pairs)[places % pairs]
 
@@ -106,7 +106,7 @@ class Gate(eqx.Module):
         candidate: ActorCritic,
         accepted: ActorCritic,
     ) -> tuple[ActorCritic, Gated]:
-        """The network that plays from now on, and what is to be reported."""
+        """The network that plays from now on, and the report."""
         passes = due & (half_points >= self.needed)
         new, _ = eqx.partition(candidate, eqx.is_array)
         old, code = eqx.partition(accepted, eqx.is_array)

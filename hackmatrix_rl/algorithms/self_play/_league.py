@@ -1,4 +1,4 @@
-"""How well players play: mistakes, Elo ratings, and a league of a run's networks."""
+"""Playing strength: mistakes, Elo ratings, and a league of the networks of a run."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -29,13 +29,13 @@ from hackmatrix_rl.training import Hook, Metrics, Trainer, updates_until
 
 @dataclass(frozen=True)
 class Mistakes:
-    """The moves of one player in some games, judged by the table of all positions.
+    """The mistakes of one player in some games, by the exact values of all positions.
 
     Attributes:
         moves: number of moves.
-        won: how many of them were made in a position that was won.
-        thrown_away: how many of those gave the win away.
-        mistakes: how many moves made the value worse: these, and draws that were lost.
+        won: number of moves in a won position.
+        thrown_away: number of moves in a won position that lost the win.
+        mistakes: number of moves that lowered the value of the position.
     """
 
     moves: int
@@ -45,7 +45,7 @@ class Mistakes:
 
 
 def mistakes(solution: Solution, record: Record, player: int, *, opening: int = 0) -> Mistakes:
-    """Judges the moves of one player, `FIRST` or `SECOND`, after the first `opening` moves."""
+    """Counts the mistakes of one player, `FIRST` or `SECOND`, after the first `opening` moves."""
     before, after = (np.asarray(each) for each in _values(solution, record.moves))
     turn = np.arange(before.shape[1])
     judged = (np.asarray(record.moves) != NO_MOVE) & (turn % 2 == player) & (turn >= opening)
@@ -60,9 +60,9 @@ def mistakes(solution: Solution, record: Record, player: int, *, opening: int = 
 
 @dataclass(frozen=True)
 class JudgedMatch:
-    """A match of a player, and the mistakes of the player.
+    """The result of a match, and the mistakes of the first player.
 
-    `different` is the number of games that differ from each other, by who begins.
+    `different` is the number of distinct games, counted separately by who begins.
     """
 
     result: MatchResult
@@ -79,10 +79,10 @@ def judged_match(
     key: Key[Array, ""],
     opening: int = 0,
 ) -> JudgedMatch:
-    """Lets a player play half of the games with each side, and judges the player's moves.
+    """Plays a match, half of the games begun by each player, and counts `player`'s mistakes.
 
     The other player may be `PerfectPlayer(solution)`. The first `opening` moves of each game are
-    random and not judged.
+    random and not counted.
     """
     game = CliqueGame(solution.config)
     first, second = both_sides(player, other, game, games, key, opening)
@@ -114,7 +114,7 @@ def _values(
 
 
 SCALE = 400 / math.log(10)
-"""Elo points of one unit in the logarithm of the odds."""
+"""Elo points per unit of log-odds."""
 _Z = 1.959964  # two-sided 95%
 _ROUNDS = 100
 
@@ -122,19 +122,19 @@ _ROUNDS = 100
 def ratings(
     results: Mapping[tuple[str, str], MatchResult], *, prior_games: float = 1.0
 ) -> dict[str, Estimate]:
-    """The most likely Elo rating of each player, with a 95% interval; their mean is 0.
+    """Maximum likelihood Elo ratings with 95% intervals; the mean rating is 0.
 
-    The expected score of a player is `1 / (1 + 10^(-d/400))` with d the difference of the ratings.
-    A draw counts as half a win and half a loss; `prior_games` drawn games are added to each match,
-    which keeps the ratings finite where a player won every game. The interval follows from the
-    curvature of the likelihood, so it knows nothing of players who beat each other in a circle.
+    The expected score of a player is `1 / (1 + 10^(-d/400))`, with the rating difference d. A draw
+    counts as half a win and half a loss. `prior_games` drawn games are added to each match, so
+    ratings stay finite if a player won every game. The intervals are from the Fisher information
+    of this model, which cannot represent intransitive results (A beats B, B beats C, C beats A).
 
     Source: Elo 1978, "The rating of chessplayers, past and present"; Bradley and Terry 1952, "Rank
     analysis of incomplete block designs".
 
     Raises:
-        ValueError: there are no results, a match has no games, or some players have no match that
-            links them with the others.
+        ValueError: there are no results, a match has no games, or the matches do not connect all
+            players.
     """
     names = sorted({name for pair in results for name in pair})
     points, games = _tables(names, results, prior_games)
@@ -142,7 +142,7 @@ def ratings(
     for _ in range(_ROUNDS):
         expected, information = _model(strength, games)
         change = np.linalg.pinv(information) @ (points - games * expected).sum(axis=1)
-        # A full Newton step may overshoot far from the maximum.
+        # Damped: far from the maximum, a full Newton step may overshoot.
         strength = strength + change / max(1.0, float(np.abs(change).max()))
         strength -= strength.mean()
     _, information = _model(strength, games)
@@ -156,7 +156,7 @@ def ratings(
 def _tables(
     names: Sequence[str], results: Mapping[tuple[str, str], MatchResult], prior_games: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each pair of players, the points of the first, and the number of games."""
+    """The points of the first player of each pair, and the number of games of each pair."""
     points = np.zeros((len(names), len(names)))
     games = np.zeros_like(points)
     for (one, other), result in results.items():
@@ -177,7 +177,7 @@ def _tables(
 
 
 def _model(strength: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The expected score of each pair, and Fisher's information about the strengths."""
+    """The expected score of each pair, and the Fisher information of the strengths."""
     expected = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
     weight = games * expected * (1 - expected)
     return expected, np.diag(weight.sum(axis=1)) - weight
@@ -185,7 +185,7 @@ def _model(strength: np.ndarray, games: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @dataclass(frozen=True)
 class Standings:
-    """The result of each match, for the first of two names, and ratings, the best first."""
+    """The result of each match, for the first of its two names, and the ratings, best first."""
 
     results: Mapping[tuple[str, str], MatchResult]
     ratings: Mapping[str, Estimate]
@@ -201,12 +201,13 @@ def league(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     on_games: Callable[[Record], object] = lambda record: None,
 ) -> Standings:
-    """Plays a round robin of the players, and rates them. `on_games` gets the games.
+    """Plays a round robin of the players, and rates them.
 
     Earlier policies of a training are players such as
     `{"update 100": SearchPlayer(policy, Search(64))}`. Players of the same structure share a
-    compiled program. Players that play without chance need some `opening` moves, which are random,
-    or all games of a match are one game.
+    compiled program. Deterministic players need some random `opening` moves, or all games of a
+    match are equal. `on_progress` is called with the number of matches played, and the total;
+    `on_games` with the games of each match.
 
     Raises:
         ValueError: there are fewer than two players, or `games` of a match is not even.
@@ -231,34 +232,34 @@ _SUFFIX = ".policy"
 
 @dataclass(frozen=True)
 class LeagueFolder:
-    """The networks that a run keeps for its league, at the start and at `marks`, in games."""
+    """The snapshots of a run for its league, at the start and after `marks` games."""
 
     path: Path
     marks: tuple[int, ...]
 
     @classmethod
     def from_run(cls, run: Path, *, size: int, goal: int) -> "LeagueFolder":
-        """The league folder of a run, for `size` networks, evenly over `goal` games."""
+        """The league folder of a run, with `size` snapshots evenly spaced over `goal` games."""
         marks = sorted({max(1, goal * number // size) for number in range(1, size + 1)})
         return cls(run / "league", tuple(marks))
 
     def next_mark(self, games: int) -> int | None:
-        """The first mark that is not reached; `None` after the last."""
+        """The next mark after `games` games; `None` after the last."""
         return next((mark for mark in self.marks if mark > games), None)
 
     def passed(self, newest: int, games: int) -> list[int]:
-        """The marks that the newest games have passed, of all games."""
+        """The marks within the `newest` of `games` games."""
         return [mark for mark in self.marks if games - newest < mark <= games]
 
     def write(self, mark: int, policy: ActorCritic) -> None:
-        """Keeps a network."""
+        """Writes a snapshot."""
         self.path.mkdir(exist_ok=True)
         save(policy, self.path / f"{mark:012}{_SUFFIX}")
 
     def read(self, like: ActorCritic) -> dict[str, ActorCritic]:
-        """The kept networks, by the number of games before them.
+        """The snapshots, by the number of games before them.
 
-        A run that was made longer has kept more than it wants: they are then some, evenly.
+        A run that was extended may have more than `marks`; then an evenly spaced subset.
         """
         kept = sorted(self.path.glob(f"*{_SUFFIX}"))
         most = len(self.marks) + 1
@@ -269,7 +270,7 @@ class LeagueFolder:
 
 @final
 class KeepForLeague(Hook):
-    """Keeps earlier networks of self-play for a league; only a process that `writes` does so."""
+    """Writes snapshots of the network for the league; only in the process that `writes`."""
 
     def __init__(self, league: LeagueFolder, *, writes: bool, note: Callable[[str], Any]) -> None:
         self._league = league
@@ -277,29 +278,29 @@ class KeepForLeague(Hook):
         self._note = note
 
     def on_start(self, trainer: Trainer[Any]) -> None:
-        """Keeps the untrained network."""
+        """Writes the untrained network."""
         if trainer.algorithm.progress(trainer.state) == 0:
             self._write(0, trainer)
 
     def updates_until_due(self, trainer: Trainer[Any]) -> int | None:
-        """Updates until the next network is kept."""
+        """Updates until the next snapshot."""
         done = trainer.algorithm.progress(trainer.state)
         mark = self._league.next_mark(done)
         return None if mark is None else updates_until(trainer.algorithm, trainer.state, mark)
 
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
-        """Keeps the network at the marks that the dispatch has passed."""
-        # A dispatch ends where a mark may be passed, but one update may pass several.
+        """Writes the network if the dispatch has passed a mark."""
+        # A dispatch ends where a mark may be passed, but one update may pass several marks.
         for mark in self._league.passed(metrics.episodes, int(metrics.extra["games"])):
             self._write(mark, trainer)
 
     def _write(self, mark: int, trainer: Trainer[Any]) -> None:
         if not self._league.marks:
             return
-        policy = trainer.policy  # every process takes part in gathering it
+        policy = trainer.policy  # a collective: every process gathers it
         if not self._writes:
             return
         try:
             self._league.write(mark, policy)
-        except OSError as error:  # a league is worth having, but no reason to stop
+        except OSError as error:  # the training continues without the snapshot
             self._note(f"could not keep a network for the league: {error}")

@@ -1,4 +1,4 @@
-"""How self-play learns: the sizes of an update, its loss and its gradient steps."""
+"""The sizes, the loss and the gradient steps of self-play."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -27,7 +27,7 @@ from hackmatrix_rl.training.sharding import Blocks, on_each_device
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of an update, as `SelfPlay` describes them: whole numbers, 1 or more."""
+    """The sizes of an update; see `SelfPlay`. Whole numbers, at least 1."""
 
     game_batch_size: int
     moves_per_update: int
@@ -54,7 +54,7 @@ class Sizes:
 
     @property
     def length(self) -> int:
-        """Moves of each game in the buffer: whole updates."""
+        """Moves per game in the buffer, a multiple of `moves_per_update`."""
         moves = self.moves_per_update
         return self.buffer_size // (self.game_batch_size * moves) * moves
 
@@ -63,10 +63,10 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 class Losses(eqx.Module):
-    """Means over the valid positions, with the weights by which they are learned.
+    """Weighted means over the valid positions.
 
-    The policy loss is the cross-entropy of the network's policy to the search's weights; it and the
-    entropies are in nats. The value loss is a squared error.
+    The policy loss is the cross-entropy between the search policy and the network's policy. It and
+    the entropies are in nats. The value loss is a squared error.
     """
 
     policy_loss: Float32[Array, "*steps"]
@@ -76,7 +76,7 @@ class Losses(eqx.Module):
 
 
 class SearchLoss(eqx.Module):
-    """Cross-entropy to the search's policy, and `vf_coef` times the squared error of the value.
+    """Cross-entropy to the search policy, plus `vf_coef` times the squared error of the value.
 
     Source: Silver et al. 2018, "A general reinforcement learning algorithm that masters chess,
     shogi, and Go through self-play"; of `surprise_weight`, Wu 2020, "Other methods implemented in
@@ -85,11 +85,11 @@ class SearchLoss(eqx.Module):
 
     Attributes:
         vf_coef: weight of the value loss.
-        surprise_weight: share of a position's weight that is proportional to `Found.surprise`: the
-            positions in which the search corrects the network most are learned most. The weights
-            have mean 1 over a batch.
-        value_mix: share of `Found.expected` in the value to learn; the rest is the game's result.
-            The search's value has less variance, and the errors of the network.
+        surprise_weight: fraction of a position's weight that is proportional to `Found.surprise`,
+            so positions in which the search disagrees most with the network weigh most. The
+            weights have mean 1 over a batch.
+        value_mix: fraction of `Found.expected` in the value target; the rest is the game's result.
+            The search value has less variance than the result, but the bias of the network.
     """
 
     vf_coef: float = eqx.field(static=True, default=1.0)
@@ -104,12 +104,12 @@ class SearchLoss(eqx.Module):
 
     @property
     def keeps(self) -> tuple[str, ...]:
-        """The fields of `OPTIONAL` from which it learns."""
+        """The fields of `OPTIONAL` that the loss needs."""
         wanted = {"expected": self.value_mix, "surprise": self.surprise_weight}
         return tuple(name for name, share in wanted.items() if share)
 
     def prepare(self, sample: Sample) -> tuple["SearchLoss", Sample]:
-        """The same loss, and a sample whose mean is that over its valid positions."""
+        """The loss, and the sample with weights whose mean over it is that over valid positions."""
         weight, policy_weight, value = sample.valid, sample.policy_weight, sample.value
         if sample.surprise is not None:
             mean = jnp.sum(weight * sample.surprise) / jnp.maximum(jnp.sum(weight), 1.0)
@@ -125,7 +125,7 @@ class SearchLoss(eqx.Module):
     def __call__(
         self, policy: ActorCritic | Evaluator, sample: Sample
     ) -> tuple[Float32[Array, ""], Losses]:
-        """The mean over all positions; one that is not valid adds nothing."""
+        """The weighted mean over the positions, and its parts; positions not valid contribute 0."""
         evaluator = evaluator_of(policy)
         one_step = jax.tree.map(lambda leaf: leaf[None], sample.observation)
         carry, done = evaluator.policy.initial_carry(), jnp.zeros((1, sample.value.size), bool)
@@ -146,15 +146,15 @@ class SearchLoss(eqx.Module):
 
 
 def _with_mean_1(weights: Float32[Array, " positions"]) -> Float32[Array, " positions"]:
-    """Weights in the same proportions whose mean is 1; 0 if all are 0."""
+    """The weights, scaled to mean 1; 0 if all are 0."""
     total = jnp.sum(weights)
     return weights * (weights.size / jnp.where(total > 0, total, 1.0))
 
 
 class LearnFromBuffer(eqx.Module):
-    """Takes gradient steps on positions from the buffer, each device on its own games.
+    """Takes gradient steps on positions from the buffer; each device samples from its own games.
 
-    `symmetry` changes the positions that are learned from; `None`: they stay as they are.
+    `symmetry` augments the sampled positions; `None`: no augmentation.
     """
 
     loss: SearchLoss
@@ -169,7 +169,7 @@ class LearnFromBuffer(eqx.Module):
         rate: Float32[Array, ""],
         key: Key[Array, ""],
     ) -> tuple[Learner, StepReport]:
-        """The learner after the gradient steps of an update, and what happened in them."""
+        """The learner after the gradient steps of an update, and their report."""
         mesh, sizes = step.mesh, self.sizes
         outcomes = on_each_device(mesh, lambda buffer: buffer.outcomes(), (), buffer)
 

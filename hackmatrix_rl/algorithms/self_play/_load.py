@@ -24,9 +24,9 @@ from hackmatrix_rl.system.errors import ConfigError, difference, instance
 
 @dataclass(frozen=True)
 class LoadedSelfPlay:
-    """A network of self-play, ready to act, with the game and the config of its training.
+    """A network trained by self-play, with the game and the config of its training.
 
-    `folder` is the folder of the checkpoint; `metadata` is what it stores: `update`, `counters`,
+    `folder` is the folder of the checkpoint, and `metadata` its metadata: `update`, `counters`,
     `versions`.
     """
 
@@ -37,9 +37,10 @@ class LoadedSelfPlay:
     metadata: Mapping[str, Any]
 
     def player(self, num_simulations: int | None = None) -> SearchPlayer:
-        """The network with the search of its training, or with another number of simulations.
+        """The network with the search of its training.
 
-        That number is for both sides; by default, the training's handicap holds.
+        `num_simulations` replaces the simulations of both sides; by default, they are the
+        training's, including a handicap.
         """
         search = self.config.search()
         if num_simulations is not None:
@@ -52,12 +53,12 @@ class LoadedSelfPlay:
         """The same network and search on another board.
 
         Args:
-            board: its sizes and variant. With another number of vertices, it needs a network whose
+            board: the sizes and the variant. Another number of vertices needs a network whose
                 weights fit every board, such as `--network graph`.
 
         Raises:
-            TypeError: `board` is no `CliqueConfig`.
-            ConfigError: the weights are for boards of one size.
+            TypeError: `board` is not a `CliqueConfig`.
+            ConfigError: the weights do not fit the board.
         """
         instance("board", board, CliqueConfig, "CliqueConfig(8, 3)")
         settings: dict[str, Any] = {
@@ -93,15 +94,17 @@ def load_self_play(
         report: takes a message about each skipped checkpoint.
 
     Raises:
-        ConfigError: there is no checkpoint; it is not one of self-play; its format or network does
-            not fit; or its network is custom code and `trust_code` is false.
+        ConfigError: there is no checkpoint; it is not from self-play; its format or network is
+            incompatible; or its network is custom code and `trust_code` is false.
     """
     folder = checkpoints.find_checkpoint(run, report=report)
     metadata = checkpoints.read_metadata(folder)
     checkpoints.check_playable(folder, metadata)
     config = config_from_dict(metadata["config"])
     if not isinstance(config, SelfPlayConfig):
-        raise ConfigError(f"{folder}: of a training on HackMatrix. Use hm.load for it.")
+        raise ConfigError(
+            f"{folder}: trained by --algorithm {config.algorithm}. Use {config.loader}."
+        )
     if network is not None:
         config = dataclasses.replace(config, network=network)
     else:

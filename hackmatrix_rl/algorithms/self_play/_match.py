@@ -1,4 +1,4 @@
-"""Players of games of two, and games of them against each other."""
+"""Players of two-player games, and matches between them."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
@@ -21,25 +21,25 @@ from hackmatrix_rl.system.errors import check_key, whole
 
 
 class BoardPlayer(eqx.Module):
-    """Chooses moves in many positions at once."""
+    """Chooses moves in a batch of positions."""
 
     @abstractmethod
     def choose(
         self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
     ) -> Int32[Array, " games"]:
-        """A legal move in each position; any number where the game is over.
+        """A legal move in each position; undefined where the game is over.
 
-        Each position `[games, ...]` has its own key: a move depends on nothing of the others.
+        Each position `[games, ...]` has its own key. A move does not depend on the other positions.
         """
 
     def moving_second(self) -> "BoardPlayer":
-        """The player in the games that the other one begins; by default it plays the same."""
+        """The player to use in games that the opponent begins; by default the same."""
         return self
 
 
 @final
 class RandomPlayer(BoardPlayer):
-    """Plays a legal move at random."""
+    """Plays a uniformly random legal move."""
 
     def choose(
         self, game: SingleGame[Any], states: PyTree[Array], keys: Key[Array, " games"]
@@ -55,7 +55,7 @@ class SearchPlayer(BoardPlayer):
     search: Search
 
     def __init__(self, policy: ActorCritic, search: Search) -> None:
-        """Takes a search as it trains, and leaves its noise out (`gumbel_scale`)."""
+        """Takes the search of a training, and sets its `gumbel_scale` to 0."""
         self.policy = policy
         self.search = replace(search, gumbel_scale=0.0)
 
@@ -71,10 +71,10 @@ class SearchPlayer(BoardPlayer):
 
 @final
 class PerfectPlayer(BoardPlayer):
-    """Plays the clique game optimally, from the table of all its positions.
+    """Plays the clique game optimally, by the exact values of all positions.
 
-    Among moves of the same value it plays one at random: it never gives a won game away, but does
-    not win as fast as it can.
+    It plays a random one of the moves with the best value, so it never loses a won position, but
+    does not win in the fewest moves.
     """
 
     solution: Solution
@@ -88,7 +88,7 @@ class PerfectPlayer(BoardPlayer):
 def _any_of(
     moves: Bool[Array, "games num_actions"], keys: Key[Array, " games"]
 ) -> Int32[Array, " games"]:
-    """One of the flagged moves of each game; any move where none is flagged."""
+    """A random one of the flagged moves of each game; undefined if none is flagged."""
 
     def one(moves: Bool[Array, " num_actions"], key: Key[Array, ""]) -> Int32[Array, ""]:
         return MaskedCategorical(jnp.zeros(moves.shape, jnp.float32), moves).sample(key)
@@ -97,19 +97,19 @@ def _any_of(
 
 
 def opening_of(game: SingleGame[Any]) -> int:
-    """Random moves at the start of a match's games, so that not all of them are one game."""
+    """The number of random moves at the start of the games of a match, to make them differ."""
     return min(2, game.num_actions - 1)
 
 
 NO_MOVE = -1
-"""In a record, a place after the end of the game."""
+"""The padding of a record after the end of a game."""
 
 
 class Record(eqx.Module):
-    """Games that were played to the end.
+    """Finished games.
 
-    `moves` has the moves of each game, `NO_MOVE` after its end; `result` is for the player who
-    began: 1 won, 0 drawn, -1 lost.
+    `moves` has the moves of each game, padded with `NO_MOVE`. `result` is for the player who began:
+    1 for a win, 0 for a draw, -1 for a loss.
     """
 
     moves: Int32[Array, "games most_moves"]
@@ -118,7 +118,7 @@ class Record(eqx.Module):
 
 @dataclass(frozen=True)
 class MatchResult:
-    """The result of a match, for the first of the two named players."""
+    """The result of a match, for the first of the two players."""
 
     wins: int
     draws: int
@@ -126,18 +126,17 @@ class MatchResult:
 
     @classmethod
     def from_results(cls, *results: Float32[Array, " games"]) -> "MatchResult":
-        """Counts results of games for the first player: 1 won, 0 drawn, -1 lost."""
+        """Counts results of games: 1 for a win of the first player, 0 for a draw, -1 for a loss."""
         points = np.concatenate([np.asarray(each) for each in results])
         return cls(*(int((points == result).sum()) for result in (1, 0, -1)))
 
     @property
     def games(self) -> int:
-        """Number of games."""
         return self.wins + self.draws + self.losses
 
     @property
     def score(self) -> Estimate:
-        """Points a game, a draw counts half; with Wilson's 95% interval."""
+        """Mean points per game, a draw counts half, with Wilson's 95% interval."""
         return rate_of(np.repeat([1.0, 0.5, 0.0], [self.wins, self.draws, self.losses]))
 
     def __str__(self) -> str:
@@ -149,7 +148,7 @@ class MatchResult:
 
 
 class _Board(eqx.Module):
-    """Games on the way, for the loop of `play_games`."""
+    """The carry of the loop of `play_games`."""
 
     states: PyTree[Array]
     over: Bool[Array, " games"]
@@ -167,9 +166,9 @@ def play_games(
     *,
     opening: int = 0,
 ) -> Record:
-    """Plays one game for each key; `first` begins, and `opening` moves are random.
+    """Plays one game for each key; `first` begins, and the first `opening` moves are random.
 
-    A game has at most as many moves as there are actions: each is played once.
+    A game has at most `game.num_actions` moves, since each action is played at most once.
     """
     second = second.moving_second()
 
@@ -191,7 +190,7 @@ def play_games(
             number=board.number + 1,
         )
 
-    most = game.num_actions + game.num_actions % 2  # the loop does two moves
+    most = game.num_actions + game.num_actions % 2  # each iteration plays two moves
     board = _Board(
         states=jax.vmap(lambda key: game.start(key=key))(keys),
         over=jnp.zeros(keys.shape, bool),
@@ -216,10 +215,10 @@ def match(
     key: Key[Array, ""],
     opening: int = 0,
 ) -> MatchResult:
-    """Plays a match of two players, who begin half of the games each; the result is for `one`.
+    """Plays a match, in which each player begins half of the games; the result is for `one`.
 
-    The first `opening` moves of a game are random. Two games, one begun by each player, have the
-    same ones.
+    The first `opening` moves of a game are random, and the same in two games that differ in who
+    begins.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -238,7 +237,7 @@ def both_sides(
     key: Key[Array, ""],
     opening: int,
 ) -> tuple[Record, Record]:
-    """The games of a match that `one` begins, and as many that `other` begins."""
+    """The games of a match that `one` begins, and those that `other` begins."""
     if whole("games", games, 2) % 2:
         raise ValueError(f"games must be even, not {games}: each player begins half of them")
     keys = env_keys(key, games // 2)

@@ -1,4 +1,4 @@
-"""The players of self-play as agents that report their thoughts on one position."""
+"""The search of self-play as an agent, and as the opponent of a person."""
 
 from dataclasses import replace
 from typing import Any, final
@@ -16,10 +16,9 @@ from hackmatrix_rl.search import SingleGameModel
 
 @final
 class SearchingAgent(StateAgent):
-    """Plays as `SearchPlayer` does, in one position; its thoughts are the search's.
+    """Plays one position by a search; its `Thought` reports the search.
 
-    The value of a thought is the value of the chosen move: the result that the player to move
-    expects, -1 to 1.
+    The value of a `Thought` is the value of the chosen move for the player to move, in [-1, 1].
     """
 
     game: SingleGame[Any]
@@ -28,7 +27,7 @@ class SearchingAgent(StateAgent):
 
     @property
     def tells_probabilities(self) -> bool:
-        """Always true: the network's probabilities, improved by the search."""
+        """`True`: the network's probabilities, improved by the search."""
         return True
 
     def mismatch(self, environment: Environment) -> str | None:
@@ -55,7 +54,7 @@ class SearchingAgent(StateAgent):
 
 
 def opponent_of(game: SingleGame[Any], policy: ActorCritic, search: Search) -> Opponent:
-    """A network with the search of its training, without noise, as a person's opponent."""
+    """A network with the search of its training, without root noise, as a person's opponent."""
 
     def player(num_simulations: int) -> ThinkingAgent:
         if num_simulations == 0:

@@ -20,12 +20,11 @@ from hackmatrix_rl.system.errors import ArgumentError, finite, whole
 class Found(eqx.Module):
     """The results of a search in a batch of positions.
 
-    `action` is the move to play. `weights` say how good the search thinks each move is, as
-    probabilities: the policy to learn, 0 for illegal moves. `value` is the value of the position
-    for the player to move, -1 to 1. Each move has in `values` its mean value for the player to
-    move, 0 without a visit, and in `visits` how often it was tried. `expected` is the mean of
-    `values` by `weights`, over the moves with a visit. `surprise` is the Kullback-Leibler
-    divergence of `weights` from the network's policy, in nats.
+    `action` is the move to play. `weights` is the policy target: the search policy, 0 for illegal
+    moves. `value` is the value of the position for the player to move, in [-1, 1]. `values` has the
+    mean value of each move for the player to move, 0 without a visit, and `visits` the visit
+    counts. `expected` is the mean of `values` under `weights`, over the visited moves. `surprise`
+    is the Kullback-Leibler divergence of `weights` from the network's policy, in nats.
     """
 
     action: Int32[Array, "*games"]
@@ -38,21 +37,21 @@ class Found(eqx.Module):
 
 
 class Search(eqx.Module):
-    """Gumbel MuZero search in a game of two players who move in turn (`Trees`).
+    """Gumbel MuZero search in a game of two players who move alternately (`Trees`).
 
-    Each position has one tree: there is no chance. The network gives the priors of the moves, and
-    the value of a position for the player to move, which is cut to -1 to 1. Each position has its
-    own key, so what is found does not depend on the other positions of the batch.
+    Each position has one tree, because the game is deterministic. The network gives the priors of
+    the moves, and the value of a position for the player to move, clipped to [-1, 1]. Each position
+    has its own key, so its result does not depend on the other positions of the batch.
 
     Attributes:
-        num_simulations: positions that one search looks at.
-        simulations_second: the same for the player who moved second, as a handicap; `None`: as many
-            as for the first.
-        max_considered_actions: the most moves that it compares at the root.
-        value_scale: weight of values relative to the logits of the priors. With v visits of the
-            most visited move, a difference of 1 in value counts as much as
-            `(50 + v) * value_scale` in logits.
-        gumbel_scale: size of the noise at the root: 1 to explore, 0 for the best move.
+        num_simulations: number of simulations of a search.
+        simulations_second: the number for the player who moves second in the game, as a handicap;
+            `None`: as for the first.
+        max_considered_actions: maximum number of moves that the search compares at the root.
+        value_scale: weight of values relative to the logits of the priors. If the most visited move
+            has v visits, a difference of 1 in value counts as much as `(50 + v) * value_scale` in
+            logits.
+        gumbel_scale: scale of the Gumbel noise at the root: 1 to explore, 0 for the best move.
     """
 
     num_simulations: int = eqx.field(static=True)
@@ -72,24 +71,24 @@ class Search(eqx.Module):
 
     @property
     def most_simulations(self) -> int:
-        """The simulations of the player who has more."""
+        """The larger number of simulations of the two players."""
         return max(self.num_simulations, self.simulations_second or 0)
 
     @property
     def for_second(self) -> "Search":
-        """The search of the player who moved second, without another player."""
+        """The search of the player who moves second, for both players."""
         second = self.simulations_second
         if second is None:
             return self
         return replace(self, num_simulations=second, simulations_second=None)
 
     def tree_bytes(self, position: int, num_actions: int) -> int:
-        """Lower bound on the bytes of one search's tree, for a position of `position` bytes."""
-        # mctx keeps six numbers for each edge of the tree, and five for each position.
+        """A lower bound on the bytes of one tree, for a position of `position` bytes."""
+        # mctx stores six numbers per edge of the tree, and five per node.
         return (self.most_simulations + 1) * (position + 4 * (6 * num_actions + 5))
 
     def trees(self, game: SingleGame[Any], policy: ActorCritic) -> Trees:
-        """The tree search in a game without chance, by a network without memory."""
+        """The tree search in a deterministic game, with a network without memory."""
         second = self.simulations_second
         return Trees(
             model=SingleGameModel(game, in_turn=True),
@@ -111,8 +110,8 @@ class Search(eqx.Module):
     ) -> Found:
         """Searches each position of a batch. In a game that is over, the move is 0.
 
-        `second` says where the player to move is the one who moved second; `None`: nowhere. It
-        matters only with `simulations_second`.
+        `second` is whether the player to move is the one who moves second in the game; `None`:
+        never. It matters only with `simulations_second`.
         """
         return self.with_tree(game, policy, states, keys, second)[0]
 
@@ -126,7 +125,7 @@ class Search(eqx.Module):
     ) -> tuple[Found, Any]:
         """The result of `__call__`, and mctx's tree of each position, for inspection.
 
-        With `simulations_second`, the trees of the smaller budget have grown beyond it.
+        With `simulations_second`, all trees have the larger number of simulations.
         """
         of_second = self.simulations_second
         if second is None or of_second is None:
@@ -156,26 +155,25 @@ class Search(eqx.Module):
 
 
 _CAP = 0
-"""The seed of the draws of `PlayoutCap`: they only say which moves have a full search."""
+"""The seed of `PlayoutCap`, which only decides which moves have a full search."""
 
 
 class PlayoutCap(eqx.Module):
-    """Searches only some moves fully, and the others with few simulations and without noise.
+    """Playout cap randomization: full searches for some moves, fast ones without noise for others.
 
-    A fast search is enough to finish a game, whose result all its positions learn. The policy is
-    learned from full searches alone. So an update sees more games in the same time.
+    Value targets need only the result of a game, for which fast searches suffice. Policy targets
+    are only from full searches. So an update sees more games in the same time.
 
-    One draw decides for the next move of all games. Searches of a batch end together, so a batch
-    with a single full search would take as long as one of full searches only. The draw depends on
-    the number of the update and of the move alone: it is the same on all devices, for all members
-    of a population, and for all seeds.
+    One draw decides for the next move of all games, because a batch with a single full search takes
+    as long as a batch of full searches. The draw depends only on the number of the update and of
+    the move: it is the same on all devices, for all members of a population, and for all seeds.
 
     Source: Wu 2019, "Accelerating self-play learning in Go", section 3.1 (playout cap
     randomization).
 
     Attributes:
-        full_share: probability of a full search; above 0, at most 1.
-        simulations: the simulations of a fast search, for each player at most as in a full one.
+        full_share: probability of a full search, in (0, 1].
+        simulations: number of simulations of a fast search, at most that of a full one.
     """
 
     full_share: float = eqx.field(static=True, default=0.25)
@@ -184,7 +182,7 @@ class PlayoutCap(eqx.Module):
     def __check_init__(self) -> None:
         if not 0 < finite("full_share", self.full_share) <= 1:
             raise ArgumentError(
-                "{full_share} is no probability above 0; use {full_share:=0.25}, say",
+                "{full_share} is not a probability above 0; use {full_share:=0.25}, say",
                 full_share=self.full_share,
             )
         whole("simulations", self.simulations)
@@ -200,7 +198,7 @@ class PlayoutCap(eqx.Module):
             )
 
     def draws_full(self, update: Int32[Array, ""], number: Int32[Array, ""]) -> Bool[Array, ""]:
-        """Whether the move of this number in an update has a full search."""
+        """Whether the move with this number in an update has a full search."""
         key = jax.random.fold_in(jax.random.key(_CAP), update)
         return jax.random.bernoulli(jax.random.fold_in(key, number), self.full_share)
 
@@ -234,7 +232,7 @@ def expected_value(
     values: Float32[Array, " num_actions"],
     visits: Int32[Array, " num_actions"],
 ) -> Float32[Array, ""]:
-    """The mean value by the search's policy, over the moves with a visit."""
+    """The mean value under the search policy, over the visited moves."""
     share = jnp.where(visits > 0, jnp.maximum(weights, _TINY), 0.0)
     return jnp.sum(share * values) / jnp.maximum(jnp.sum(share), _TINY)
 
@@ -242,17 +240,17 @@ def expected_value(
 def surprise_of(
     weights: Float32[Array, " num_actions"], logits: Float32[Array, " num_actions"]
 ) -> Float32[Array, ""]:
-    """The Kullback-Leibler divergence of the search's policy from the prior, in nats."""
+    """The Kullback-Leibler divergence of the search policy from the prior, in nats."""
     ratio = jnp.log(jnp.maximum(weights, _TINY)) - jax.nn.log_softmax(logits)
     return jnp.sum(jnp.where(weights > 0, weights * ratio, 0.0))
 
 
 @final
 class GameResults(ValueScale):
-    """Values are results of games, and what is beyond -1 to 1 is cut."""
+    """Values are results of games, clipped to [-1, 1]."""
 
     def normalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        return value  # what is averaged in a tree is within the bounds
+        return value  # means of clipped values are within the bounds
 
     def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
         return jnp.clip(value, -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Self-play: one update searches, plays and learns."""
+"""Self-play: an update plays moves by tree search, writes them, and takes gradient steps."""
 
 from dataclasses import replace
 from typing import Any, Unpack
@@ -28,16 +28,16 @@ from hackmatrix_rl.training.sharding import (
 
 
 class GamesAndMoves(eqx.Module):
-    """The games between two updates, and their newest moves."""
+    """The games between two updates, and the replay buffer."""
 
     games: Games
     buffer: Buffer
 
 
 class SelfPlayState(training.TrainState):
-    """The training state of self-play; `env_steps` counts moves, `games` those that ended.
+    """The training state of self-play; `env_steps` counts moves, `games` finished games.
 
-    `accepted` is the network that plays, if it is not the learner's (`Gate`).
+    `accepted` is the network that plays with a `Gate`; `None` without one.
     """
 
     collector_state: GamesAndMoves
@@ -46,12 +46,12 @@ class SelfPlayState(training.TrainState):
 
 
 class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
-    """Self-play as in AlphaZero: a network learns its search's policy, and the winner.
+    """AlphaZero self-play with Gumbel MuZero search: a network learns the search policy and result.
 
-    An update plays some moves in many games at once. For each move it searches. The positions go
-    into a buffer, with the search's policy and, once a game has ended, its result for the player
-    to move. Then come gradient steps on positions from the buffer. All of it is one compiled
-    program. Games that end are reset.
+    An update plays `moves_per_update` moves in each game, each chosen by a search. It writes the
+    positions to a buffer, with the search policy and, once a game has ended, its result for the
+    player to move. It then takes gradient steps on positions from the buffer. An update is one
+    compiled program. Finished games are reset.
 
     Source: Silver et al. 2018, "A general reinforcement learning algorithm that masters chess,
     shogi, and Go through self-play"; Danihelka et al. 2022, "Policy improvement by planning with
@@ -60,7 +60,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     Attributes:
         learn: takes the gradient steps of an update.
         optimization: the gradient step, with optimizer, learning rate, precision and mesh.
-        sizes: of an update.
+        sizes: the sizes of an update.
     """
 
     game: SingleGame[Any]
@@ -91,7 +91,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
     def match(
         self, state: SelfPlayState, learner: training.Learner
     ) -> tuple[ActorCritic | None, Gated | None]:
-        """The network that plays from now on, and the report of a match, if one is due."""
+        """Plays a gating match if one is due: the network that plays from now on, and a report."""
         gate, accepted = self.gate, state.accepted
         if gate is None or accepted is None:
             return None, None
@@ -123,7 +123,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
             )
             return after, moves, jax.tree.map(lambda leaf: leaf[None], results)
 
-        # Cast first: then less is gathered if parameters are cut along `fsdp`.
+        # Cast first: fewer bytes are gathered if parameters are sharded along `fsdp`.
         playing = state.learner.policy if state.accepted is None else state.accepted
         policy = self.optimization.precision.cast_to_compute(playing)
         modules = self.search, self.game, policy, state.update
@@ -173,24 +173,24 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
             trainer = hm.Trainer(play)
 
         Args:
-            game: the rules, of two players who move in turn, without chance.
-            policy: the network to start from; one without memory.
-            search: says what to play, and what to learn; by default 64 simulations.
-            symmetry: changes the positions that are learned from; `None`: they stay as they are.
-            loss: what to descend.
-            game_batch_size: number of games at once.
-            moves_per_update: moves of each game in an update.
-            buffer_size: positions to keep, over all games; rounded down to whole updates.
-            training_batch_size: positions of a gradient step. It must divide `game_batch_size`,
-                or be divided by it.
-            train_steps: gradient steps of an update.
-            opening: the most random moves at the start of a game.
-            playout_cap: searches only some moves fully; `None`: all.
-            gate: when the learner's network replaces the one that plays, which is then also the
-                policy of the training; `None`: after each update.
-            optimization: optimizer, learning rate, precision, memory and devices. A
-                schedule of the learning rate goes by the games that ended.
-            arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
+            game: a deterministic game of two players who move alternately.
+            policy: the initial network, without memory.
+            search: chooses the moves and the policy targets; by default 64 simulations.
+            symmetry: random symmetries of the sampled positions; `None`: no augmentation.
+            loss: the loss; by default `SearchLoss()`.
+            game_batch_size: number of parallel games.
+            moves_per_update: moves per game in an update.
+            buffer_size: capacity in positions, over all games; rounded down to whole updates.
+            training_batch_size: number of positions in a gradient step. It must divide
+                `game_batch_size` or be a multiple of it.
+            train_steps: number of gradient steps per update.
+            opening: maximum number of random moves at the start of a game.
+            playout_cap: playout cap randomization; `None`: every move has a full search.
+            gate: when the learner's network replaces the network that plays, which is then also
+                the policy of the training; `None`: after each update.
+            optimization: optimizer, learning rate, precision, memory and devices. The learning
+                rate is a schedule of the number of finished games.
+            arguments: the arguments of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -212,7 +212,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         self.optimization.check_policy(policy, Batched(game).spec)
         if jax.tree.leaves(policy.initial_carry()):
             raise ArgumentError(
-                f"{{policy:only}} is a {type(policy).__name__} with memory, but a search looks at "
+                f"{{policy:only}} is a {type(policy).__name__} with memory, but a search evaluates "
                 "positions out of order; use a network without memory, such as hm.MLPActorCritic",
                 policy=policy,
             )
@@ -237,11 +237,11 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
 
     @property
     def steps_per_update(self) -> int:
-        """Moves of one update, over all games."""
+        """Moves of an update, over all games."""
         return self.sizes.game_batch_size * self.sizes.moves_per_update
 
     def working_bytes(self, state: SelfPlayState) -> int:
-        """Bytes of the trees of all games on a device, which are searched at once."""
+        """Bytes of the search trees on one device, one tree for each of its games."""
         games = -(-self.sizes.game_batch_size // devices_of_one(self.mesh))
         if self.gate is not None:
             games = max(games, self.gate.at_once(self.mesh))
@@ -249,31 +249,28 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         return games * self.search.tree_bytes(position, self.game.num_actions)
 
     def progress(self, state: SelfPlayState) -> int:
-        """The number of games that ended."""
+        """The number of finished games."""
         return int(state.games)
 
     @property
     def keeps(self) -> tuple[str, ...]:
-        """The fields of moves that only some trainings keep (`OPTIONAL`)."""
+        """The fields of `OPTIONAL` that this training stores."""
         return (*(() if self.playout_cap is None else ("policy_weight",)), *self.learn.loss.keeps)
 
     def policy(self, state: SelfPlayState) -> ActorCritic:
-        """The network of the learner, with averaged parameters if it keeps averages.
-
-        With a gate it is the accepted one.
-        """
+        """The learner's network, averaged if its parameters are; with a gate, `accepted`."""
         return super().policy(state) if state.accepted is None else state.accepted
 
     def metrics(
         self, report: training.UpdateReport, dispatch: training.Dispatch
     ) -> training.Metrics:
-        """Results of the games that ended, and means of the losses."""
+        """The results of finished games, and the means of the losses."""
         extra = {"games": float(dispatch.progress)}
         return replace(super().metrics(report, dispatch), extra=extra)
 
 
 class SelfPlayReport(training.UpdateReport):
-    """The report of an update, with the match's report; `None` without gating."""
+    """The report of an update, with that of a gating match; `None` without a gate."""
 
     gated: Gated | None = None
 
@@ -294,4 +291,4 @@ class SelfPlayReport(training.UpdateReport):
 
 
 _GATE = 2**32 - 1
-"""Folded into the learner's key before the number of an update, which is never so large."""
+"""Folded into the learner's key for gating matches; no update has this number."""

@@ -37,7 +37,7 @@ in_supervision = config.options_in("Supervision")
 in_learning = config.options_in("Learning")
 changed = partial(config.changed, config.RunConfig)
 
-_LEARNED = "what it learned is of those puzzles"
+_LEARNED = "it has learned from these puzzles"
 _MOST_CYCLES = config.most(100, "no deeper recursion is known to learn")
 
 
@@ -45,7 +45,7 @@ _MOST_CYCLES = config.most(100, "no deeper recursion is known to learn")
 @no_type_check  # of beartype at run time: the class checks its own types, with clear messages
 @dataclass(frozen=True, kw_only=True)
 class SupervisedConfig(config.RunConfig):
-    """Everything that decides a training by labelled examples; see `PPOConfig`."""
+    """The settings of a training on labelled examples; see `PPOConfig`."""
 
     algorithm: ClassVar[str] = "supervised"
     summary: ClassVar[str] = "answers of puzzles, by deep supervision"
@@ -108,24 +108,24 @@ class SupervisedConfig(config.RunConfig):
     # The run
     total_updates: int = in_run(
         20_000,
-        "Updates of the training; each is one gradient step.",
+        "Number of updates; each is one gradient step.",
         minimum=1,
         **config.most(10_000_000, "a curriculum counts its cycles in 32 bits"),
     )
     eval_puzzles: int = in_run(
         1000,
-        "Fresh puzzles on which the network is judged; 0: none.",
+        "Number of fresh puzzles to evaluate on; 0: no evaluation.",
         minimum=0,
-        **config.most(1_000_000, "more say nothing new"),
+        **config.most(1_000_000, "more do not tighten the interval usefully"),
     )
     eval_interval: int = in_run(
-        0, "Updates between evaluations during training, on the fresh puzzles; 0: none.", minimum=0
+        0, "Updates between evaluations on the fresh puzzles during training; 0: none.", minimum=0
     )
 
     # The puzzles
     task: str = in_puzzle(
         "sudoku",
-        "What to solve: a Sudoku, or the shortest way through a maze.",
+        "The puzzle: a Sudoku, or the shortest path through a maze.",
         choices=TASKS,
         resume=_LEARNED,
         alike=True,
@@ -133,7 +133,7 @@ class SupervisedConfig(config.RunConfig):
     )
     size: int = in_puzzle(
         4,
-        "Rows and columns of a board: 4, 6 or 9 of a Sudoku, an odd number of a maze.",
+        "Rows and columns of a board: 4, 6 or 9 for a Sudoku, an odd number for a maze.",
         minimum=1,
         resume=_LEARNED,
         alike=True,
@@ -141,100 +141,100 @@ class SupervisedConfig(config.RunConfig):
     )
     level: str = in_puzzle(
         "easy",
-        "Difficulty of a Sudoku: singles alone solve it, any, or it needs a guess.",
+        "Difficulty of a Sudoku: easy, solved by singles alone; any; or hard, needs a guess.",
         choices=LEVELS,
         resume=_LEARNED,
     )
     openings: int = in_puzzle(
-        0,
-        "Walls of a maze that fall, so that there are longer ways, too.",
-        minimum=0,
-        resume=_LEARNED,
+        0, "Walls removed from a maze to create loops.", minimum=0, resume=_LEARNED
     )
     puzzles: int = in_puzzle(
         1000,
-        "Puzzles to learn from; their symmetries make more of them.",
+        "Number of training puzzles; random symmetries augment them.",
         minimum=1,
         resume=_LEARNED,
-        **config.most(10_000_000, "they are made before the training, on one core"),
+        **config.most(10_000_000, "they are generated before the training, on one core"),
     )
     data_seed: int = in_puzzle(
         0,
-        "Seed of the puzzles, of those to learn from and of the fresh ones.",
+        "Seed of the training puzzles and of the fresh puzzles.",
         minimum=0,
         maximum=2**32 - 1,
-        resume="other fresh puzzles may be among those that it learned from",
+        resume="other fresh puzzles may be among those that it has learned from",
     )
 
     # The network
     network: str = changed(
-        "network", "recursive", "The network that answers puzzles.", choices=("recursive",)
+        "network", "recursive", "The network that solves puzzles.", choices=("recursive",)
     )
     width: int | None = changed(
         "width",
         64,
-        "Size of the vector of each cell; a multiple of twice --heads; none: 128.",
+        "Size of the embedding of each cell; a multiple of twice --heads; none: 128.",
         **config.most(8192, "a layer would take more than 2 GiB"),
     )
     heads: int = in_network(
         4,
-        "Heads of attention.",
+        "Number of attention heads.",
         minimum=1,
-        **config.most(1024, "none is that wide"),
+        **config.most(1024, "no --width is large enough for more"),
         alike=True,
         arrays=True,
     )
     mixer: str = in_network(
         "swiglu",
-        "What lets cells see each other: attention, or SwiGLU over cells.",
+        "Mixes information between cells: attention, or SwiGLU over cells.",
         choices=MIXERS,
         alike=True,
         arrays=True,
     )
     high_cycles: int = in_network(
-        3, "Updates of the answer z_H in a supervision step.", minimum=1, **_MOST_CYCLES
+        3, "Updates of the answer state z_H per supervision step.", minimum=1, **_MOST_CYCLES
     )
     low_cycles: int = in_network(
-        6, "Updates of the work z_L before each of them.", minimum=1, **_MOST_CYCLES
+        6,
+        "Updates of the reasoning state z_L before each update of z_H.",
+        minimum=1,
+        **_MOST_CYCLES,
     )
     curriculum_recursion: float | None = in_network(
         None,
-        "Share of the training over which the cycles grow from 1 and 2; none: no growth.",
+        "Share of the training over which the cycles grow from 1 and 2; none: no curriculum.",
         above=0,
         maximum=1,
     )
 
     # Supervision
     global_batch_size: int = in_supervision(
-        128, "Puzzles in work at once, on all devices together.", minimum=1
+        128, "Number of puzzles in a batch, over all devices.", minimum=1
     )
     supervision_steps: int = in_supervision(
         16,
-        "The most updates of work on a puzzle; evaluations always take all.",
+        "Maximum number of updates on a puzzle; evaluations always use all of them.",
         minimum=1,
-        **config.most(10_000, "no longer work is known to help"),
+        **config.most(10_000, "no more are known to help"),
     )
     halting: bool = in_supervision(
-        True, "End this work once the network takes its answer for right."
+        True, "Replace a puzzle once the network predicts that its answer is correct."
     )
     halt_exploration: float | str = in_supervision(
         0.1,
-        "Share of puzzles that then go on to a random step; also a schedule: linear:0.3:0.05.",
+        "Share of puzzles that must reach a random step first; or a schedule: linear:0.3:0.05.",
         minimum=0,
         maximum=1,
     )
     output_loss: str = in_supervision(
-        "stablemax", "From logits to the probabilities of the cross-entropy.", choices=OUTPUT_LOSSES
+        "stablemax", "Output function of the cross-entropy.", choices=OUTPUT_LOSSES
     )
 
     # Learning
     optimizer: str = in_learning(
         "adam-atan2",
-        "AdamW, or Adam whose division is an atan2, without an epsilon.",
+        "AdamW, or Adam with atan2 in place of the division, which needs no epsilon.",
         choices=OPTIMIZERS,
     )
     weight_decay: float = in_learning(
-        0.1, "Share of the weights that decays, times the learning rate.", minimum=0
+        0.1, "Decoupled weight decay, multiplied by the learning rate.", minimum=0
     )
     max_grad_norm: float = changed("max_grad_norm", 1.0)
 
@@ -242,12 +242,11 @@ class SupervisedConfig(config.RunConfig):
     remat: str = changed(
         "remat",
         "none",
-        "Recompute blocks in the backward pass instead of storing what is inside.",
+        "Recompute blocks in the backward pass instead of storing their activations.",
         choices=("none", "blocks"),
     )
 
     def check(self) -> None:
-        """Raises a ConfigError if settings cannot go together."""
         from hackmatrix_rl.algorithms.supervised._tasks import check_task
 
         super().check()
@@ -267,18 +266,17 @@ class SupervisedConfig(config.RunConfig):
             self.curriculum()
 
     def rows(self) -> "sharding.Blocks":
-        """The rows of a batch."""
         from hackmatrix_rl.algorithms.supervised._supervised import rows_of
 
         return rows_of(self.global_batch_size, self.puzzles)
 
     def check_mesh(self, mesh: "Mesh") -> None:
-        """Raises a ConfigError if the rows do not divide over a mesh; no puzzle is made yet."""
+        """Raises a ConfigError if the rows do not divide over a mesh; generates no puzzle."""
         with in_flags():
             self.rows().check_mesh(mesh, grad_accum=self.grad_accum, samples="rows")
 
     def curriculum(self) -> "Curriculum | None":
-        """The cycles over the updates; `None`: always all."""
+        """The number of cycles over the updates; `None`: always the network's."""
         from hackmatrix_rl.algorithms.supervised._schedules import Curriculum
 
         share = self.curriculum_recursion
@@ -294,17 +292,17 @@ class SupervisedConfig(config.RunConfig):
 
     @property
     def batch(self) -> int:
-        """Calls of the network in one update."""
+        """Network calls in one update."""
         return self.global_batch_size
 
     @property
     def at_once(self) -> int:
-        """Rows in a part of a batch."""
+        """Rows in one part of a batch, over all devices."""
         return self.global_batch_size // self.grad_accum
 
     @property
     def has_value(self) -> bool:
-        """False: the value is the logit of halting."""
+        """`False`: the value output is the halting logit."""
         return False
 
     def shorten(self, updates: int) -> "SupervisedConfig":
@@ -313,26 +311,24 @@ class SupervisedConfig(config.RunConfig):
 
     @classmethod
     def game_identity(cls, settings: Mapping[str, Any]) -> "env.GameIdentity":
-        """The puzzle by its name."""
+        """The identity of the puzzle, by its name."""
         task = settings.get("task")
         return env.other_identity(task if task in TASKS else TASKS[0])
 
     def spec(self) -> "env.EnvSpec":
-        """The spec of the puzzle."""
         from hackmatrix_rl.algorithms.supervised._puzzle import puzzle_spec
         from hackmatrix_rl.algorithms.supervised._tasks import tokens_of
 
         return puzzle_spec(*tokens_of(self.task, self.size))
 
     def examples(self) -> "Puzzles":
-        """The puzzles, which are made here and kept."""
+        """The puzzles, generated at the first call and cached."""
         from hackmatrix_rl.algorithms.supervised._tasks import make_puzzles
 
         sizes = self.task, self.size, self.level, self.openings
         return make_puzzles(*sizes, self.puzzles, self.eval_puzzles, self.data_seed)
 
     def policy(self, *, key: "Key[Array, '']", copies: int = 1) -> "AnswerNetwork":
-        """The network before training."""
         from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
 
         sizes: dict[str, Any] = {"width": self.width, "depth": self.depth}
@@ -354,7 +350,6 @@ class SupervisedConfig(config.RunConfig):
         trust_code: bool = False,
         **given: Unpack[config.Given],
     ) -> "Supervised":
-        """Supervised learning with these settings; see `RunConfig.build`."""
         from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
         from hackmatrix_rl.algorithms.supervised._supervised import Supervised
 
@@ -374,17 +369,16 @@ class SupervisedConfig(config.RunConfig):
         )
 
     def rate(self) -> "agent.Schedule":
-        """The learning rate, over the updates."""
+        """The learning rate as a schedule over the updates."""
         return config.always_schedule(self.learning_rate, steps=self.total_updates)
 
     def make_optimizer(self) -> "optax.GradientTransformation":
-        """The optimizer of that name."""
         from hackmatrix_rl.algorithms.supervised._optimizer import optimizer_named
 
         return optimizer_named(self.optimizer, self.weight_decay, self.max_grad_norm)
 
     def hooks(self, folder: Any, sink: Any) -> "list[training.Hook]":
-        """The evaluation on fresh puzzles, where `eval_interval` asks for it."""
+        """The evaluation on the fresh puzzles, if `eval_interval` is not 0."""
         from hackmatrix_rl.algorithms.supervised._evaluation import EvaluateAnswers
 
         fresh = self.examples().fresh
@@ -393,7 +387,7 @@ class SupervisedConfig(config.RunConfig):
         return [EvaluateAnswers(self.eval_interval, fresh, steps=self.supervision_steps)]
 
     def judge(self, policy: "networks.ActorCritic") -> tuple[str, Mapping[str, Any]] | None:
-        """The answers to the fresh puzzles; see `RunConfig.judge`."""
+        """The results on the fresh puzzles; see `RunConfig.judge`."""
         from hackmatrix_rl.algorithms.supervised._evaluation import answers
         from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
 
@@ -404,7 +398,7 @@ class SupervisedConfig(config.RunConfig):
         return str(found), found.as_dict()
 
     def words(self, devices: int = 1) -> config.Words:
-        """The puzzles, the batch, the recursion of the network and the supervision of a puzzle."""
+        """The puzzles, the batch, the recursion of the network, and the supervision steps."""
         more = self.level if self.task == "sudoku" else f"{self.openings} openings"
         puzzles = f"{self.puzzles:,}, {self.task} of {self.size} x {self.size}, {more}"
         fresh = f"; {self.eval_puzzles:,} fresh ones"
@@ -423,5 +417,7 @@ class SupervisedConfig(config.RunConfig):
                 "recursion": f"{self.high_cycles} cycles of z_H, {self.low_cycles} of z_L{grows}",
                 "learning": f"{self.output_loss}, {self.optimizer}; {updates}",
             },
-            details=(f"Puzzles: {puzzles}{f'{fresh} to judge by' if self.eval_puzzles else ''}",),
+            details=(
+                f"Puzzles: {puzzles}{f'{fresh} for evaluation' if self.eval_puzzles else ''}",
+            ),
         )

@@ -1,4 +1,4 @@
-"""How many puzzles a network solves."""
+"""Evaluates the answers of a network to puzzles."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from hackmatrix_rl.system.errors import whole
 from hackmatrix_rl.training import Hook, Metrics, Trainer
 
 BATCH = 256
-"""Puzzles that are answered at once."""
+"""Batch size of an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Answers:
     """The answers of a network to some puzzles.
 
     Attributes:
-        tokens: the answered token of each cell, `[puzzles, cells]`.
-        right: whether it is right.
+        tokens: the predicted token of each cell, `[puzzles, cells]`.
+        right: whether each token is correct, `[puzzles, cells]`.
     """
 
     tokens: np.ndarray
@@ -34,16 +34,16 @@ class Answers:
 
     @property
     def cells_right(self) -> Estimate:
-        """The share of cells that are right; its interval takes puzzles as independent."""
+        """The fraction of correct cells; the interval treats puzzles as independent samples."""
         return share_of(self.right.mean(axis=1))
 
     @property
     def puzzles_right(self) -> Estimate:
-        """The share of puzzles of which every cell is right."""
+        """The fraction of puzzles in which every cell is correct."""
         return rate_of(self.right.all(axis=1))
 
     def as_dict(self) -> dict[str, Any]:
-        """The numbers as the summary of a run holds them."""
+        """The numbers in the format of a run's summary."""
         found = {"cells_right": self.cells_right, "puzzles_right": self.puzzles_right}
         return {
             "episodes": len(self.right),
@@ -59,24 +59,24 @@ class Answers:
 
 
 def answers(policy: AnswerNetwork, stream: ExampleStream, *, steps: int = 16) -> Answers:
-    """A network's answers to each puzzle of a stream, unchanged, after all supervision steps.
+    """A network's answers to each puzzle of a stream, without augmentation.
 
-    Halting has no part in it.
+    Every puzzle gets all `steps`: the halting logit is ignored.
 
     Args:
         policy: the network.
         stream: the puzzles.
-        steps: calls of the network for each puzzle, each from the thought of the one before.
+        steps: calls of the network per puzzle, each from the latent states of the previous call.
 
     Raises:
-        TypeError: `steps` is no whole number.
+        TypeError: `steps` is not a whole number.
         ValueError: it is less than 1.
     """
     whole("steps", steps)
     found = []
     for part in stream.batches(BATCH):
         inputs = np.zeros((min(BATCH, len(stream)), part.inputs.shape[1]), np.int32)
-        inputs[: len(part.inputs)] = part.inputs  # of one size, which is compiled once
+        inputs[: len(part.inputs)] = part.inputs  # padded: one size compiles once
         given = jnp.asarray(inputs), jnp.asarray(steps, jnp.int32)
         found.append(np.asarray(_answer(policy, *given))[: len(part.inputs)])
     tokens = np.concatenate(found)
@@ -101,15 +101,15 @@ def _answer(
 
 @final
 class EvaluateAnswers(Hook):
-    """Measures answers to fresh puzzles during training; see `answers`.
+    """Evaluates the network on other puzzles during training; see `answers`.
 
     Args:
         updates: updates between two evaluations.
         stream: the puzzles.
-        steps: supervision steps of each.
+        steps: supervision steps per puzzle.
 
     Raises:
-        TypeError: `updates` is no whole number.
+        TypeError: `updates` or `steps` is not a whole number.
         ValueError: it is less than 1.
     """
 
@@ -131,7 +131,7 @@ class EvaluateAnswers(Hook):
 
 
 def evaluation_numbers(found: Answers) -> dict[str, float]:
-    """The numbers of an evaluation, by their names in the metrics."""
+    """The metrics of an evaluation, by name."""
     numbers: dict[str, float] = {"eval/puzzles": len(found.right)}
     for name, each in {
         "cells_right": found.cells_right,

@@ -16,7 +16,7 @@ from hackmatrix_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class LoadedAnswers:
-    """A network that answers puzzles, the config of its training, and the checkpoint's folder."""
+    """A network trained by `Supervised`, the config of its training, and the checkpoint folder."""
 
     policy: AnswerNetwork
     config: SupervisedConfig
@@ -32,15 +32,17 @@ def load_answers(run: str | Path, *, report: checkpoints.Report = warnings.warn)
         report: takes a message about each skipped checkpoint.
 
     Raises:
-        ConfigError: there is no checkpoint; it is of another algorithm; or its format or network
-            does not fit.
+        ConfigError: there is no checkpoint, it is from another algorithm, or its format or network
+            is incompatible.
     """
     folder = checkpoints.find_checkpoint(run, report=report)
     metadata = checkpoints.read_metadata(folder)
     checkpoints.check_playable(folder, metadata)
     config = config_from_dict(metadata["config"])
     if not isinstance(config, SupervisedConfig):
-        raise ConfigError(f"{folder}: by --algorithm {config.algorithm}. Use {config.loader}.")
+        raise ConfigError(
+            f"{folder}: trained by --algorithm {config.algorithm}. Use {config.loader}."
+        )
     policy = config.policy(key=jax.random.key(0))
     stored = checkpoints.to_device(checkpoints.restore(folder, "policy", policy, report=report))
     return LoadedAnswers(stored, config, folder)

@@ -1,4 +1,4 @@
-"""The loss of an answer: of each cell, and of the belief that the whole of it is right."""
+"""The loss of an answer: cross-entropy of the cells and of halting."""
 
 from typing import NamedTuple
 
@@ -14,9 +14,9 @@ HALTING_WEIGHT = 0.5
 
 
 def log_stablemax(logits: Float32[Array, "*axes tokens"]) -> Float32[Array, "*axes tokens"]:
-    """Log-probabilities in proportion to `x + 1` for `x >= 0`, and `1 / (1 - x)` below.
+    """Log-probabilities proportional to `x + 1` for `x >= 0` and to `1 / (1 - x)` for `x < 0`.
 
-    Unlike softmax it does not saturate: the gradient of a right answer stays.
+    Unlike softmax it does not saturate: the gradient of a correct answer does not vanish.
 
     Source: Prieto et al. 2025, "Grokking at the edge of numerical stability".
     """
@@ -26,7 +26,7 @@ def log_stablemax(logits: Float32[Array, "*axes tokens"]) -> Float32[Array, "*ax
 
 
 class AnswerBatch(eqx.Module):
-    """Examples, and what the network has thought of each so far."""
+    """Examples, and the latent states of each so far."""
 
     inputs: Int32[Array, "rows cells"]
     labels: Int32[Array, "rows cells"]
@@ -34,13 +34,13 @@ class AnswerBatch(eqx.Module):
 
 
 class Outcome(NamedTuple):
-    """What one call made of each row.
+    """The results of one network call, by row.
 
     Attributes:
-        thought: both states after it.
-        halt: the logit of halting.
-        cells: share of cells that are right.
-        solved: whether all of them are.
+        thought: both latent states after the call.
+        halt: the halting logit.
+        cells: fraction of correct cells.
+        solved: whether all cells are correct.
     """
 
     thought: Thought
@@ -50,9 +50,9 @@ class Outcome(NamedTuple):
 
 
 class AnswerLoss(eqx.Module):
-    """Mean over rows: the cells' cross-entropy, plus half the cross-entropy of halting.
+    """The mean cross-entropy of the cells, plus half the binary cross-entropy of halting.
 
-    The label of halting is whether the whole answer is right. Logits and losses are float32.
+    The label of halting is whether all cells are correct. Logits and losses are float32.
 
     Attributes:
         output: one of `OUTPUT_LOSSES`.
@@ -67,13 +67,13 @@ class AnswerLoss(eqx.Module):
             )
 
     def prepare(self, batch: AnswerBatch) -> "tuple[AnswerLoss, AnswerBatch]":
-        """The same loss and batch: the mean over equal parts is the loss of the whole."""
+        """The loss and the batch, unchanged: the loss is a mean over samples."""
         return self, batch
 
     def __call__(
         self, policy: Evaluator | ActorCritic, batch: AnswerBatch
     ) -> tuple[Float32[Array, ""], dict[str, Float32[Array, ""]], Outcome]:
-        """The loss of a network on a batch, its parts, and what it made of each row."""
+        """The loss of a network on a batch, its parts, and the outcome of each row."""
         labels = batch.labels
         flat, halt, thought, _ = evaluator_of(policy).act_step(batch.inputs, batch.thought, ())
         logits = flat.reshape(*labels.shape, -1)

@@ -1,4 +1,4 @@
-"""What the settings of supervised learning may be. Commands list it without JAX."""
+"""The choices of settings of supervised learning, which commands list without importing JAX."""
 
 TASKS = ("sudoku", "maze")
 """The values of `--task`."""

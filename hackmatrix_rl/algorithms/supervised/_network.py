@@ -1,4 +1,4 @@
-"""A recursive network that answers every cell of a board at once."""
+"""A recursive network that predicts the token of every cell of a board."""
 
 from collections.abc import Callable
 from typing import final
@@ -23,12 +23,12 @@ from hackmatrix_rl.agent.precision import NonTrainable
 from hackmatrix_rl.env import EnvSpec, Features
 
 HALT_BIAS = -5.0
-"""The first logit of halting: an untrained network hardly ever halts."""
+"""The initial halting logit: an untrained network hardly ever halts."""
 
 
 @final
 class AnswerHeads(Heads):
-    """A logit of each token in each cell, and the logit of halting from the first position."""
+    """The logits of the tokens of each cell, and the halting logit from the first position."""
 
     label: Linear
     value: Dense
@@ -51,11 +51,11 @@ class AnswerHeads(Heads):
 
 @final
 class AnswerNetwork(RecursiveActorCritic):
-    """One small stack of blocks, applied to two states of every cell again and again.
+    """A small stack of blocks, applied repeatedly to two latent states of every cell.
 
-    An action is a token in a cell: its number is `cell * vocabulary + token`. The value is the
-    logit of halting, whose sign says whether the network takes its answer for right. The memory is
-    the `Thought`: each call continues from the last one. The gradient does not flow back into it.
+    An action is a token in a cell, `cell * vocabulary + token`. The value is the halting logit: it
+    is positive if the network predicts that its answer is correct. The memory is the `Thought` with
+    both latent states: each call continues from the previous one, without a gradient through it.
 
         network = AnswerNetwork(environment.spec, width=64, key=key)
         logits, halt, thought = network(tokens, network.initial_carry())
@@ -64,14 +64,14 @@ class AnswerNetwork(RecursiveActorCritic):
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
-    token: Linear  #: From a token to its vector.
-    first: Float[Array, " width"]  #: The vector of the first position; starts at 0.
+    token: Linear  #: The embedding of each token.
+    first: Float[Array, " width"]  #: The embedding of the first position; starts at 0.
     start: NonTrainable
     blocks: Callable[[Array], Array]
     cycles: Cycles
     gradient_cycles: int = eqx.field(static=True)
     heads: AnswerHeads
-    cells: int = eqx.field(static=True)  #: Cells of a board.
+    cells: int = eqx.field(static=True)  #: Number of cells of a board.
 
     def __init__(
         self,
@@ -90,31 +90,31 @@ class AnswerNetwork(RecursiveActorCritic):
         Args:
             spec: the spec of a puzzle: a vector of tokens, and an action for each token in each
                 cell.
-            width: size of each vector; a multiple of `2 * heads`.
-            depth: blocks of the stack.
-            heads: heads of attention.
+            width: size of each embedding; a multiple of `2 * heads`.
+            depth: number of blocks in the stack.
+            heads: number of attention heads.
             mixer: see `RecursiveNetwork`.
-            high_cycles: updates of `z_H` in a call.
-            low_cycles: updates of `z_L` before each of them.
+            high_cycles: updates of `z_H` per call.
+            low_cycles: updates of `z_L` before each update of `z_H`.
             key: source of randomness for the weights.
 
         Raises:
-            TypeError: a number of cycles is no whole number.
-            ValueError: the observation is no vector of tokens, the actions are not its tokens in
-                its cells, or a size is out of range.
+            TypeError: a number of cycles is not a whole number.
+            ValueError: the observation is not a vector of tokens, there is not one action for each
+                token in each cell, or a size is out of range.
         """
         check_recursion(width, depth, heads, mixer)
         self.cycles = Cycles.of(high_cycles, low_cycles)
         grid = jax.eval_shape(spec.encode, spec.observation).grid
         if grid is None or grid.shape[0] != 1 or spec.num_actions != grid.shape[1] * grid.shape[2]:
             raise ValueError(
-                "spec is no puzzle: expected a vector of tokens, with TokenFeatures as encode, and "
+                "spec is not a puzzle: expected a vector of tokens, TokenFeatures as encode, and "
                 "an action for each token in each cell"
             )
         self.encode = spec.encode
         _, self.cells, vocabulary = grid.shape
         keys = iter(jax.random.split(key, 4))
-        # The rows are embeddings: their numbers have a deviation of 1, like the states.
+        # The rows are embeddings, initialized with standard deviation 1 like the latent states.
         self.token = Linear(vocabulary, width, std=1.0, key=next(keys))
         self.first = jnp.zeros((width,), jnp.float32)
         self.start = drawn_start(width, key=next(keys))
@@ -123,7 +123,7 @@ class AnswerNetwork(RecursiveActorCritic):
         self.heads = AnswerHeads(width, vocabulary, key=next(keys))
 
     def initial_carry(self) -> Thought:
-        """Both states before the first call."""
+        """Both latent states before the first call."""
         return self.begin(jnp.zeros((1 + self.cells, self.first.size), jnp.float32))
 
     def trunk(
@@ -133,7 +133,7 @@ class AnswerNetwork(RecursiveActorCritic):
         return thought.high.ravel(), thought
 
     def embed(self, observation: PyTree[Array]) -> Float32[Array, "positions width"]:
-        """The vector of each position: the first one, then the cells."""
+        """The embedding of each position: the first one, then the cells."""
         grid = self.encode(observation).grid
         assert grid is not None  # checked at construction
         return jnp.concatenate([self.first.astype(jnp.float32)[None], self.token.full(grid[0])])

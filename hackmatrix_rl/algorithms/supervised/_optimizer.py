@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -16,16 +16,17 @@ from hackmatrix_rl.training import UnitRate, unit_rate
 
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.95
 SCALE = 4 / math.pi
-"""Makes the change 1 where both averages are equal, as Adam's is."""
+"""Makes the update 1 where both averages are equal, as Adam's is."""
+_SCALE_BY_ADAM = partial(optax.scale_by_adam, FIRST_DECAY, SECOND_DECAY)
 
 
 def scale_by_adam_atan2(
     b1: float = FIRST_DECAY, b2: float = SECOND_DECAY
 ) -> optax.GradientTransformation:
-    """Adam whose division is an `atan2`, so that it needs no epsilon.
+    """Adam with `atan2` in place of the division, so it needs no epsilon.
 
-    The change is `4 / pi * atan2(m, sqrt(v))`, with the corrected averages of Adam. It does not
-    change when all gradients are scaled by the same factor, however small.
+    The update is `4 / pi * atan2(m, sqrt(v))`, with Adam's bias-corrected averages. It is invariant
+    to the scale of the gradients.
 
     Source: Everett et al. 2024, "Scaling exponents across parameterizations and optimizers".
     """
@@ -65,7 +66,7 @@ def adamw(weight_decay: float = 0.1, max_grad_norm: float = 1.0) -> UnitRate:
 
     Source: Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
     """
-    return _decayed(_scale_by_adam, weight_decay, max_grad_norm)
+    return _decayed(_SCALE_BY_ADAM, weight_decay, max_grad_norm)
 
 
 def optimizer_named(name: str, weight_decay: float, max_grad_norm: float) -> UnitRate:
@@ -75,14 +76,10 @@ def optimizer_named(name: str, weight_decay: float, max_grad_norm: float) -> Uni
     )
 
 
-def _scale_by_adam() -> optax.GradientTransformation:
-    return optax.scale_by_adam(FIRST_DECAY, SECOND_DECAY)
-
-
 def _decayed(
     scale: Callable[[], optax.GradientTransformation], weight_decay: float, max_grad_norm: float
 ) -> UnitRate:
-    """Clips, scales, and decays the weights by their share of the learning rate."""
+    """Clips the gradient by its global norm, scales it, and adds decoupled weight decay."""
     if finite("weight_decay", weight_decay) < 0:
         raise ValueError(f"weight_decay must be 0 or more, not {weight_decay}")
     if not max_grad_norm > 0:  # also refuses NaN
@@ -94,7 +91,7 @@ def _decayed(
 def _chain(
     scale: Callable[[], optax.GradientTransformation], weight_decay: float, max_grad_norm: float
 ) -> UnitRate:
-    """The same functions in each call: the members of a population share their optimizer."""
+    """Cached, because the members of a population must have the same optimizer functions."""
     chain = optax.chain(
         optax.clip_by_global_norm(max_grad_norm),
         scale(),

@@ -12,7 +12,7 @@ from hackmatrix_rl.games.puzzles import Examples, ExampleStream
 
 
 class Answering(eqx.Module):
-    """An example, and the cells that are not answered yet."""
+    """An example, and a mask of the cells that are not answered yet."""
 
     example: Examples
     left: Bool[Array, " cells"]
@@ -20,18 +20,18 @@ class Answering(eqx.Module):
 
 @final
 class Puzzle(SingleGame[Answering]):
-    """One example of a stream. Each action answers a cell for good.
+    """A random example of a stream as a game. Each action answers one cell, permanently.
 
-    The observation is the puzzle as it was given. An action is `cell * vocabulary + token`. Its
-    reward is the share of a cell if the token is right, so that the return is the share of cells
-    that are right. A second answer of a cell changes nothing.
+    The observation is the unanswered puzzle. An action is `cell * vocabulary + token`. Its reward
+    is `1 / cells` if the token is correct, so the return is the fraction of correct cells. A second
+    answer to a cell has no effect.
     """
 
     stream: ExampleStream
 
     @property
     def cells(self) -> int:
-        """Cells of a board."""
+        """Number of cells of a board."""
         return self.stream.rows * self.stream.cols
 
     @property
@@ -50,7 +50,7 @@ class Puzzle(SingleGame[Answering]):
         return state.example.inputs
 
     def legal(self, state: Answering) -> Bool[Array, " num_actions"]:
-        """The tokens of the cells that are not answered yet."""
+        """Every token in every cell that is not answered yet."""
         return jnp.repeat(state.left, self.stream.vocabulary)
 
     def play(self, state: Answering, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
@@ -61,6 +61,6 @@ class Puzzle(SingleGame[Answering]):
 
 
 def puzzle_spec(cells: int, vocabulary: int) -> EnvSpec:
-    """The spec of a puzzle without its examples, which take time to make."""
+    """The spec of a puzzle, without generating its examples."""
     observation = jax.ShapeDtypeStruct((cells,), jnp.int32)
     return EnvSpec(cells * vocabulary, observation, encode=TokenFeatures(vocabulary))

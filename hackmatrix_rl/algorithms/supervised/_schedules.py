@@ -1,4 +1,4 @@
-"""When a row halts, and how many cycles the network thinks, over a training."""
+"""When a row halts, and the number of cycles of the network over a training."""
 
 import equinox as eqx
 import jax
@@ -11,16 +11,16 @@ from hackmatrix_rl.system.errors import ArgumentError, whole
 
 
 class Halting(eqx.Module):
-    """Ends the work on an example once the network takes its answer for right.
+    """Halts a row after a maximum number of steps, or earlier by its halting logit.
 
     Attributes:
         most: supervision steps after which every row halts.
-        learned: whether a row may halt earlier: where its logit of halting is above 0.
+        learned: whether a row may halt earlier, if its halting logit is above 0.
 
     Source: Jolicoeur-Martineau 2025, "Less is more: recursive reasoning with tiny networks".
 
     Raises:
-        TypeError: `most` is no whole number.
+        TypeError: `most` is not a whole number.
         ValueError: it is less than 1.
     """
 
@@ -41,10 +41,10 @@ class Halting(eqx.Module):
         """Whether each row halts.
 
         Args:
-            steps: supervision steps of its example, with the one just taken.
-            halt: the logit of halting.
-            exploration: share of rows that continue to a random number of steps from 2 to `most`.
-            key: draws these rows and numbers.
+            steps: supervision steps on the example, including the current one.
+            halt: the halting logit.
+            exploration: fraction of rows that need a random minimum of 2 to `most` steps.
+            key: source of randomness for these rows and minimums.
         """
         last = steps >= self.most
         if not self.learned:
@@ -56,16 +56,16 @@ class Halting(eqx.Module):
 
 
 class Curriculum(eqx.Module):
-    """Grows the recursion: from 1 cycle of `z_H` with 2 of `z_L` to the full numbers, rounded down.
+    """Increases the recursion linearly from 1 cycle of `z_H` with 2 of `z_L`, rounded down.
 
     Attributes:
-        high: cycles of `z_H` at its end.
-        low: cycles of `z_L` at its end.
-        over: updates until then.
+        high: final number of cycles of `z_H`.
+        low: final number of cycles of `z_L`.
+        over: number of updates until the final numbers.
 
     Raises:
-        TypeError: a number is no whole number.
-        ArgumentError: it ends below where it starts, or takes no update.
+        TypeError: an argument is not a whole number.
+        ValueError: a final number is below its initial one, or `over` is less than 1.
     """
 
     high: int = eqx.field(static=True)
@@ -86,7 +86,7 @@ class Curriculum(eqx.Module):
                 )
 
     def __call__(self, update: Int32[Array, ""]) -> Cycles:
-        """The cycles of an update."""
+        """The numbers of cycles in an update."""
         done = jnp.minimum(update, self.over)
         high = FIRST_HIGH + done * (self.high - FIRST_HIGH) // self.over
         low = FIRST_LOW + done * (self.low - FIRST_LOW) // self.over

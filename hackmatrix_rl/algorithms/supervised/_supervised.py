@@ -1,4 +1,4 @@
-"""Deep supervision: one update takes one gradient step on every row's next thought."""
+"""Deep supervision: one update takes one gradient step on the next supervision step of each row."""
 
 from typing import Any, Unpack
 
@@ -26,22 +26,22 @@ LEARNING_RATE = 1e-3
 class Supervised(training.LearnerAlgorithm[training.TrainState]):
     """Deep supervision of a recursive network by labelled examples.
 
-    Every row of a batch works on an example for several updates. An update calls the network once,
-    from the thought in which the update before has left it, and takes a gradient step. A row halts
-    after `supervision_steps`, or once the network takes its answer for right; then it begins
-    another example. `env_steps` counts calls, over all rows. Trainings end, and schedules go, by
-    updates.
+    Each row of a batch keeps its example for several updates. An update calls the network once per
+    row, from the latent states of the previous update, and takes one gradient step. A row halts
+    after `supervision_steps` updates, or earlier if the network predicts that its answer is
+    correct. It then gets a new example. `env_steps` counts network calls over all rows. Progress
+    and schedules are measured in updates.
 
     Source: Jolicoeur-Martineau 2025, "Less is more: recursive reasoning with tiny networks".
 
     Attributes:
         game: the puzzle, with the examples.
-        loss: what to descend.
-        halting: when a row begins another example.
-        exploration: share of rows that may not halt at once.
-        curriculum: the cycles over the updates; `None`: always the network's.
+        loss: the loss.
+        halting: when a row gets a new example.
+        exploration: fraction of rows that need a random minimum of steps before they halt.
+        curriculum: the number of cycles over the updates; `None`: always the network's.
         optimization: the gradient step, with optimizer, learning rate, precision and mesh.
-        rows: examples in work at once.
+        rows: batch size.
         initial_policy: the network to start from.
     """
 
@@ -57,7 +57,6 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
     def __call__(
         self, state: training.TrainState
     ) -> tuple[training.TrainState, training.UpdateReport]:
-        """The state after one update, and what happened in it."""
         draw_key, halt_key = jax.random.split(jax.random.fold_in(state.key, state.update))
         now = state.update.astype(jnp.float32)
         learner, rate = state.learner, self.optimization.learning_rate(now)
@@ -84,7 +83,6 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         return self.advance(state, learner, rows), report
 
     def init(self, key: Key[Array, ""], policy: ActorCritic) -> training.TrainState:
-        """The state before the first update."""
         assert isinstance(policy, AnswerNetwork)
         learner = self.optimization.init(policy, agent.IDENTITY_SCALE)
         return training.TrainState.first(key, learner, Rows.empty(policy, self.rows))
@@ -110,19 +108,19 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
             trainer = hm.Trainer(Supervised(examples, policy))
 
         Args:
-            examples: what to learn from.
-            policy: the network to start from.
-            global_batch_size: rows, on all devices together.
-            supervision_steps: the most updates that a row works on an example.
-            halting: whether the network may end this work earlier.
-            halt_exploration: share of rows that then continue to a random number of steps, in
-                [0, 1].
+            examples: the training examples.
+            policy: the initial network.
+            global_batch_size: number of rows, over all devices.
+            supervision_steps: maximum number of updates that a row spends on an example.
+            halting: whether the network may halt earlier.
+            halt_exploration: fraction of rows, in [0, 1], that must reach a random number of steps
+                before they halt.
             output_loss: `stablemax` or `softmax`.
-            curriculum: the cycles over the updates; `None`: always the network's.
+            curriculum: the number of cycles over the updates; `None`: always the network's.
             optimization: optimizer, learning rate, precision, memory and devices; by default
-                `adam_atan2()` with a rate of 0.001. A schedule goes by updates, and `remat` is
-                `none` or `blocks`.
-            arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
+                `adam_atan2()` with a learning rate of 0.001. Schedules are functions of the number
+                of updates, and `remat` is `none` or `blocks`.
+            arguments: the arguments of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -140,7 +138,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
         self.rows = rows.batch
         if self.optimization.remat == "full":
             raise ArgumentError(
-                "{remat} keeps what a step of an episode begins with, and an update has one step; "
+                "{remat} recomputes each step of a sequence, and an update has only one step; "
                 "use {remat:=blocks}",
                 remat="full",
             )
@@ -167,7 +165,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
 
     @property
     def steps_per_update(self) -> int:
-        """Calls of the network in an update: one for each row."""
+        """Network calls per update: one for each row."""
         return self.rows
 
     @property
@@ -181,21 +179,21 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
 
     @property
     def greedy(self) -> bool:
-        """True: an answer is the likeliest token."""
+        """`True`: an answer is the most likely token."""
         return True
 
     def value_scale_of(self, state: training.TrainState) -> None:
-        """`None`: the value is the logit of halting."""
+        """`None`: the value output is the halting logit."""
 
 
 class Rows(eqx.Module):
-    """The examples in work between two updates, and what the network has thought of each.
+    """The examples of the batch and the latent states of each, between two updates.
 
     Attributes:
-        example: of each row.
-        thought: both states, without a gradient.
-        steps: supervision steps of this example so far.
-        halted: whether the row begins another example in the next update.
+        example: the example of each row.
+        thought: both latent states, detached from the gradient.
+        steps: supervision steps on this example so far.
+        halted: whether the row gets a new example in the next update.
     """
 
     example: Examples
@@ -205,8 +203,8 @@ class Rows(eqx.Module):
 
     @classmethod
     def empty(cls, policy: AnswerNetwork, rows: int) -> "Rows":
-        """Rows that all begin an example in the first update."""
-        # Apart: the state is donated, and no array may be in it twice.
+        """Rows that all get a new example in the first update."""
+        # Two arrays: the state is donated, and a donated array may occur only once.
         cells = [jnp.zeros((rows, policy.cells), jnp.int32) for _ in range(2)]
         begun = jax.tree.map(
             lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype),
@@ -215,7 +213,7 @@ class Rows(eqx.Module):
         return cls(Examples(*cells), begun, jnp.zeros(rows, jnp.int32), jnp.ones(rows, bool))
 
     def renewed(self, policy: AnswerNetwork, fresh: Examples) -> "Rows":
-        """The rows with other examples where they have halted."""
+        """The rows, with new examples where they have halted."""
         begun = policy.initial_carry()
 
         def renew(halted: Bool[Array, ""], rows: Any, example: Examples) -> Any:
@@ -227,7 +225,7 @@ class Rows(eqx.Module):
 
 
 class Finished(eqx.Module):
-    """Sums over the examples whose row halted."""
+    """Sums over the rows that halted in an update."""
 
     examples: Int32[Array, ""]
     steps: Int32[Array, ""]
@@ -236,7 +234,7 @@ class Finished(eqx.Module):
 
     @classmethod
     def from_rows(cls, rows: Rows, outcome: Outcome) -> "Finished":
-        """The sums of an update, from the rows after it."""
+        """The sums of an update, from its rows and their outcome."""
 
         def total(each: Any) -> Any:
             each = jnp.asarray(each)
@@ -248,12 +246,12 @@ class Finished(eqx.Module):
 
     @property
     def count(self) -> Any:
-        """The number of these examples, on the device or on the host."""
+        """The number of rows that halted, on the device or on the host."""
         return self.examples
 
     @property
     def totals(self) -> dict[str, Any]:
-        """The sums of the numbers of an example, by name, on the device or on the host."""
+        """The sums whose means are metrics, by name, on the device or on the host."""
         return {
             "supervision_steps": self.steps,
             "cells_right": self.cells,
@@ -261,13 +259,13 @@ class Finished(eqx.Module):
         }
 
     def means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """The numbers of an example, on the host, by name; and no parts of a reward."""
+        """The means per example, by name, on the host; and no reward terms."""
         count = int(self.count)
         return {name: float(each) / count for name, each in self.totals.items() if count}, {}
 
 
 def rows_of(global_batch_size: int, examples: int) -> Blocks:
-    """The rows of a batch; each works on its own example."""
+    """The rows of a batch, each with its own example."""
     rows = whole("global_batch_size", global_batch_size)
     if examples < rows:
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""The puzzles of a training by name, and those apart on which it is judged."""
+"""The puzzles of a training by name: a training set and a test set."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -11,7 +11,7 @@ MAZE_TOKENS = 5
 
 
 class Puzzles(NamedTuple):
-    """What a training learns from, and other puzzles on which it is judged; `None`: on none."""
+    """The training set, and the test set; `None`: no test set."""
 
     train: ExampleStream
     fresh: ExampleStream | None
@@ -20,10 +20,11 @@ class Puzzles(NamedTuple):
 def check_task(task: str, size: int) -> None:
     """Raises a ConfigError if a task has no boards of a size."""
     if task == "sudoku" and size not in BOXES:
-        raise ConfigError(f"--size {size}: --task sudoku has {_or(list(map(str, BOXES)))}.")
+        sizes = " or ".join(", ".join(map(str, BOXES)).rsplit(", ", 1))
+        raise ConfigError(f"--size {size}: --task sudoku has {sizes}.")
     if task == "maze" and not (size % 2 and 5 <= size <= LARGEST_MAZE):
         raise ConfigError(
-            f"--size {size}: --task maze has odd sizes from 5 to {LARGEST_MAZE}, since walls lie "
+            f"--size {size}: --task maze has odd sizes from 5 to {LARGEST_MAZE}, since walls are "
             "between cells."
         )
 
@@ -37,9 +38,9 @@ def tokens_of(task: str, size: int) -> tuple[int, int]:
 def make_puzzles(
     task: str, size: int, level: str, openings: int, count: int, fresh: int, seed: int
 ) -> Puzzles:
-    """`count` puzzles to learn from and `fresh` others, all of them different.
+    """A training set of `count` puzzles and a test set of `fresh` puzzles, all different.
 
-    Augmentation may still turn one of the first into one of the others.
+    Augmentation may still turn a training puzzle into a test puzzle.
     """
     asked = f"--puzzles {count} and --eval-puzzles {fresh} of --task {task} --size {size}"
     if task == "sudoku":
@@ -53,11 +54,7 @@ def make_puzzles(
 
 
 def _part(stream: ExampleStream, part: slice) -> ExampleStream:
-    """Some puzzles of a stream, with its augmentation."""
+    """A slice of a stream, with its augmentation."""
     board = {"rows": stream.rows, "cols": stream.cols, "vocabulary": stream.vocabulary}
     augment = stream.augment
     return ExampleStream(stream.inputs[part], stream.labels[part], **board, augment=augment)
-
-
-def _or(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,7 +1,7 @@
-"""Facts about a compiled program: its collectives, its cost and its size.
+"""Analysis of a compiled program: its collectives, its cost and its memory.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+The public names are in `__init__.pyi`. Each is imported on first use, because commands that play
+nothing do not need JAX.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Facts about a compiled program: its collectives, its cost on an accelerator and its memory."""
+"""Analysis of the text of a compiled program: collectives, kernel launches and memory."""
 
 import math
 import re
@@ -18,7 +18,7 @@ _KINDS = (
 )
 # `f32[8]{0} all-reduce(`; an asynchronous one is `-start(`, and later `-done(`.
 _COLLECTIVE = re.compile(rf"= (?P<result>.*?) (?P<kind>{'|'.join(_KINDS)})(?P<start>-start)?\(")
-# What slices of TPUs send each other is sent by their hosts; each device gives its part of it.
+# Hosts send the data between slices of TPUs; each device provides its part.
 _ACROSS = re.compile(
     r"= \((?P<result>.*?), u32\[\].* send\(.*_xla_megascale_transfer_type=\"(?P<kind>\w+)\""
 )
@@ -44,10 +44,10 @@ class Collective:
     Attributes:
         kind: `all-reduce`, `all-gather` ...
         arrays: dtype and shape of each result on a device.
-        devices: number of devices in a group; of slices, if it goes across them.
-        times: how often the program runs it. A loop counts all its rounds if their number stands
-            in the program, otherwise one (the updates of a dispatch).
-        across: whether it goes across slices of TPUs, over the network of the data centre.
+        devices: number of devices in a group; number of slices if `across`.
+        times: number of executions. A loop counts all its iterations if the program has their
+            number, otherwise one (the updates of a dispatch).
+        across: whether it is between slices of TPUs, over the data center network.
     """
 
     kind: str
@@ -63,7 +63,7 @@ class Collective:
 
     @property
     def sent_bytes(self) -> float:
-        """Bytes that each device sends, over all times, if the devices form a ring.
+        """Bytes that each device sends in all executions, with ring algorithms.
 
         Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
         operations in MPICH".
@@ -80,10 +80,10 @@ class Collective:
 
 
 def collectives(program: str, devices: int, slices: int = 1) -> list[Collective]:
-    """The collective operations of the text of a compiled program (`Compiled.as_text`).
+    """The collective operations in the text of a compiled program (`Compiled.as_text`).
 
-    A program that is only lowered has no collectives yet. `devices` is the number of devices that
-    run it, on `slices` slices of TPUs.
+    A lowered program that is not compiled has no collectives. `devices` is the number of devices
+    that run the program, on `slices` slices of TPUs.
     """
     found = []
     for line, times in _instructions(program):
@@ -99,13 +99,13 @@ def collectives(program: str, devices: int, slices: int = 1) -> list[Collective]
 
 @dataclass(frozen=True)
 class Launches:
-    """What a GPU's program asks of the machine.
+    """The kernel launches of a GPU program.
 
     Attributes:
-        kernels: how often it starts a kernel, or a library's; loops count as for
+        kernels: number of launches of kernels, including those of libraries; loops count as in
             `Collective.times`.
-        asking_loops: loops without a fixed number of rounds. After each of their rounds the host
-            reads whether another follows.
+        asking_loops: number of loops without a fixed number of iterations. After each iteration,
+            the host reads the condition.
     """
 
     kernels: int
@@ -113,7 +113,7 @@ class Launches:
 
 
 def launches(program: str) -> Launches:
-    """The launches of a program that a GPU's compiler made.
+    """The kernel launches of a program that is compiled for a GPU.
 
     Args:
         program: text of the compiled program (`jax.stages.Compiled.as_text`).
@@ -129,7 +129,7 @@ def launches(program: str) -> Launches:
 
 
 def _instructions(program: str, *, into_fusions: bool = True) -> Iterator[tuple[str, int]]:
-    """The line of each instruction, and how often the program runs it."""
+    """The line of each instruction, and its number of executions."""
     found = instructions(program, into_fusions=into_fusions)
     return ((line, math.prod(loops)) for line, loops in found)
 
@@ -137,10 +137,10 @@ def _instructions(program: str, *, into_fusions: bool = True) -> Iterator[tuple[
 def instructions(
     program: str, *, into_fusions: bool = True
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The line of each instruction of a program, and the rounds of the loops around it.
+    """The line of each instruction of a program, and the iterations of the loops around it.
 
-    The outermost loop is first. Rounds whose number is not known are 1. Without `into_fusions`,
-    those within a fusion are left out.
+    The outermost loop is first. An unknown number of iterations counts as 1. Without
+    `into_fusions`, instructions within a fusion are left out.
     """
     lines, entry = _computations(program)
 
@@ -157,10 +157,10 @@ def instructions(
 
 
 def _rounds(line: str, lines: dict[str, list[str]]) -> int:
-    """The rounds of a loop, and 1 for any other instruction or for an unknown number.
+    """The iterations of a loop; 1 for other instructions and for an unknown number.
 
-    The TPU's compiler does not write down what it knows. There, a loop that runs while a counter is
-    below a constant counts from 0, as scans do.
+    The TPU's compiler does not write `known_trip_count`. There, a loop with the condition
+    `counter < constant` is taken to count from 0, like a scan.
     """
     if (known := _TRIPS.search(line)) is not None:
         return int(known[1])
@@ -204,7 +204,10 @@ def _results(text: str, kind: str, started: bool) -> tuple[tuple[str, tuple[int,
 
 
 def _group_size(line: str, devices: int) -> int:
-    """The number of devices in a group, in each notation of XLA."""
+    """The number of devices in a group, from each notation of XLA.
+
+    `{{0,1},{2,3}}`, `[2,2]<=[4]` and `mesh['x'=2,'y'=2], ... {'y'}` are groups of 2.
+    """
     if (lists := re.search(r"replica_groups=\{\{([\d,]+)\}", line)) is not None:
         return len(lists[1].split(","))
     if (table := re.search(r"replica_groups=\[\d+,(\d+)\]", line)) is not None:
@@ -221,9 +224,9 @@ def _item_bytes(dtype: str) -> int:
 
 
 def program_bytes(program: jax.stages.Compiled) -> int | None:
-    """Bytes that a compiled program needs on each device, by the compiler's own figures.
+    """Bytes of arguments, results and temporary arrays on each device, from the compiler.
 
-    They cover arguments, results and temporary arrays. `None` if the backend has no figures.
+    `None` if the backend does not report them.
     """
     found = program.memory_analysis()
     if found is None:

@@ -1,4 +1,4 @@
-"""What a TPU's compiler estimates for each instruction, and the line that it is from."""
+"""The cycles that a TPU's compiler estimates for each instruction, with its source line."""
 
 import math
 import re
@@ -16,15 +16,15 @@ _OPERATION = re.compile(r'\bop_name="([^"]*)"')
 
 @dataclass(frozen=True)
 class Estimate:
-    """An instruction of a program for a TPU.
+    """An instruction of a TPU program, and its estimated cost.
 
     Attributes:
-        name: of the instruction.
+        name: the name of the instruction.
         result: dtype, shape and layout of its result.
-        cycles: the compiler's estimate for running it once.
-        loops: rounds of the loops around it, the outermost first; 1 if their number is not known.
+        cycles: the compiler's estimate for one execution.
+        loops: iterations of the loops around it, outermost first; an unknown number is 1.
         operation: the JAX operation, with the functions around it.
-        source: file and line that it is from, the innermost first.
+        source: file and line of each stack frame, innermost first.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Estimate:
 
     @property
     def total(self) -> int:
-        """The cycles of all its runs."""
+        """The cycles of all executions."""
         return self.cycles * math.prod(self.loops)
 
 
@@ -47,7 +47,7 @@ def estimates(program: str, *, within: str = "") -> list[Estimate]:
 
     Args:
         program: text of the compiled program (`jax.stages.Compiled.as_text`).
-        within: a part of the names of the files that `Estimate.source` names.
+        within: only files with this text in their path are in `Estimate.source`.
     """
     source = _sources(program, within)
     found = []
@@ -69,10 +69,10 @@ def estimates(program: str, *, within: str = "") -> list[Estimate]:
 
 
 def estimated_cycles(program: str) -> int | None:
-    """The cycles of a program on one device, estimated by its compiler; `None` if it does not.
+    """The cycles of a program on one device, estimated by its compiler; `None` without estimates.
 
-    Only a TPU's compiler does, and not for collectives and asynchronous copies. Each branch of a
-    conditional counts, and loops as for `Collective.times`.
+    Only a TPU's compiler has estimates, and none for collectives and asynchronous copies. Every
+    branch of a conditional counts; loops count as in `Collective.times`.
 
     Args:
         program: text of the compiled program (`jax.stages.Compiled.as_text`).
@@ -82,7 +82,7 @@ def estimated_cycles(program: str) -> int | None:
 
 
 def _sources(program: str, within: str) -> Callable[[int], tuple[str, ...]]:
-    """From the number of a stack frame to its files and lines, by the tables of a program."""
+    """A function from the number of a stack frame to its files and lines."""
 
     def table(title: str) -> dict[int, str]:
         rows = re.search(rf"^{title}\n((?:\d+ .*\n)*)", program, re.MULTILINE)

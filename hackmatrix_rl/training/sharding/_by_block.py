@@ -1,4 +1,4 @@
-"""Networks whose blocks stay cut along `fsdp` while a gradient is computed."""
+"""Networks whose blocks stay sharded along `fsdp` while a gradient is computed."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,18 +16,18 @@ from hackmatrix_rl.training.sharding._placement import each_array, fsdp_spec
 
 @dataclass(frozen=True)
 class ByBlock:
-    """How a policy is cut within `on_each_device`, and gathered block by block.
+    """The partition specs of a policy within `on_each_device`, which gathers it block by block.
 
-    A device holds all of one block at a time, and its part of the other blocks and their gradient.
-    Parameters outside of blocks are replicated. So are parameters that are small in one block, and
-    parameters that would be cut along the axis of blocks.
+    A device holds one gathered block at a time, and its shard of the other blocks and of their
+    gradient. Parameters outside of blocks are replicated. So are parameters that are small in one
+    block, and parameters that would be sharded along the axis of blocks.
 
     Attributes:
-        policy: how each array of the policy is cut; `None` for other leaves.
-        gradient: how the gradients of the devices are put together, with a further axis in front.
-            Along it are the devices whose mean is the gradient: for a part of a block those along
-            `data`, since the others have other parts.
-        axes: the axis along which each array of one block is cut; `None` if it is whole.
+        policy: the spec of each array of the policy; `None` for other leaves.
+        gradient: the specs of the gradient, with a leading axis of the devices whose mean is the
+            gradient. For a sharded array these are the devices along `data`, since devices along
+            `fsdp` have other shards.
+        axes: the axis along which each array of one block is sharded; `None` if it is replicated.
     """
 
     policy: PyTree[PartitionSpec]
@@ -35,9 +35,9 @@ class ByBlock:
     axes: tuple[int | None, ...]
 
     def gathering(self, policy: ActorCritic, *, twice: bool) -> ActorCritic:
-        """The policy that a device computes with, from its part.
+        """The policy that a device computes with, from its shards.
 
-        A block is gathered when it is computed, and `twice` if its gradient gathers it again.
+        A block is gathered in the forward pass, and with `twice` again in the backward pass.
         """
         return with_blocks(
             policy, lambda blocks: GatheredBlock(blocks, self.axes, over=FSDP, twice=twice)
@@ -45,7 +45,7 @@ class ByBlock:
 
 
 def by_block(mesh: Mesh, policy: ActorCritic) -> ByBlock | None:
-    """How a policy is gathered block by block; `None` if it has no blocks or a mesh no `fsdp`."""
+    """The `ByBlock` of a policy; `None` without blocks or without an `fsdp` above 1."""
     if mesh.shape[FSDP] == 1 or blocks_of(policy) is None:
         return None
 

@@ -1,4 +1,4 @@
-"""Collecting on a mesh: each device plays its own environments."""
+"""Collecting rollouts on a mesh: each device steps its own environments."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ Fields = dict[str, Any]
 
 
 class ShardedCollector(Collector):
-    """Runs a collector on each device of a mesh, on the device's share of the environments.
+    """Runs a collector on each device of a mesh, on its shard of the environments.
 
-    The devices send nothing during play. Each device has the whole policy before, and their
-    episode sums are added up afterwards.
+    There is no communication during the rollout. The policy is gathered before, and the episode
+    sums of the devices are added after it.
     """
 
     collect: RolloutCollector
@@ -32,7 +32,6 @@ class ShardedCollector(Collector):
     keep_log_probs: bool = eqx.field(static=True)
 
     def __init__(self, collect: RolloutCollector, mesh: Mesh) -> None:
-        """Wraps a collector; the other fields are copied from it."""
         self.collect = collect
         self.mesh = mesh
         self.num_steps = collect.num_steps
@@ -47,7 +46,7 @@ class ShardedCollector(Collector):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        # Cast first: then less is gathered if parameters are cut along `fsdp`.
+        # Cast first: fewer bytes are gathered if parameters are sharded along `fsdp`.
         policy = precision.cast_to_compute(policy)
 
         def play(

@@ -1,9 +1,9 @@
-"""Meshes: the devices that train together.
+"""Meshes of devices.
 
-A mesh has two axes, and a third in front of them, `population`, for many trainings at once.
-Environments, rollouts and minibatches are cut over the two: no device
-repeats the work of another. Parameters and the optimizer state are the same on all devices along
-`data`, and cut along `fsdp` (fully sharded data parallelism).
+A mesh has the axes `data` and `fsdp`, and for a population a leading axis `population`.
+Environments, rollouts and minibatches are sharded over `data` and `fsdp` together. Parameters and
+the optimizer state are replicated along `data` and sharded along `fsdp` (fully sharded data
+parallelism).
 
 Source: Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion
 parameter models".
@@ -25,16 +25,16 @@ from hackmatrix_rl.system.errors import ArgumentError, instance
 
 
 def divisors(number: int) -> list[int]:
-    """All divisors of a number, the smallest first; takes about its root in rounds."""
+    """All divisors of a number in ascending order, in `O(sqrt(number))`."""
     small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})
 
 
 DATA, FSDP = "data", "fsdp"
 AXES = (DATA, FSDP)
-"""The axes over which the work of one training is cut."""
+"""The axes over which the work of one training is sharded."""
 POPULATION = "population"
-"""The axis over which the members of a population are cut, in front of the others."""
+"""The leading axis, over which the members of a population are sharded."""
 AUTO = "auto"
 
 # Specs for arrays with an axis of environments.
@@ -53,9 +53,8 @@ def specs_of(axes: Mapping[str, int | None]) -> dict[str, PartitionSpec]:
 def parse_mesh(text: str) -> dict[str, int] | None:
     """The length of each axis in a text such as `data=4,fsdp=2`; a missing axis has length 1.
 
-    The axis `population` is there only if the text has it.
-
-    `None` for `auto`, which depends on the devices.
+    The axis `population` is included only if the text has it. `None` for `auto`, which depends on
+    the devices.
     """
     if text.strip() == AUTO:
         return None
@@ -69,7 +68,7 @@ def parse_mesh(text: str) -> dict[str, int] | None:
             raise ArgumentError(
                 f"{{mesh}}: no axis {shown}. Use data, fsdp and population.{hint}", mesh=text
             )
-        # `isdecimal` alone would accept digits of any script.
+        # `isdecimal` alone accepts digits of any script.
         plain = number.isascii() and number.isdecimal() and len(number) < 20
         if not (equals and plain and int(number) >= 1):
             raise ArgumentError(
@@ -85,13 +84,13 @@ def parse_mesh(text: str) -> dict[str, int] | None:
 
 
 def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """A mesh with the axes `data` and `fsdp`, and perhaps `population`.
+    """A mesh with the axes `data` and `fsdp`, and optionally `population`.
 
     Args:
-        text: `auto` for all devices along `data`, or axes with their lengths. `population=4` cuts
-            the members of a `Population` over devices.
-        devices: the available devices, used in this order; by default all of the kind that JAX
-            computes on.
+        text: `auto` for all devices along `data`, or axes with their lengths. `population=4` shards
+            the members of a `Population`.
+        devices: the available devices, used in this order; by default all devices of JAX's default
+            platform.
 
     Raises:
         ValueError: there are too few devices, or the text is not a mesh.
@@ -121,17 +120,17 @@ def mesh(text: str = AUTO, devices: Sequence[jax.Device] | None = None) -> Mesh:
 
 
 def _placed(lengths: Mapping[str, int], devices: Sequence[jax.Device], text: str) -> np.ndarray:
-    """The devices in the shape of a mesh; neighbours in the network of TPUs stay neighbours.
+    """The devices in the shape of a mesh, which follows the topology of a TPU.
 
-    The network between slices is slow, so slices lie along `data`, which sends least.
+    The network between slices is slow, so slices are along `data`, which communicates least.
     """
     slices = slices_of(devices)
-    # Members send nothing to each other.
+    # Members do not communicate, so their axis counts as `data`.
     data, fsdp = lengths.get(POPULATION, 1) * lengths[DATA], lengths[FSDP]
     if data % slices:
         raise ArgumentError(
-            f"{{mesh}}: there are {slices} slices, over which only data can go. Use a multiple of "
-            f"{slices} for data.",
+            f"{{mesh}}: there are {slices} slices, and only data can span slices. Use a multiple "
+            f"of {slices} for data.",
             mesh=text,
         )
     try:
@@ -143,7 +142,7 @@ def _placed(lengths: Mapping[str, int], devices: Sequence[jax.Device], text: str
             placed = mesh_utils.create_hybrid_device_mesh(
                 (data // slices, fsdp), (slices, 1), devices, allow_split_physical_axes=True
             )
-    except (AssertionError, ValueError) as error:  # a part of a slice that is no block
+    except (AssertionError, ValueError) as error:  # the devices are not a block of the slice
         raise ArgumentError(
             f"{{mesh}}: no {len(devices)} of these TPUs form a block of the network between them. "
             "Use auto, or half or a quarter of the devices.",
@@ -159,13 +158,13 @@ def devices_of_one(mesh: Mesh | Mapping[str, int]) -> int:
 
 
 def slices_of(devices: Iterable[jax.Device]) -> int:
-    """The number of TPU slices that devices are on; 1 for devices of other kinds."""
-    # GPUs have the attribute, too, but for the hosts that a fast network connects.
+    """The number of TPU slices of the devices; 1 for other platforms."""
+    # GPUs have the attribute, too, but there it numbers hosts with a fast interconnect.
     return len({getattr(each, "slice_index", 0) for each in devices if each.platform == "tpu"}) or 1
 
 
 def mesh_of(given: Mesh | str | None) -> Mesh:
-    """The mesh that an argument is, or that its text describes; one device for `None`."""
+    """The mesh of an argument: a mesh, a text, or `None` for one device."""
     made = mesh(given) if isinstance(given, str) else given
     made = single_device() if made is None else made
     instance("mesh", made, Mesh, 'hm.mesh("data=2")')
@@ -188,16 +187,16 @@ def check_axes(mesh: Mesh) -> None:
 
 
 def describe_mesh(lengths: Mapping[str, int]) -> str:
-    """The axes as text: `data=4,fsdp=2`; an `fsdp` of 1 is left out."""
+    """The axes as text, `data=4,fsdp=2`; axes of length 1 other than `data` are left out."""
     return ",".join(f"{name}={n}" for name, n in lengths.items() if n > 1 or name == DATA)
 
 
 def check_split(
     lengths: Mapping[str, int], *, num_envs: int, num_minibatches: int, grad_accum: int = 1
 ) -> None:
-    """Raises unless environments, minibatches and their parts can be cut over a mesh.
+    """Raises an ArgumentError unless environments, minibatches and their parts divide over a mesh.
 
-    Other checks refuse numbers that do not divide even without a mesh. `lengths` are the lengths of
+    Numbers that do not divide without a mesh are left to other checks. `lengths` are the lengths of
     the mesh's axes.
     """
     devices = lengths[DATA] * lengths[FSDP]
@@ -226,7 +225,7 @@ def check_split(
 
 
 def neighbours(given: int, possible: Sequence[int]) -> list[int]:
-    """The nearest of the possible numbers below and above a given one, as far as there are any."""
+    """The nearest possible numbers below and above a given one; one or none at an end."""
     below = [each for each in possible if each < given]
     above = [each for each in possible if each > given]
     return [*([max(below)] if below else []), *([min(above)] if above else [])]
@@ -237,7 +236,7 @@ def most_devices(environments: int, devices: int) -> int:
     if environments % devices == 0:
         return devices
     fitting = [n for n in divisors(environments) if n < devices]
-    # Prefer a number that also divides the number of devices.
+    # Prefer a divisor of the number of devices.
     return max([n for n in fitting if n > 1 and devices % n == 0] or fitting)
 
 
@@ -251,16 +250,16 @@ def on_each_device(
     takes: Any = None,
     returns: Any = BY_ENVIRONMENT,
 ) -> Any:
-    """Calls a function on each device. The devices send nothing while it runs.
+    """Calls a function on each device (`jax.shard_map`), with modules as arguments.
 
     Args:
         mesh: the devices.
-        function: of the modules, and of a device's part of `given`.
-        modules: they may hold more than arrays.
-        given: arrays that are cut over the devices.
-        cut: how the arrays of the modules are cut; by default each device has them whole.
-        takes: how `given` is cut; `None`: each array along its first axis, scalars not at all.
-        returns: how the results are put together; by default along their first axes.
+        function: a function of the modules, and of a device's shard of `given`.
+        modules: pytrees, which may have leaves that are not arrays.
+        given: a pytree of arrays that are sharded over the devices.
+        cut: specs of the arrays of the modules; by default replicated.
+        takes: specs of `given`; `None`: each array along its first axis, scalars replicated.
+        returns: specs of the results; by default along their first axes.
     """
     if takes is None:
         takes = jax.tree.map(lambda leaf: BY_ENVIRONMENT if leaf.ndim else REPLICATED, given)
@@ -274,16 +273,16 @@ def on_each_device(
         mesh=mesh,
         in_specs=(cut, takes),
         out_specs=returns,
-        check_vma=False,  # the specs say what varies over devices
+        check_vma=False,  # the specs are the source of truth
     )
     return mapped(arrays, given)
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of environments, each of which gives as many samples to a batch.
+    """Blocks of environments, each of which gives equally many samples to a batch.
 
-    `owners` and `batch_name` are the names of both numbers, for messages: `num_envs`.
+    `owners` and `batch_name` are the names of `envs` and `batch` in messages, such as `num_envs`.
     """
 
     owners: str
@@ -292,15 +291,15 @@ class Blocks:
     batch: int
 
     def check(self, *, environments: str, samples: str, devices: int = 1) -> None:
-        """Raises a ValueError unless one number divides the other.
+        """Raises an ArgumentError unless one number divides the other.
 
-        `environments` and `samples` are what messages call them; the advice is for `devices`.
+        `environments` and `samples` are their names in the message; its advice is for `devices`.
         """
         small, large = sorted((self.envs, self.batch))
         if large % small:
             raise ArgumentError(
                 f"{{{self.batch_name}}} and {{{self.owners}}} do not fit: one must divide the "
-                f"other, so that each of the {environments} gives as many {samples}; use "
+                f"other, so that the {environments} give equally many {samples}; use "
                 f"{self._near(devices)}",
                 **{self.batch_name: self.batch, self.owners: self.envs},
             )
@@ -316,7 +315,7 @@ class Blocks:
         return self.batch // self.number
 
     def check_mesh(self, mesh: Mesh, *, grad_accum: int, samples: str) -> None:
-        """Raises unless the blocks divide over a mesh, and each device's samples into parts."""
+        """Raises an ArgumentError unless the blocks and the parts of a batch divide over a mesh."""
         devices = devices_of_one(mesh)
         if self.number % devices:
             name = self.owners if self.number == self.envs else self.batch_name
@@ -336,7 +335,7 @@ class Blocks:
             )
 
     def _near(self, devices: int) -> str:
-        """Numbers near these that fit each other and the devices, for an `ArgumentError`."""
+        """Advice for an `ArgumentError`: near numbers that fit each other and the devices."""
         if self.owners == self.batch_name:
             below = self.batch // devices * devices
             near = [size for size in (below, below + devices) if size]

@@ -1,7 +1,7 @@
-"""The place of each array of a tree on a mesh, and the ways to get it there.
+"""Shardings of the arrays of a tree on a mesh, and functions that move arrays to them.
 
-Adam keeps two numbers for each parameter and needs them only for a moment in each gradient step.
-In between, activations fill the device, and the host can hold the optimizer's state.
+Adam has two moments for each parameter, which are needed only at the end of a gradient step. With
+offloading, they are in the memory of the host while activations fill the device.
 
 Source: Ren et al. 2021, "ZeRO-Offload: democratizing billion-scale model training".
 """
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def memory_kinds(device: jax.Device) -> tuple[str, ...]:
-    """The kinds of memory for a device's arrays."""
+    """The kinds of memory that a device can address."""
     return tuple(memory.kind for memory in device.addressable_memories())
 
 
@@ -43,9 +43,9 @@ def check_offload(device: jax.Device) -> None:
 
 
 def on_host(shardings: PyTree[NamedSharding], tree: PyTree) -> PyTree[NamedSharding]:
-    """The same shardings, but in the host's memory.
+    """The same shardings, in pinned memory of the host.
 
-    Counters stay on the device, because some backends have scalars only there.
+    Scalars stay on the device, because some backends do not support them on the host.
     """
 
     def one(leaf: Any, sharding: NamedSharding | None) -> NamedSharding | None:
@@ -58,7 +58,7 @@ def on_host(shardings: PyTree[NamedSharding], tree: PyTree) -> PyTree[NamedShard
 
 
 def move(tree: T, shardings: PyTree[NamedSharding]) -> T:
-    """Inside a compiled program: moves all arrays but counters to the memory of their shardings."""
+    """Inside a compiled program: moves arrays except scalars to their shardings."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     moved = jax.tree.map(
         lambda leaf, sharding: jax.device_put(leaf, sharding) if leaf.ndim else leaf,
@@ -69,22 +69,23 @@ def move(tree: T, shardings: PyTree[NamedSharding]) -> T:
 
 
 def on_device(leaf: jax.Array) -> jax.Array:
-    """An array in a device's own memory; a copy only if it lies on the host."""
+    """An array in a device's own memory; copied only if it is in the host's."""
     if leaf.sharding.memory_kind != HOST:
         return leaf
     return jax.device_put(leaf, leaf.sharding.with_memory_kind(DEVICE))
 
 
-# Smaller arrays would save little memory and cost more to gather.
+# Sharding smaller arrays saves little memory, and gathering them costs more.
 SMALLEST_SPLIT = 4096
 
 
 def fsdp_spec(shape: tuple[int, ...], parts: int) -> PartitionSpec:
-    """The partition spec of a learner's array along `fsdp`, whose devices are `parts`.
+    """The partition spec of a learner's array along an axis `fsdp` of length `parts`.
 
-    Only the shape decides, so the optimizer's moments are cut like their parameter. The spec cuts
-    the longest axis divisible by `parts` (the first of several). Without such an axis, or with
-    fewer than `SMALLEST_SPLIT` elements, the array stays whole.
+    It depends only on the shape, so the optimizer's moments are sharded like their parameter. The
+    longest axis divisible by `parts` is sharded (the first of several). Without such an axis, or
+    with fewer than `SMALLEST_SPLIT` elements, the array is replicated. With 4 parts,
+    `(512, 1024) -> P(None, "fsdp")` and `(512,) -> P()`.
     """
     divides = [axis for axis, length in enumerate(shape) if length and length % parts == 0]
     if parts == 1 or not divides or int(np.prod(shape)) < SMALLEST_SPLIT:
@@ -94,7 +95,7 @@ def fsdp_spec(shape: tuple[int, ...], parts: int) -> PartitionSpec:
 
 
 def fsdp_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
-    """Shardings for a learner or a gradient: cut along `fsdp`, the same along `data`.
+    """Shardings of a learner or a gradient: sharded along `fsdp`, replicated along `data`.
 
     `None` for leaves that are neither arrays nor shapes.
     """
@@ -103,12 +104,12 @@ def fsdp_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
 
 
 def replicated_shardings(mesh: Mesh, tree: PyTree) -> PyTree[NamedSharding]:
-    """Shardings that keep each array whole on every device; `None` for other leaves."""
+    """Shardings that replicate each array on every device; `None` for other leaves."""
     return each_array(lambda _: NamedSharding(mesh, REPLICATED), tree)
 
 
 def bytes_per_device(tree: PyTree) -> int:
-    """Bytes that one device holds of a tree of shapes that know their shardings.
+    """Bytes on one device of a tree of shapes with shardings.
 
     Arrays in the host's memory are left out.
     """
@@ -129,18 +130,18 @@ def constrain(tree: T, shardings: PyTree[NamedSharding]) -> T:
 
 
 def place(tree: T, shardings: PyTree[NamedSharding]) -> T:
-    """Copies the arrays of a tree (of NumPy, of devices, or of any mesh) onto a mesh.
+    """Copies the arrays of a tree (NumPy, or JAX on any devices) onto a mesh.
 
-    Every process passes the same values, and keeps the part of its devices.
+    Every process passes the same values, and keeps the shards of its devices.
     """
     arrays, rest = eqx.partition(tree, eqx.is_array)
     return eqx.combine(jax.tree.map(_place, arrays, shardings), rest)
 
 
 def gather(tree: T, mesh: Mesh) -> T:
-    """Copies the arrays of a tree, whole, to this process's default device."""
+    """Copies the arrays of a tree, unsharded, to this process's default device."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    # Every process takes part if the arrays are cut over several processes.
+    # A collective: every process must call it if the arrays are sharded over several processes.
     whole = jax.jit(lambda arrays: arrays, out_shardings=NamedSharding(mesh, REPLICATED))(arrays)
     return eqx.combine(jax.tree.map(_local, whole), rest)
 

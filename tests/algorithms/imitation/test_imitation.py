@@ -189,7 +189,7 @@ def test_the_loss_is_the_cross_entropy_over_the_legal_actions_with_its_weights()
     [
         ({"random_share": 1.5}, r"random_share must be in \[0, 1\], not 1.5"),
         ({"buffer_size": 10}, "buffer_size 10 is less than the 256 positions of an update"),
-        ({"soft_labels": True}, "Balancer only acts; use soft_labels=False, or a network"),
+        ({"soft_labels": True}, "Balancer has none; use soft_labels=False, or a network"),
     ],
 )
 def test_wrong_arguments_are_named(changes, message):

@@ -276,10 +276,13 @@ def test_with_all_options_training_does_not_depend_on_the_mesh():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: PlayoutCap(0.0, 4), "full_share 0.0 is no probability above 0; use full_share="),
-        (lambda: PlayoutCap(1.5, 4), "full_share 1.5 is no probability"),
+        (
+            lambda: PlayoutCap(0.0, 4),
+            "full_share 0.0 is not a probability above 0; use full_share=",
+        ),
+        (lambda: PlayoutCap(1.5, 4), "full_share 1.5 is not a probability"),
         (lambda: PlayoutCap(0.5, 0), "simulations must be at least 1, not 0"),
-        (lambda: Gate(1.5), "score 1.5 is no score of 0 to 1; use score=0.55"),
+        (lambda: Gate(1.5), "score 1.5 is not within 0..1; use score=0.55"),
         (lambda: Gate(games=5), "games 5 is odd.*use games=6"),
         (lambda: Gate(games=0), "games must be at least 2, not 0"),
         (lambda: Gate(interval=0), "interval must be at least 1, not 0"),

@@ -28,7 +28,7 @@ def test_a_run_is_trained_judged_loaded_and_shown(tmp_path, cache):
     by = ("--algorithm", "supervised", "--preset", "debug", *SETTINGS, "--run-dir", run)
     status, output = command("train", *by)
     assert status == 0, output
-    assert "Puzzles: 32, maze of 7 x 7, 1 openings; 16 fresh ones to judge by" in output
+    assert "Puzzles: 32, maze of 7 x 7, 1 openings; 16 fresh ones for evaluation" in output
     assert "of 16 fresh puzzles right" in output
     rows = list(read_json_lines(run / "metrics.jsonl"))
     assert [row["updates"] for row in rows] == [5, 10, 15, 20]
@@ -52,7 +52,7 @@ def test_a_run_is_trained_judged_loaded_and_shown(tmp_path, cache):
     status, output = command("train", "--resume-run", run, "--size", "9")
     assert status == 2, output
     assert "--size 9: the run" in output
-    assert "what it learned is of those puzzles" in output
+    assert "it has learned from these puzzles" in output
 
 
 def test_the_plan_of_a_slice_that_is_not_here(cache):

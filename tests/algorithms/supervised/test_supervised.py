@@ -216,5 +216,5 @@ def test_another_network_is_refused():
         partial(supervised(stream).__class__, stream)(
             hm.MLPActorCritic(hm.CartPole().spec, width=8, depth=1, key=KEY)
         )
-    with pytest.raises(ValueError, match="spec is no puzzle"):
+    with pytest.raises(ValueError, match="spec is not a puzzle"):
         type(supervised(stream).initial_policy)(hm.CartPole().spec, key=KEY)
