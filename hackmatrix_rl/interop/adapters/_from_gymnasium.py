@@ -31,13 +31,13 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @final
 class GymnasiumGames(env.Environment):
-    """A vector environment of gymnasium. Python plays it, so it is slower than any game in JAX.
+    """A vector environment of gymnasium. Python plays it, so it is slower than one in JAX.
 
-    The games live in this process: they are no part of a checkpoint, a state can be used once, and
-    one device plays them all. `reset` begins a new batch with seeds from its keys; the keys of
-    `step` are not used, since gymnasium's games draw from their seeds. Evaluations close their
-    batches, and a `Trainer` keeps its batches open as long as its state. After you call `reset`
-    yourself, call `close()` of the state in the end; otherwise the batch stays open until the
+    The games live in this process: checkpoints do not contain them, each state can be stepped only
+    once, and one device plays all of them. `reset` starts a new batch with seeds from its keys;
+    `step` ignores its keys, because gymnasium's games draw from their seeds. Evaluations close
+    their batches, and a `Trainer` keeps its batches open as long as its state. If you call `reset`
+    yourself, call the state's `close()` when you are done; otherwise the batch stays open until the
     process ends.
 
     Source: Towers et al. 2024, "Gymnasium: a standard interface for reinforcement learning
@@ -48,7 +48,7 @@ class GymnasiumGames(env.Environment):
 
     @property
     def spec(self) -> env.EnvSpec:
-        """The spec of the gymnasium spaces. A Box with three axes is a board, channels last."""
+        """The spec of the gymnasium spaces. A Box of rank 3 is a board, channels last."""
         leaves = jax.tree.leaves(self.host.shape)
         is_board = [len(leaf.shape) for leaf in leaves] == [3]
         encode = env.board_features if is_board else env.flat_features
@@ -61,7 +61,7 @@ class GymnasiumGames(env.Environment):
 
     @property
     def title(self) -> str:
-        """The id of the game, if gymnasium has made it by that."""
+        """The id of the environment in gymnasium's registry; "gymnasium" if it has none."""
         return self.host.title
 
     @property
@@ -70,7 +70,7 @@ class GymnasiumGames(env.Environment):
         return False
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HostState, env.Timestep]:
-        """Begins a new batch."""
+        """Starts a new batch."""
         num_envs = keys.shape[0]
         seeds = jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys) >> np.uint32(1)
         shapes = (jax.ShapeDtypeStruct((num_envs,), jnp.int32), *self._shapes(num_envs))
@@ -100,11 +100,11 @@ class GymnasiumGames(env.Environment):
         return replace(after, total_reward=total, length=length), _timestep(after, played)
 
     def draw(self, state: HostState, game: int = 0) -> np.ndarray | None:
-        """What the game draws in the mode `rgb_array`, at the newest step alone."""
+        """The game's `rgb_array` frame; `None` unless `state` is its latest."""
         return frame if isinstance(frame := self._drawn(state, game), np.ndarray) else None
 
     def render(self, state: HostState, game: int = 0) -> str | None:
-        """What the game draws in the mode `ansi`, at the newest step alone."""
+        """The game's `ansi` text; `None` unless `state` is its latest."""
         frame = self._drawn(state, game)
         return _COLOURS.sub("", frame) if isinstance(frame, str) else None
 
@@ -112,7 +112,7 @@ class GymnasiumGames(env.Environment):
         return self.host.draw(int(state.batch[game]), int(state.step[game]), game)
 
     def drawable(self, report: Callable[[str], None]) -> "GymnasiumGames":
-        """Games that draw themselves, where gymnasium has made these by their name."""
+        """These games with a render mode. Games of a custom `make` are returned unchanged."""
         drawn = self.host.drawn(report)
         return self if drawn is None else GymnasiumGames(drawn)
 
@@ -149,7 +149,7 @@ def _timestep(last: HostState, played: Any) -> env.Timestep:
 
 
 def _check(games: Any) -> None:
-    """Raises unless a vector environment is one that the adapter can play."""
+    """Raises unless `games` is a vector environment that the adapter can step."""
     from gymnasium.vector import AutoresetMode, VectorEnv
 
     if not isinstance(games, VectorEnv):
@@ -163,19 +163,19 @@ def _check(games: Any) -> None:
 
 
 def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> GymnasiumGames:
-    """Games of gymnasium as an `Environment` of this package; slower, since Python plays them.
+    """A gymnasium environment as an `Environment` of this package; slower, since Python plays it.
 
     Args:
-        make: an id for `gymnasium.make_vec`, such as `"CartPole-v1"`; or a function that makes a
-            `VectorEnv` of a given number of games, which resets a game in the step that ends it
+        make: an id for `gymnasium.make_vec`, such as `"CartPole-v1"`; or a function from a number
+            of games to a `VectorEnv` that resets a game in the step that ends it
             (`AutoresetMode.SAME_STEP`). `info["action_mask"]` may hold the legal actions.
         settings: passed to `gymnasium.make_vec`, such as `vectorization_mode="async"`.
 
     Raises:
         ConfigError: gymnasium is not installed.
-        TypeError: `make` returns something else.
-        ValueError: actions or observations are of a kind that this package does not read, or the
-            games reset themselves in another step.
+        TypeError: `make` does not return a `VectorEnv`.
+        ValueError: the spaces of actions or observations are not supported, or the autoreset mode
+            is not `SAME_STEP`.
     """
     gymnasium = require("gymnasium", extra="gymnasium", caller="from_gymnasium")
     if not isinstance(make, str):
@@ -185,7 +185,7 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
             "num_envs is a setting of the training: PPO(..., num_envs=...), or --num-envs"
         )
     given = {"vectorization_mode": "sync", **settings}
-    # A vector environment of the game's own may reset in another step: so never by default.
+    # Not gymnasium's default: an environment's custom VectorEnv may use another autoreset mode.
     mode = getattr(given["vectorization_mode"], "value", given["vectorization_mode"])
     if mode in ("sync", "async"):
         kwargs = given.get("vector_kwargs", {})
@@ -225,7 +225,7 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
 def _drawn_host(
     name: str, given: Mapping[str, Any], modes: Collection[str], report: Callable[[str], None]
 ) -> Host | None:
-    """Games by name that draw themselves and do not reset; `None` where none can be drawn."""
+    """A host of the same games with a render mode and no autoreset; `None` if none can be drawn."""
     import gymnasium
 
     disabled = gymnasium.vector.AutoresetMode.DISABLED
@@ -255,10 +255,11 @@ def _drawn_host(
 
 
 class Trials:
-    """Tasks of NeuroGym side by side, with the methods of a gymnasium `VectorEnv`.
+    """A batch of NeuroGym tasks with the methods of a gymnasium `VectorEnv`.
 
-    NeuroGym begins the next trial in the step that ends one, and shows its first position. So
-    nobody sees the last position of a trial; an end by the rules does not need it.
+    The step that ends a trial returns the first observation of the next trial, so the last
+    observation of a trial is unknown. A terminated trial does not need it: nothing bootstraps from
+    there.
     """
 
     def __init__(self, make: Callable[[], Any], count: int) -> None:
@@ -270,17 +271,17 @@ class Trials:
         self.single_action_space = self._tasks[0].action_space
 
     def reset(self, *, seed: list[int]) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begins a trial of each task, with its own seed. NeuroGym plays its first step."""
+        """Starts a trial of each task, with one seed per task. NeuroGym plays its first step."""
         seen = []
-        for task, own in zip(self._tasks, seed, strict=True):
-            task.unwrapped.seed(own)
-            seen.append(task.reset(seed=own)[0])
+        for task, its_seed in zip(self._tasks, seed, strict=True):
+            task.unwrapped.seed(its_seed)
+            seen.append(task.reset(seed=its_seed)[0])
         return np.stack(seen), {}
 
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Plays an action in each; a trial that ends is terminated."""
+        """Plays one action in each task. The end of a trial is a termination."""
         played = [task.step(int(action)) for task, action in zip(self._tasks, actions, strict=True)]
         seen = np.stack([each[0] for each in played])
         reward = np.asarray([each[1] for each in played], np.float32)
@@ -293,23 +294,23 @@ class Trials:
 
 
 def from_neurogym(make: str | Callable[[], Any], **settings: Any) -> GymnasiumGames:
-    """Tasks of NeuroGym as an `Environment` of this package; slower, since Python plays them.
+    """A NeuroGym task as an `Environment` of this package; slower, since Python plays it.
 
-    Each trial is an episode, which ends by the rules. NeuroGym needs an old gymnasium, so it is an
-    extra that does not go together with `gymnasium`.
+    Each trial is an episode, and its end is a termination. NeuroGym needs an old version of
+    gymnasium, so the extras `neurogym` and `gymnasium` exclude each other.
 
     Source: Molano-Mazon et al. 2022, "NeuroGym: an open resource for developing and sharing
     neuroscience tasks".
 
     Args:
-        make: a name, such as `"DelayMatchSample-v0"`; or a function that makes a
-            `neurogym.TrialEnv`.
-        settings: passed to the task of that name, such as `sigma=0.0` or `timing={...}`.
+        make: an id for `neurogym.make`, such as `"DelayMatchSample-v0"`; or a function that returns
+            a `neurogym.TrialEnv`.
+        settings: passed to `neurogym.make`, such as `sigma=0.0` or `timing={...}`.
 
     Raises:
         ConfigError: neurogym is not installed.
-        ValueError: the task has no trials, or actions or observations are of a kind that this
-            package does not read.
+        ValueError: the task has no trials, or its spaces of actions or observations are not
+            supported.
     """
     neurogym = require("neurogym", extra="neurogym", caller="from_neurogym")
     if isinstance(make, str):
@@ -317,5 +318,4 @@ def from_neurogym(make: str | Callable[[], Any], **settings: Any) -> GymnasiumGa
         foreign: Callable[[], AbstractContextManager[None]] = partial(making, "neurogym")
     else:
         one, foreign = make, nullcontext
-    host = Host(partial(Trials, one), foreign=foreign)
-    return GymnasiumGames(host)
+    return GymnasiumGames(Host(partial(Trials, one), foreign=foreign))

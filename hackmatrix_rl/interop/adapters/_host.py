@@ -1,4 +1,4 @@
-"""Batches of games that Python plays, with the API of gymnasium's vector environments."""
+"""Batches of games that Python plays through the API of gymnasium's vector environments."""
 
 import itertools
 import threading
@@ -19,31 +19,31 @@ from hackmatrix_rl.interop.adapters._workers import without_main
 
 @dataclass
 class Batch:
-    """A running batch of games: the vector environment, its steps, and how many states hold it."""
+    """An open batch of games: the vector environment, its step, and the number of its holders."""
 
     games: Any
     steps: int = 0
     holders: int = 0
-    # The collector of garbage may close a batch at any moment, in any thread.
+    # The garbage collector may close a batch at any time, in any thread.
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def close(self) -> None:
-        """Closes the games, after the step that they may be in."""
+        """Closes the games once a step in progress has finished."""
         with self.lock:
             self.games.close()
 
 
 class Host:
-    """The running batches of games, by number; `make` makes a vector environment of some size.
+    """The open batches of games by number. `make` returns a vector environment of a given size.
 
     Attributes:
         resets: whether a game resets itself in the step that ends its episode.
-        title: the id of the games, or that they are of gymnasium.
-        render_modes: how the games can draw themselves.
-        drawn: makes the same games so that they draw themselves; `None` where that cannot be done.
+        title: the id of the environment in gymnasium's registry; "gymnasium" if it has none.
+        render_modes: the render modes of the environment.
+        drawn: returns a host of the same games with a render mode; `None` if they have none.
         masked: whether `info["action_mask"]` holds the legal actions.
-        shape: an observation's leaves, as JAX holds them.
-        first_action: the number of the first action.
+        shape: shapes and JAX dtypes of the observation's leaves.
+        first_action: gymnasium's number of action 0.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Host:
         foreign: Callable[[], AbstractContextManager[None]] = nullcontext,
         resets: bool = True,
     ) -> None:
-        """Makes a batch of one, to learn its spaces. `foreign` handles the errors of that."""
+        """Makes a batch of one game to read its spaces, in the error context `foreign`."""
         from gymnasium import spaces
 
         self._make = make
@@ -84,16 +84,16 @@ class Host:
             one.close()
         self._numbers = itertools.count()
         self._batches: dict[int, Batch] = {}
-        # Whatever nobody has closed, ends with this object or with the process.
+        # Batches that are still open are closed with this object, or when the process exits.
         weakref.finalize(self, _close_all, self._batches)
 
     def make(self, count: int) -> Any:
-        """A vector environment of `count` games."""
+        """Makes a vector environment of `count` games."""
         with without_main():
             return self._make(count)
 
     def reset(self, seeds: Any) -> tuple[np.ndarray, PyTree, np.ndarray]:
-        """Starts a batch; returns its number for each game, the observations and the masks."""
+        """Opens a batch; returns its number, repeated for each game, observations and masks."""
         seeds = np.asarray(seeds)
         number, batch = next(self._numbers), Batch(self.make(len(seeds)))
         self._batches[number] = batch
@@ -105,7 +105,7 @@ class Host:
         return np.full(len(seeds), number, np.int32), self._cast(seen), self._mask(info, len(seeds))
 
     def draw(self, number: int, step: int, game: int) -> Any:
-        """What a game draws at the step where its batch is; `None` where it is past it."""
+        """A game's frame; `None` if its batch is not at this step, or cannot draw."""
         batch = self._batches.get(number)
         mode = None if batch is None else getattr(batch.games, "render_mode", None)
         if batch is None or batch.steps != step or mode not in ("rgb_array", "ansi"):
@@ -115,13 +115,13 @@ class Host:
         return None if frames is None else frames[game]
 
     def hold(self, number: int) -> None:
-        """Adds a state that holds a batch."""
+        """Adds a holder to a batch."""
         if (batch := self._batches.get(number)) is not None:
             with batch.lock:
                 batch.holders += 1
 
     def release(self, number: int) -> None:
-        """Removes a state that holds a batch; the last one closes it."""
+        """Removes a holder from a batch; the last one closes it."""
         if (batch := self._batches.get(number)) is not None:
             with batch.lock:
                 batch.holders -= 1
@@ -135,17 +135,21 @@ class Host:
             batch.close()
 
     def step(self, number: Any, step: Any, actions: Any) -> tuple[Any, ...]:
-        """Steps a batch; returns (last) observations and masks, rewards, and ends."""
+        """Steps a batch.
+
+        Returns:
+            Observations after and before a reset, their masks, rewards, `terminated`, `truncated`.
+        """
         number, step = int(np.asarray(number)[0]), int(np.asarray(step)[0])
         if (batch := self._batches.get(number)) is None:
             raise RuntimeError(
-                f"the batch {number} of gymnasium's games is closed: games end with the training "
-                "or the evaluation that has begun them, and with their process"
+                f"batch {number} of gymnasium's games is closed: games end with the training, the "
+                "evaluation or the process that started them"
             )
         with batch.lock:
             if batch.steps != step:
                 raise RuntimeError(
-                    f"the games of gymnasium are at step {batch.steps}, and the state is of step "
+                    f"the games of gymnasium are at step {batch.steps}, and the state is at step "
                     f"{step}: they cannot go back, so use each state once"
                 )
             batch.steps += 1
@@ -157,7 +161,7 @@ class Host:
         last = jax.tree.map(np.copy, now)
         mask = self._mask(info, len(actions))
         last_mask = mask.copy()
-        # Games that do not reset themselves are shown, and end with their episode.
+        # There is no "final_obs" without autoreset: such games are only drawn, for one episode.
         for game in np.flatnonzero(terminated | truncated) if "final_obs" in info else ():
             final = self._cast(info["final_obs"][game])
             jax.tree.map(lambda old, new, game=game: old.__setitem__(game, new), last, final)
@@ -182,7 +186,7 @@ def _close_all(batches: dict[int, Batch]) -> None:
 
 
 def _leaves(space: Any) -> Any:
-    """The boxes of a space of observations, as shapes of arrays that JAX holds."""
+    """The shapes and JAX dtypes of an observation space of boxes."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -198,7 +202,7 @@ def _leaves(space: Any) -> Any:
 
 @final
 class HostState(env.HeldGames):
-    """A batch of games that Python holds: its number, and its step. None is stepped twice."""
+    """The number of a batch that Python holds, and its step. Each state is stepped at most once."""
 
     batch: Int32[Array, " num_envs"]
     step: Int32[Array, " num_envs"]
@@ -207,7 +211,7 @@ class HostState(env.HeldGames):
     host: Host = eqx.field(static=True)
 
     def hold(self) -> None:
-        """Keeps the batch open until the array of its number is gone."""
+        """Keeps the batch open until the array of its number is garbage-collected."""
         for number in self._numbers():
             self.host.hold(number)
             weakref.finalize(self.batch, self.host.release, number)
