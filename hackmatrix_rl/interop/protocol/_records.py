@@ -71,7 +71,7 @@ class Record:
         return known.index(value.lower())
 
     def wholes(self, name: str, least: int, most: int) -> list[int]:
-        """A list of integers from `least` to `most`, no longer than that range; empty if missing."""
+        """A list of integers from `least` to `most`, at most one each; empty if missing."""
         values = self._list(name, most - least + 1)
         for value in values:
             if type(value) is not int or not least <= value <= most:

@@ -1,4 +1,4 @@
-"""A game as data, as one HTML file that needs nothing else, and in a notebook."""
+"""A game as JSON data, as a self-contained HTML page, and in a notebook."""
 
 import base64
 import hashlib
@@ -36,23 +36,23 @@ Json = dict[str, Any]
 
 _SCRIPTS = ("words.js", "panels.js", "timeline.js", "page.js")
 _PLACES = ("head", "tools", "stage", "side", "dialogs")
-"""Where a live page has more than the page of a recorded game."""
+"""Places of the page that only a live page fills."""
 _LIVE_SCRIPTS = ("programs.js", "server.js", "live.js")
 
 
 class Film:
-    """The pictures of a game; `shapes` holds each piece of SVG that they share once."""
+    """The pictures of a game; `shapes` stores each SVG element once."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     @property
     def shapes(self) -> list[str]:
-        """The pieces of SVG by number."""
+        """The SVG elements by number."""
         return list(self._numbers)
 
     def moment(self, moment: Moment, *, reasons: bool = False) -> Json:
-        """A position as data; with `reasons`, also why actions are not legal."""
+        """A position as data; with `reasons`, also why actions are illegal."""
         frame = moment.frame
         seen = frame.seen()
         data: Json = {
@@ -73,7 +73,7 @@ class Film:
         return data
 
     def scene(self, scene: Scene, drawing: Drawing, player: str) -> Json:
-        """A position of a recording as data; it has no facts of a HackMatrix player."""
+        """A position of a recording as data; it has no `facts`, which are HackMatrix's."""
         data: Json = {
             "action": scene.action,
             "terms": {name: number_data(term) for name, term in (scene.terms or {}).items()},
@@ -97,7 +97,7 @@ class Film:
 
 
 def rules_data(match: Match) -> Json:
-    """The constants of a game: names, keys and costs of actions, places of cells."""
+    """The constants of a game: names, keys and costs of actions, and places of cells."""
     drawing = draw(match.now.frame, panel=False)
     return {
         "actions": [_action_data(action) for action in Action],
@@ -136,12 +136,12 @@ def page_of(
     saved: Json | None = None,
     on_move: Callable[[int, int], None] = lambda done, total: None,
 ) -> str:
-    """A game as one HTML file: it works from the disk, and fetches nothing.
+    """A game as a self-contained HTML page.
 
-    It plays the game, and shows for each move its name, its reward by term, and what the agents
-    in `minds` make of the position. The title is by default the game in a line. `saved` is the file
-    that the page offers, by default the replay. `on_move` is called with the number of positions
-    written, and the total.
+    The page plays the game and shows for each move its name, its reward by term, and the opinions
+    of `minds`. The title is by default the summary of the replay. `saved` is the file that the page
+    offers for download, by default the replay. `on_move` is called with the number of positions
+    written and the total.
     """
     film = Film()
     moments = []
@@ -160,14 +160,14 @@ def page_of(
 def page_of_recording(
     recording: Recording, *, on_move: Callable[[int, int], None] = lambda done, total: None
 ) -> str:
-    """A game of any environment as the page of `page_of`; it offers no file."""
+    """A game of any environment as a page like that of `page_of`, without a download."""
     return whole_page(recording_data(recording, on_move=on_move))[0]
 
 
 def recording_data(
     recording: Recording, *, on_move: Callable[[int, int], None] = lambda done, total: None
 ) -> Json:
-    """A game of any environment as the data of a page."""
+    """The data of a page for a game of any environment."""
     film = Film()
     moments = []
     drawings = recording.drawings()
@@ -185,9 +185,9 @@ def recording_data(
 
 
 def page_of_games(data: Mapping[str, Any]) -> tuple[str, str]:
-    """The live page of the games of an agent in any environment, and its policy.
+    """The live page for an agent's games in any environment, and its policy.
 
-    The server that it came from gives it each game as `recording_data`.
+    The server sends each game as `recording_data`.
     """
     parts = {"tools": "games_tools.html", "dialogs": "live_dialogs.html"}
     return assembled(
@@ -204,10 +204,10 @@ def page_of_games(data: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str]:
-    """The page around some data, and its Content-Security-Policy.
+    """The page of a game, and its Content-Security-Policy.
 
-    The policy names the page's script and style by their hashes: nothing else runs, and nothing
-    is fetched. With `live` the page may speak with the server that it came from.
+    The policy allows only the page's script and style, by their hashes, and no requests. With
+    `live`, the page may send requests to its server.
     """
     parts = {
         f"live-{place}": _text(f"live_{place}.html").strip() if live else "" for place in _PLACES
@@ -227,9 +227,9 @@ def assembled(
     live: bool,
     parts: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, str]:
-    """A page of files of the folder `page`, and its policy; see `whole_page`.
+    """A page from files of the folder `page`, and its policy; see `whole_page`.
 
-    `frame` is the HTML, with places such as `{{script}}`, and further ones named in `parts`.
+    `frame` is the HTML file, with placeholders such as `{{script}}` and those of `parts`.
     """
     script = _joined(scripts)
     style = f"{_colours()}\n{_joined(styles)}"
@@ -243,7 +243,7 @@ def assembled(
         "data": as_script(data),
         "script": script,
     }
-    # In one pass: what is put in is not searched again.
+    # One pass: placeholders in the inserted text are not replaced.
     return re.sub(r"\{\{([a-z-]+)\}\}", lambda name: parts[name[1]], _text(frame)), policy
 
 
@@ -282,20 +282,20 @@ def _text(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """A script or style in a policy: by its content between the tags."""
+    """The source of a script or style in a policy: the hash of the text between its tags."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"'sha256-{digest}'"
 
 
 HEIGHT = 760
-"""Pixels that a page takes in a notebook."""
+"""The height of a page in a notebook, in pixels."""
 
 _FILMS = {".gif": save_gif, ".mp4": save_mp4}
 
 
 @dataclass(frozen=True, repr=False)
 class GamePage:
-    """A game that a notebook shows by itself, with buttons to play it; `html` needs no network."""
+    """A game that a notebook displays as a page with playback buttons; `html` is self-contained."""
 
     match: Match | Recording
     html: str
@@ -313,10 +313,10 @@ class GamePage:
         )
 
     def save(self, path: str | Path) -> None:
-        """Writes the page as `.html`, or the game as a film: `.gif` or `.mp4` (which needs ffmpeg).
+        """Writes the page as `.html`, or the game as `.gif` or `.mp4` (which needs ffmpeg).
 
         Raises:
-            ConfigError: the name ends in something else, or there is no ffmpeg.
+            ConfigError: the path has another suffix, or ffmpeg is missing.
             OSError: the file cannot be written.
         """
         path = typed_path(path)
@@ -330,7 +330,7 @@ class GamePage:
 
 
 def drawings_of(game: Match | Recording) -> list[Drawing]:
-    """The pictures of all positions of a game, of one size."""
+    """The pictures of all positions of a game, in one size."""
     if isinstance(game, Recording):
         return game.drawings()
     return [draw(moment.frame) for moment in game.moments]
@@ -346,27 +346,27 @@ def watch(
     name: str = "",
     max_moves: int = 2_000,
 ) -> GamePage:
-    """Plays a game and returns it as a page. A notebook shows the page by itself.
+    """Plays a game and returns it as a page, which a notebook displays.
 
     The game is number `game` of `evaluate(player, environment, key=jax.random.key(seed), ...)`.
-    An environment that draws nothing is shown by its observations.
+    An environment without pictures is shown by its observations.
 
     Args:
         player: a network or an agent.
-        seed: of the evaluation.
-        game: number of the game in it.
+        seed: the seed of the evaluation.
+        game: the number of the game in the evaluation.
         environment: by default `HackMatrix()`.
-        greedy: a network takes its likeliest action instead of drawing one.
-        name: of the player, for people; by default its class.
+        greedy: whether a network takes its most probable action instead of sampling.
+        name: the displayed name of the player; by default its class.
         max_moves: the game is cut off after this many moves, if the environment has no lower limit.
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: the player does not fit the environment, or the environment draws something
-            that nobody can show.
+        ValueError: the player does not fit the environment, or the environment returns an invalid
+            picture.
 
     Warns:
-        UserWarning: a picture cannot be drawn; the message says what is missing.
+        UserWarning: the environment cannot be drawn; the message names the cause.
     """
     environment = HackMatrix() if environment is None else environment
     check_player(player, environment)
@@ -386,7 +386,7 @@ def watch(
 
 
 def play_on(match: Match, mind: Mind, *, on_move: Callable[[int], None] = lambda _: None) -> None:
-    """Plays a game to its end by an agent's opinions; `on_move` gets the number of moves."""
+    """Plays an agent's moves until the game ends; `on_move` receives the number of moves."""
     while match.now.end is None:
         match.play(mind.opinion().action)
         on_move(match.now.number)
