@@ -30,7 +30,6 @@ from hackmatrix_rl.view.terminal._layout import number as number_text
 from hackmatrix_rl.view.terminal._play import PlayApp, Seat
 from hackmatrix_rl.view.terminal._watch import WatchApp
 
-
 _WIDEST, _TALLEST = 80, 20  # most characters of a picture of pixels
 
 

@@ -12,7 +12,7 @@ from hackmatrix_rl.view.terminal._layout import Page, move_line, opinion_line
 
 OWN_KEYS = (
     ("space", "pause, resume"),
-    ("arrows", "left and right: one move back, one move on"),
+    ("arrows", "left and right: one move back, one move forward"),
     ("+ -", "faster, slower"),
     ("v", "show only what the agent sees, or everything (hidden things in lower case)"),
     ("q", "quit"),
