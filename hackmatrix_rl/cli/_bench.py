@@ -163,7 +163,6 @@ def bench_all(
 
 
 def full_table(parts: "Sequence[benches.Part]", device: Mapping[str, Any]) -> Table:
-    """A table of all parts."""
     table = _speeds_table({}, title=f"{device['kind']} x {device['count']}")
     table.add_column("MiB a device", justify="right")
     for part in parts:

@@ -112,7 +112,6 @@ class TrainOptions(GroupedOptions):
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The options, and `--help-all`."""
         return [*super().get_params(ctx), _help_all()]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

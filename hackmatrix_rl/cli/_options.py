@@ -49,7 +49,6 @@ def file_option(
 
 
 def seed_option(help: str, **settings: Any) -> Callable[[F], F]:
-    """`--seed`."""
     return whole_number("--seed", 0, 2**32 - 1, help, **settings)
 
 

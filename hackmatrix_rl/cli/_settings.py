@@ -147,7 +147,6 @@ def _names_of(kinds: Collection[type[config.RunConfig]]) -> list[str]:
 
 
 def recipe_option(command: F) -> F:
-    """Adds `--recipe`."""
     names = config.recipe_names()
     return click.option(
         "--recipe",

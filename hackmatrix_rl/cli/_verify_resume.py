@@ -104,7 +104,6 @@ def _chosen(
 
 
 def describe(verdict: "runs.ResumeProof", folder: Path) -> list[str]:
-    """The verdict in lines."""
     lines = [
         f"{way}: " + ("the same bits" if difference is None else f"DIFFERS at {difference}")
         for way, difference in verdict.differences.items()

@@ -82,7 +82,6 @@ class _Brush:
         self._scale = scale
 
     def paint(self, shape: Shape) -> None:
-        """Paints one shape."""
         if isinstance(shape, Pixels):
             self._paste(shape)
             return

@@ -138,7 +138,6 @@ class RandomPlay:
         self._games = jax.block_until_ready(games)
 
     def clear(self) -> None:
-        """Resets the sums."""
         nothing = jnp.zeros(self._devices, jnp.int32)
         tally = RandomPlayState(nothing.astype(jnp.uint32), nothing, nothing)
         self._tally = jax.device_put(tally, self._by_environment, may_alias=False)

@@ -79,7 +79,6 @@ def can(machines: "system.Machines") -> bool:
 
 
 def render(job: Job, file: str) -> str:
-    """The script."""
     there, kept = job.machines, job.checkpoint_dir
     accelerator, version = CLOUD[there.kind]
     copies = [

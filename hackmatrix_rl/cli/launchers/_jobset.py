@@ -147,7 +147,6 @@ def can(machines: "system.Machines") -> bool:
 
 
 def render(job: Job, file: str) -> str:
-    """The manifest."""
     there, array = job.machines, job.workers is not None
     gpu = there.kind == system.H100
     given = ["PACKAGE=git+https://HOST/hackmatrix-rl"]

@@ -57,7 +57,6 @@ def can(machines: "system.Machines") -> bool:
 
 
 def render(job: Job, file: str) -> str:
-    """The task."""
     there, array = job.machines, job.workers is not None
     envs = {"PACKAGE": "git+https://HOST/hackmatrix-rl"}
     if not array and job.checkpoint_dir is None:

@@ -41,7 +41,6 @@ def can(machines: "system.Machines") -> bool:
 
 
 def render(job: Job, file: str) -> str:
-    """The script."""
     there, array = job.machines, job.workers is not None
     # JAX assigns one GPU of a node to each task. A worker of a sweep uses all of them.
     tasks = 1 if array else there.per_host

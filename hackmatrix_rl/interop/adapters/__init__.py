@@ -1,7 +1,7 @@
 """Adapters between this package and gymnasium, gymnax, pgx and NeuroGym, in both directions.
 
 `__init__.pyi` lists the public names. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+that play no games do not import JAX.
 """
 
 from typing import Any

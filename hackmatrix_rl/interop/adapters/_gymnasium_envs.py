@@ -28,7 +28,6 @@ _observe = jax.jit(lambda game, state: game.observe(state))
 
 
 def space_of(observation: Form) -> spaces.Space[Any]:
-    """The observation space of one game."""
     spec = env.HackMatrix(observation="classic").spec.observation
     parts: dict[str, spaces.Space[Any]] = {
         name: spaces.Box(0.0, _MOST, getattr(spec, name).shape, np.float32) for name in _PARTS

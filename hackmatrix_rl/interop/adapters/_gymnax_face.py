@@ -43,7 +43,6 @@ class GymnaxFace(environment.Environment[FaceState, FaceParams]):
 
     @property
     def name(self) -> str:
-        """The name of the game's class."""
         return type(self.game).__name__
 
     @property
@@ -52,7 +51,6 @@ class GymnaxFace(environment.Environment[FaceState, FaceParams]):
         return self.game.num_actions
 
     def reset_env(self, key: Key[Array, ""], params: FaceParams) -> tuple[Array, FaceState]:
-        """A new game."""
         state = FaceState(game=self.game.start(key=key), time=jnp.int32(0))
         return self.get_obs(state), state
 
@@ -70,7 +68,6 @@ class GymnaxFace(environment.Environment[FaceState, FaceParams]):
     def get_obs(
         self, state: FaceState, params: Any = None, key: Any = None
     ) -> Float32[Array, " features"]:
-        """The features of a position."""
         return self.game.encode(self.game.observe(state.game)).ravel()
 
     def action_mask(self, state: FaceState) -> Bool[Array, " num_actions"]:

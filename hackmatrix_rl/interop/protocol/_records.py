@@ -96,7 +96,6 @@ class Record:
         ]
 
     def record(self, name: str, known: Iterable[str]) -> "Record":
-        """An object."""
         return Record(self._of(name, None), f"{self._place}.{name}", known)
 
     def optional(self, name: str, known: Iterable[str]) -> "Record | None":

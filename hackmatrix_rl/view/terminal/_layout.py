@@ -131,7 +131,6 @@ class GameView(Container):
 
     @property
     def is_small(self) -> bool:
-        """Whether the terminal is too small."""
         return self.has_class("small")
 
     def on_resize(self, event: Resize) -> None:
@@ -141,7 +140,6 @@ class GameView(Container):
         self._draw()
 
     def show(self, page: Page) -> None:
-        """Shows another page."""
         self._page = page
         self._draw()
 

@@ -222,7 +222,6 @@ class PlayApp(TerminalApp):
         self._show()
 
     def _tick(self) -> None:
-        """Updates the progress of a job."""
         if self.background.busy:
             self._show()
 

@@ -216,7 +216,6 @@ def clique_of(config: clique.CliqueConfig, moves: Sequence[int]) -> tuple[int, .
 
 
 def rules(config: clique.CliqueConfig) -> str:
-    """The rules in words."""
     full = {"draw": "a full board is a draw", "second-wins": "a full board is orange's win"}
     end = {"form": "wins", "avoid": "loses"}
     return (

@@ -47,7 +47,6 @@ class Pipes:
             os.set_blocking(each.fileno(), False)
 
     def write(self, line: bytes) -> None:
-        """Writes a line."""
         until, rest = time.monotonic() + self._patience, memoryview(line)
         while rest:
             self._wait(self._requests, select.POLLOUT, until)
