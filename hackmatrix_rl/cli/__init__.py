@@ -1,7 +1,7 @@
 """The command line: one small file for each command.
 
-The public names stand in `__init__.pyi`: `main`, and what the commands of algorithms are made of.
-Each is imported when it is first used, because `main` answers `--help` without JAX.
+`__init__.pyi` lists the public names: `main`, and the parts of the commands of algorithms.
+Each is imported when it is first used, because `--help` does not import JAX.
 """
 
 import lazy_loader

@@ -19,14 +19,14 @@ from hackmatrix_rl.cli._working import Working
 @click.command("analyze", cls=Command)
 @click.argument("agent", metavar="AGENT")
 @shared.whole_number("--episodes", 1, 100_000, "Games to play.", default=1000)
-@shared.seed_option("Seed of the games and of the policy's draws, as for eval.", default=0)
+@shared.seed_option("Seed of the games and of the policy's samples, as for eval.", default=0)
 @shared.greedy_option
 @shared.num_envs_option(256)
 @click.option(
     "--gamma",
     type=NumberRange(0, 1),
     metavar="NUMBER",
-    help="Discount of the return that the value is compared with.  [default: the training's last]",
+    help="Discount of the return that the value predicts.  [default: the training's last]",
 )
 @shared.player_options
 @shared.modules_option
@@ -50,18 +50,18 @@ def analyze_command(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Find out how an agent plays: where its games end, by what, and what its tools bring.
+    """Analyse how an agent plays: where and why its games end, and how it uses its tools.
 
     AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script (random,
-    runner). The page shows the survival of each stage, its points and those left behind, causes
-    of death, what siphons take, the use of programs and what followed, UNDO, and whether value and
-    win probability come true.
+    runner). The page shows the survival of each stage, points gained and left behind, causes of
+    death, the yield of siphons, the use of programs and what followed it, UNDO, and the calibration
+    of value and win probability.
 
     \b
     hackmatrix-rl analyze runs/...
     hackmatrix-rl analyze runner --episodes 200 --json
     """
-    import jax  # only those who play wait for it
+    import jax  # slow to import; `--help` does not need it
 
     if not as_json:
         system.check_output_file(output, "--output")

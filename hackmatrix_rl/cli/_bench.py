@@ -36,8 +36,8 @@ SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")
 @click.option(
     "--full",
     is_flag=True,
-    help="Instead, measure the environment at many numbers of games, early and late in them, and "
-    "training in f32 and bf16.",
+    help="Instead, measure the environment with many numbers of games, in an early and a late "
+    "stage, and training in f32 and bf16.",
 )
 @click.option(
     "--sizes",
@@ -55,7 +55,7 @@ SETTINGS = ("Game", "Devices", "Collecting", "Network", "Learning")
     "--repeats",
     1,
     10_000,
-    "Runs of each measurement; the report has their median, smallest and largest.",
+    "Runs of each measurement; the report has their median, minimum and maximum.",
     default=5,
 )
 @trust_option
@@ -77,20 +77,20 @@ def bench(
 
     \b
     env     random legal actions, with resets
-    update  advantages, and learning from a rollout
-    train   whole updates, as `train` does them
+    update  advantages and gradient steps of a rollout
+    train   full updates, as in `train`
 
     A step is one action in one game. Compile time is measured separately, without the cache
     that `train` uses.
 
     \b
     hackmatrix-rl bench --compare pgx            compared with a well-known environment
-    hackmatrix-rl bench --full --json full.json  everything, over the number of games
+    hackmatrix-rl bench --full --json full.json  speed by number of games
     """
     if full and compare is not None:
-        raise ConfigError("--full and --compare are two measurements. Use one at a time.")
+        raise ConfigError("--full and --compare exclude each other. Use one of them.")
     if sizes is not None and not full:
-        raise ConfigError(f"--sizes {sizes} needs --full; --num-envs is for one size.")
+        raise ConfigError(f"--sizes {sizes} needs --full. Use --num-envs for one size.")
     numbers = None if sizes is None else parse_sizes(sizes)
     defaults = {} if compare is None else {"num_envs": COMPARED_GAMES}
     settings = chosen_config(
@@ -98,14 +98,14 @@ def bench(
     )
     if not isinstance(settings, configs.TrainConfig):
         raise ConfigError(
-            f"--algorithm {settings.algorithm}: bench measures trainings that play games, and "
+            f"--algorithm {settings.algorithm}: bench measures algorithms that play games, and "
             f"this one plays none. Use --algorithm {configs.baseline_algorithm()}."
         )
-    if compare is not None:  # not before: importing it starts the devices
+    if compare is not None:  # after all checks: importing pgx starts the devices
         system.require("pgx", extra="pgx", caller="--compare pgx")
     if json_file is not None:
         system.check_output_file(json_file, "--json")
-    import jax  # only those who play wait for it
+    import jax  # slow to import; `--help` does not need it
 
     if untested := system.untested_version(jax.default_backend()):
         say(untested)
@@ -125,9 +125,9 @@ def bench(
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Numbers of games from text such as `64,1024`; raises a ConfigError for any other."""
+    """The numbers of games in a text: `"1024,64" -> (64, 1024)`."""
     parts = [part.strip() for part in text.split(",")]
-    # `isdecimal` alone accepts digits of every script.
+    # `isdecimal` also accepts non-ASCII digits.
     if not all(p.isascii() and p.isdecimal() and len(p) < 20 and int(p) >= 1 for p in parts):
         raise ConfigError(f"--sizes {text}: not understood. Use whole numbers: --sizes 64,1024.")
     return tuple(sorted({int(part) for part in parts}))
@@ -136,7 +136,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 def bench_all(
     settings: "configs.TrainConfig", sizes: Sequence[int], repeats: int, json_file: Path | None
 ) -> None:
-    """`--full`: shows each part when it is done, and writes all parts so far."""
+    """`--full`: shows each part when it is measured, and writes all parts so far."""
     benches.check_sizes(settings, sizes)
     console = views.plain_console()
     report: dict[str, Any] = {
@@ -163,7 +163,6 @@ def bench_all(
 
 
 def full_table(parts: "Sequence[benches.Part]", device: Mapping[str, Any]) -> Table:
-    """All parts, as a table."""
     table = _speeds_table({}, title=f"{device['kind']} x {device['count']}")
     table.add_column("MiB a device", justify="right")
     for part in parts:
@@ -174,7 +173,6 @@ def full_table(parts: "Sequence[benches.Part]", device: Mapping[str, Any]) -> Ta
 
 
 def results_table(found: "benches.Benchmark | benches.SpeedComparison") -> Table:
-    """The results, as a table."""
     device, sizes = found.device, found.sizes
     games = f"{device['kind']} x {device['count']}, {sizes['num_envs']} games"
     if isinstance(found, benches.Benchmark):

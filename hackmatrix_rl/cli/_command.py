@@ -1,4 +1,4 @@
-"""A command that names the right flag if someone types another."""
+"""A command whose error for an unknown flag suggests the right one."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from click.exceptions import NoSuchOption
 
 from hackmatrix_rl.runs.config import RENAMED, RETIRED, advice_for, algorithms_of, closest
 
-# What to use for flags of other commands and libraries, by command.
+# By command: flags of other commands and libraries, and their equivalents here.
 _FOREIGN: Mapping[str, Mapping[str, str]] = {
     "eval": {"--deterministic": "--greedy", "--eval-episodes": "--episodes"},
     "compare": {"--eval-episodes": "--episodes", "--seed": "--seeds"},
@@ -17,7 +17,7 @@ _FOREIGN: Mapping[str, Mapping[str, str]] = {
 
 
 class NumberRange(click.FloatRange):
-    """A number between two others; click takes NaN for one of them."""
+    """A number in a range. Unlike click's range, it refuses NaN."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -29,10 +29,10 @@ class NumberRange(click.FloatRange):
 
 
 class Command(click.Command):
-    """A command that answers an unknown flag with one line, which names a flag that exists."""
+    """A command whose error for an unknown flag is one line that suggests an existing flag."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses the command line; the error of an unknown flag says what to use."""
+        """Parses the command line, and adds advice to the error for an unknown flag."""
         try:
             return super().parse_args(ctx, args)
         except NoSuchOption as error:
@@ -41,7 +41,7 @@ class Command(click.Command):
             raise NoSuchOption(name, said, ctx=ctx) from error
 
     def _advice(self, ctx: click.Context, name: str) -> str:
-        """What to use in place of a flag that this command does not have."""
+        """Advice for a flag that this command does not have."""
         own = [kind.synonyms for kind in algorithms_of(self.name or "").values()]
         for synonyms in (*own, _FOREIGN.get(self.name or "", {})):
             if name in synonyms:
@@ -49,7 +49,7 @@ class Command(click.Command):
         if users := _having([name], _others(ctx)):
             here = "; here, write it into the TOML file" if self.name == "compare" else ""
             return f"It is a flag of {_listed(users)}{here}."
-        # `--no-cuda` asks for as much advice as `--cuda`.
+        # `--no-cuda` gets the same advice as `--cuda`.
         field = name.removeprefix("--").removeprefix("no-").replace("-", "_")
         if not (advice := advice_for(field, is_flag=True)):
             return closest(name, _flags(self))
@@ -69,7 +69,7 @@ def _others(ctx: click.Context) -> list[click.Command]:
 
 
 def _flags(command: click.Command) -> list[str]:
-    """The long flags of a command under their names of today."""
+    """The long flags of a command, without former names."""
     return [
         name
         for parameter in command.params
@@ -80,12 +80,12 @@ def _flags(command: click.Command) -> list[str]:
 
 
 def _having(flags: Iterable[str], commands: Iterable[click.Command]) -> list[click.Command]:
-    """The commands that have all of some flags."""
+    """The commands that have all of these flags."""
     return [each for each in commands if set(flags) <= set(_flags(each))]
 
 
 def _listed(commands: list[click.Command]) -> str:
-    # The others that take settings of a run refer to the help of `train`.
+    # Other commands with settings of a run refer to the help of `train`.
     if any(each.name == "train" for each in commands):
         commands = [each for each in commands if each.name == "train"]
     *others, last = (str(each.name) for each in commands)

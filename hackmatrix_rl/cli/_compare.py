@@ -39,14 +39,12 @@ MIB = 2**20
     "--seeds",
     1,
     1000,
-    "Number of trainings of each; the seeds start at A's seed. One seed says nothing about others.",
+    "Number of trainings of each; the seeds start at A's seed. One seed does not show the variance "
+    "between seeds.",
     default=3,
 )
 @whole_number(
-    "--total-timesteps",
-    1,
-    None,
-    "Actions to train each of them on, also where the files set another number.",
+    "--total-timesteps", 1, None, "Environment steps of each training; overrides the files."
 )
 @whole_number("--episodes", 2, MOST_EPISODES, "Games that each policy plays.", default=1000)
 @trust_option
@@ -63,10 +61,10 @@ def compare_command(
 ) -> int:
     """Train with two settings files: is B as good as A?
 
-    A and B train from the same seeds, in turns on the same device, and then play the same
-    games. B is within 3% of A's return if the whole 95% interval of the difference is. B is not
-    within 3% if the whole interval lies below. Otherwise it is not shown. A higher return
-    always counts as within. Each seed is one observation; few seeds give wide intervals.
+    A and B train from the same seeds, alternately on the same device, and then play the same games.
+    B is within 3% of A's return if the full 95% interval of the difference is. B is not within 3%
+    if the full interval is below. Otherwise it is not shown. A higher return always counts as
+    within. Each seed is one observation; few seeds give wide intervals.
 
     Exit status: 0 within 3%; 10 not within 3%; 11 not shown; 2 a setting that cannot work.
     """
@@ -98,7 +96,7 @@ def compare_command(
 def chosen_configs(
     files: tuple[str, ...], *, precision: bool, preset: str | None, trust_code: bool
 ) -> "list[tuple[str, settings.TrainConfig]]":
-    """Names and configs of baseline and candidate; raises a ConfigError if a file cannot work."""
+    """Names and configs of baseline and candidate."""
     if len(files) not in ((0, 1) if precision else (2,)):
         raise ConfigError(
             f"compare takes two settings files, A.toml B.toml, not {len(files)}; or --precision "
@@ -126,13 +124,12 @@ def chosen_configs(
 
 
 def comparison_table(found: "runs.Comparison") -> Table:
-    """The results, as a table."""
     table = Table(
         title=f"{found.device}, {found.judgement.seeds} seeds",
-        caption="Memory is what the compiler reports for the program on one device. Both together "
-        f"(on a CPU: the process) used {found.peak_bytes / MIB:,.0f} MiB at most. "
-        f"KL({found.names[0]} || ...) is in nats, on observations of {found.names[0]}; its own "
-        "column compares it with the next seed's.",
+        caption="Memory is the compiler's figure for the program on one device. The peak of both "
+        f"together (on a CPU: of the process) was {found.peak_bytes / MIB:,.0f} MiB. "
+        f"KL({found.names[0]} || ...) is in nats, on observations of {found.names[0]}; the column "
+        f"{found.names[0]} compares each seed with the next.",
         title_justify="left",
         caption_justify="left",
     )
@@ -153,7 +150,7 @@ def comparison_table(found: "runs.Comparison") -> Table:
 
 
 def verdict_line(found: "runs.Comparison") -> str:
-    """The verdict, the difference behind it, and how many seeds would show more."""
+    """The verdict, the difference, and the number of seeds that a clear verdict would need."""
     judgement = found.judgement
     line = (
         f"{str(judgement.verdict).upper()}: {judgement.reason} "

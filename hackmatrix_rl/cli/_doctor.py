@@ -17,8 +17,8 @@ _COLOURS = {"ok": "green", "note": "yellow", "fails": "red"}
 def doctor_command(as_json: bool) -> int:
     """Check this installation: versions, devices, memory, cache, a tiny training, wandb.
 
-    Each part has a line, and what to do where something is amiss. Exit status: 0 it works,
-    1 something fails.
+    Prints one line for each part, and a remedy if something is wrong. Exit status: 0 everything
+    works, 1 something fails.
     """
     found = []
     with Working("looking", lines=not as_json) as work:

@@ -29,12 +29,12 @@ REPLAYS = Path("replays")
 @click.command("eval", cls=Command)
 @click.argument("target", metavar=AGENT)
 @shared.whole_number("--episodes", 1, MOST_EPISODES, "Games to play.", default=1000)
-@shared.seed_option("Seed of the games and of the policy's draws.", default=0)
+@shared.seed_option("Seed of the games and of the policy's samples.", default=0)
 @shared.greedy_option
 @click.option(
     "--without-undo",
     is_flag=True,
-    help="Play games in which UNDO is never legal: how much of the skill is without it.",
+    help="Play games in which UNDO is never legal, to measure the skill without it.",
 )
 @shared.num_envs_option(1024)
 @shared.player_options
@@ -42,11 +42,11 @@ REPLAYS = Path("replays")
 @click.option(
     "--save-replays",
     metavar="KIND:N,...",
-    help="Write replays of some games: best, worst, median, random, won or lost, and how many: "
-    "best:5,worst:5.",
+    help="Write replays of some games, as best:5,worst:5; kinds are best, worst, median, random, "
+    "won and lost.",
 )
 @shared.file_option(
-    "--replay-dir", metavar="FOLDER", help=f"Folder for them.  [default: {REPLAYS}]"
+    "--replay-dir", metavar="FOLDER", help=f"Folder of the replays.  [default: {REPLAYS}]"
 )
 @shared.json_option
 def evaluate_command(
@@ -63,20 +63,20 @@ def evaluate_command(
 ) -> None:
     """Measure how well a policy plays: return, score, win rate, stage reached, length.
 
-    The policy is a run (its folder, or its name under runs/; its newest checkpoint plays), one
-    checkpoint, pretrained (the package's agent), or a script: random draws among the legal
-    actions, runner fights what stands next to it and walks to the exit, expert tries each move
-    out and takes the best by a table of weights. Two searches: with --search 32, a network tries
-    32 actions out before each move, in trees; "search(pretrained, 30)" instead plays 30 games on
-    in its head, each within the stage.
+    The policy is a run (its folder, or its name under runs/; its latest checkpoint plays), a
+    checkpoint, pretrained (the package's agent), or a script: random samples legal actions,
+    runner fights adjacent enemies and walks to the exit, expert tries each move and takes the best
+    by a table of weights. Two searches: --search 32 runs 32 simulations of a tree search before
+    each move of a network; "search(pretrained, 30)" instead plays 30 rollouts, each to the end of
+    the stage.
 
-    Each environment plays one game to its end, so that short games do not count more.
+    Each environment plays one game to its end, so short games do not count more.
     Intervals are 95%: normal approximation for means, Wilson's for the win rate.
 
     \b
     hackmatrix-rl eval runs/... --save-replays best:5,worst:5    and hackmatrix-rl replay FILE
     """
-    import jax  # only those who play wait for it
+    import jax  # slow to import; `--help` does not need it
 
     folder = replay_folder(save_replays, replay_dir)
     with Working(f"loading {target}", lines=False) as work:
@@ -86,7 +86,7 @@ def evaluate_command(
         if game is None and (without_undo or save_replays is not None):
             given = "--without-undo" if without_undo else f"--save-replays {save_replays}"
             raise ConfigError(
-                f"{given}: of HackMatrix, and {target} plays another game. Leave it out."
+                f"{given}: only for HackMatrix, and {target} plays another game. Leave it out."
             )
     if game is not None and without_undo:
         environment = replace(game, without_undo_share=1.0)
@@ -117,7 +117,7 @@ def evaluate_command(
 
 
 def replay_folder(choice: str | None, folder: Path | None) -> Path:
-    """The folder for replays, made if it is missing; raises a ConfigError if a flag cannot work."""
+    """The folder for replays, which is created if `choice` is given."""
     place = folder or REPLAYS
     if choice is None:
         if folder is not None:
@@ -142,8 +142,8 @@ def write_replays(
     seed: int,
     player: str,
 ) -> None:
-    """Plays the chosen games of an evaluation again to the same ends, and writes them down."""
-    import jax  # only those who play wait for it
+    """Replays the chosen games of an evaluation, and writes the replays."""
+    import jax  # slow to import; `--help` does not need it
 
     total = len(recorded.choose_games(found, choice))
     with Working("playing the chosen games again") as work:
@@ -173,7 +173,7 @@ ROWS = (
 
 
 def summary_table(evaluations: "Mapping[str, evaluations.Evaluation]", *, title: str) -> Table:
-    """Means with their 95% intervals, one column for each policy."""
+    """Means with 95% intervals, one column per policy."""
     table = Table(title=title, title_justify="left")
     table.add_column("")
     for name in evaluations:

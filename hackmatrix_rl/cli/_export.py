@@ -21,18 +21,13 @@ from hackmatrix_rl.system.errors import ConfigError, refusing
     "kind",
     type=click.Choice(FORMATS),
     required=True,
-    help="stablehlo: a program for JAX alone; onnx: a graph for onnxruntime and others; json: the "
-    "weights as lists; npz: the weights as the original project keeps them.",
+    help="stablehlo: a program that needs only JAX; onnx: a graph for onnxruntime and others; "
+    "json: the weights as lists; npz: the weights in the original project's format.",
 )
 @shared.file_option(
     "--output", metavar="FILE", dir_okay=False, required=True, help="The file to write."
 )
-@click.option(
-    "--best",
-    is_flag=True,
-    help="Use the run's checkpoint with the highest mean return (kept by train --keep-best) "
-    "instead of the newest.",
-)
+@shared.best_option
 @shared.league_option
 @shared.trust_option
 @shared.modules_option
@@ -45,12 +40,12 @@ def export_command(
     trust_code: bool,
     modules: str | None,
 ) -> None:
-    """Write an agent into a file that other programs play.
+    """Export an agent to a file for other programs.
 
     AGENT is pretrained, a run (its folder, or its name under runs/) or a checkpoint, of any
-    environment. stablehlo and onnx take every network, json mlp, conv, cells, gru and lstm. The
-    contract says what the file takes and gives: the arrays of the observation, the actions, the
-    memory. JSON holds it; else it is in FILE.contract.json.
+    environment. stablehlo and onnx support every network, json supports mlp, conv, cells, gru and
+    lstm. The contract describes inputs and outputs: the arrays of the observation, the actions, the
+    memory. It is part of a JSON file, and else in FILE.contract.json.
 
     \b
     hackmatrix-rl export pretrained --format stablehlo --output agent.bin
@@ -68,8 +63,8 @@ def export_command(
         )
         if not isinstance(player, evaluation.PolicyAgent):
             raise ConfigError(
-                f"{agent} is no network, and only networks are exported. Name a run, a checkpoint "
-                "or pretrained."
+                f"{agent} is no network, and only networks can be exported. Use a run, a "
+                "checkpoint or pretrained."
             )
         work.doing(f"writing {output}")
         refused = refusing(f"{agent}: --format {kind}: ", "", of=ConfigError)

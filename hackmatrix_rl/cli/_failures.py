@@ -1,4 +1,4 @@
-"""What a command says on standard error, and how it ends after a bad setting or a full disk."""
+"""Messages of a command, and its exit after a bad setting or a full disk."""
 
 import sys
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from hackmatrix_rl.system.errors import (
 )
 
 MOST_CHARACTERS = 600
-"""Of a line: more is no message, but what a file put into it."""
+"""Most characters of a line: a longer one quotes the content of a file."""
 
 
 def notify(message: str, command: str = "") -> None:
-    """Prints one line on standard error, which may repeat what a file holds.
+    """Prints one line to standard error, which may quote untrusted text.
 
-    Control characters are escaped and line breaks become spaces. The middle of what is too long is
-    left out, since the end says what to do. A `command` to copy follows whole.
+    Control characters are escaped, and line breaks become spaces. A line that is too long loses its
+    middle, because its end has the advice. A `command` to copy follows in full.
     """
     line = printable(" ".join(message.split()))
     line += "  " if command else ""
@@ -34,19 +34,19 @@ def notify(message: str, command: str = "") -> None:
 
 
 def say(*lines: str) -> None:
-    """Prints lines on standard output, each of which may repeat a name or what a file holds."""
+    """Prints lines to standard output, which may quote untrusted text."""
     click.echo("\n".join(map(printable, lines)))
 
 
 def writing(place: str) -> AbstractContextManager[None]:
-    """Makes a failure to write a ConfigError about the place, such as `--output page.html`."""
+    """Turns an OSError into a ConfigError about `place`, such as `--output page.html`."""
     return refusing(f"{place}: cannot be written: ", of=OSError)
 
 
 def refuse(error: ValueError | OSError, typed: Sequence[str]) -> NoReturn:
-    """Prints a ConfigError, or that a disk is full, in one line and ends the process.
+    """Prints a ConfigError, or an error of a full disk, as one line and exits.
 
-    `typed` are the words of the command line. Raises any other error again.
+    `typed` are the words of the command line. Any other error is reraised.
     """
     status = system.status_of(error)
     if status is system.ExitCode.CRASHED:
@@ -64,7 +64,7 @@ def refuse(error: ValueError | OSError, typed: Sequence[str]) -> NoReturn:
 
 
 def _untrusted(error: BaseException | None) -> UntrustedCodeError | None:
-    """The refusal of code that a message of another place repeats."""
+    """The first `UntrustedCodeError` in a chain of causes."""
     while error is not None and not isinstance(error, UntrustedCodeError):
         error = error.__cause__
     return error

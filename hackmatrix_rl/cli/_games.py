@@ -1,4 +1,4 @@
-"""The players, the replays and the outputs of a game in commands that play."""
+"""Options and outputs that the commands share that play or show games."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def chosen_player(
     find: "Callable[..., tuple[evaluation.Agent, E]]",
     **chosen: Any,
 ) -> "tuple[evaluation.Agent, E]":
-    """The player of `player_options`, and the environment that it plays in."""
+    """The player of `player_options` and its environment."""
     player, environment = find(
         name, simulations=search, report=lambda message: work.say(message, notify), **chosen
     )
@@ -46,7 +46,7 @@ def chosen_player(
 def given_replay(
     file: Path | None, move: int | None, **new_game: int | None
 ) -> "replays.Replay | None":
-    """The replay of `--from` and `--move`, which flags for a new game (`--seed`) contradict."""
+    """The replay of `--from` and `--move`; flags of a `new_game`, such as `--seed`, are refused."""
     if file is None:
         if move is not None:
             raise ConfigError(f"--move {move} needs a replay: add --from FILE.")
@@ -59,15 +59,15 @@ def given_replay(
     replay = replays.load_game(file)
     if isinstance(replay, replays.Recording):
         raise ConfigError(
-            f"--from {file}: a game of {replay.environment} as it was seen, which nobody takes "
-            f"over. Show it: {in_shell('hackmatrix-rl', 'replay', file)}"
+            f"--from {file}: a recorded game of {replay.environment}, which cannot be continued. "
+            f"Show it: {in_shell('hackmatrix-rl', 'replay', file)}"
         )
     replay.check_move(move)
     return replay
 
 
 def league_to_play(replay: "replays.Replay | None", chosen: str | None = None) -> str | None:
-    """The league in which an agent must play: the replay's, or else the chosen one."""
+    """The league of an agent's game: the replay's, or else the chosen one."""
     if replay is None:
         return chosen
     league = replay.config.league
@@ -84,17 +84,15 @@ def played_again(
     move: int | None,
     on_move: Callable[[int, int], None] = lambda done, total: None,
 ) -> "replays.Match":
-    """The game of a replay, up to a move; by default all are played, and the end is checked."""
+    """The game of a replay up to a move; by default the full game, whose end is checked."""
     with refusing(f"{file}: ", of=ConfigError):
         return replay.match(move, on_move=on_move)
 
 
 output_options = all_of(
-    file_option(
-        "--html", help="One HTML file that plays the game in any browser, without a network."
-    ),
-    file_option("--gif", help="A moving picture."),
-    file_option("--mp4", help="A film; needs ffmpeg."),
+    file_option("--html", help="Write a self-contained HTML page that plays the game."),
+    file_option("--gif", help="Write an animated GIF."),
+    file_option("--mp4", help="Write a film; needs ffmpeg."),
     click.option("--terminal", is_flag=True, help="Show the game in this terminal."),
     click.option(
         "--speed",
@@ -102,16 +100,16 @@ output_options = all_of(
         metavar="NUMBER",
         default=3.0,
         show_default=True,
-        help="Moves a second, in the terminal and in films.",
+        help="Moves per second, in the terminal and in films.",
     ),
-    click.option("--dark", is_flag=True, help="Draw films on a dark ground."),
+    click.option("--dark", is_flag=True, help="Draw films in the dark theme."),
     file_option("--save", help="Write the replay: a few hundred bytes of JSON."),
 )
-"""What `GameOutputs.from_options` takes."""
+"""The options of `GameOutputs.from_options`."""
 
 _DONE = {
     "html": "Open in a browser:",
-    "gif": "Moving picture:",
+    "gif": "Animated GIF:",
     "mp4": "Film:",
     "save": "Play it again:  hackmatrix-rl replay",
 }
@@ -119,7 +117,7 @@ _DONE = {
 
 @dataclass(frozen=True)
 class GameOutputs:
-    """The outputs of a game: files by kind (`html`, ...), or this terminal, at moves a second."""
+    """The outputs of a game: files by kind, such as `html`, or the terminal, at `speed` moves/s."""
 
     files: dict[str, Path]
     terminal: bool
@@ -154,7 +152,7 @@ class GameOutputs:
         """Shows a game with an agent's opinions, or plays it to its end; then writes the files."""
         if self.terminal:
             work.hide()
-            # `train` and `eval` come here for names alone, and need no terminal app.
+            # Textual is slow to import.
             from hackmatrix_rl.view.terminal import watch_in_terminal
 
             watch_in_terminal(match, mind, name=agent, seconds_per_move=1 / self.speed, plays=plays)
@@ -230,7 +228,7 @@ class GameOutputs:
                     )
 
     def lines(self) -> list[str]:
-        """The written files, in lines of text."""
+        """One line per written file."""
         return [
             f"{_DONE[kind]} {in_shell(file) if kind == 'save' else file}"
             for kind, file in self.files.items()

@@ -1,4 +1,4 @@
-"""Options under headings in the help of a command."""
+"""Commands whose help groups options under headings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ _OWN = dict.fromkeys(
     for each in config.options_of(kind)
 )
 GROUPS = (*_BEFORE, *(group for group in _OWN if group not in (*_BEFORE, *_AFTER)), *_AFTER)
-"""The headings of a help in their order; the groups of single algorithms are in the middle."""
+"""The headings of a help in order; groups of single algorithms are in the middle."""
 
 FIRST = (
     *("recipe", "algorithm", "env", "env_args", "preset", "config", "resume_run"),
@@ -25,13 +25,13 @@ FIRST = (
     *("learning_rate", "gamma", "num_envs", "network", "precision", "reward"),
     *("seed", "device", "mesh", "run_dir", "eval_interval", "wandb", "dry_run"),
 )
-"""The options that `--help` lists, in this order; `--help-all` lists the others, too."""
+"""The options of `--help` in order; `--help-all` lists all options."""
 
 _ALGORITHM, _ALL, _ENV = f"{__name__}.algorithm", f"{__name__}.all", f"{__name__}.env"
 
 
 class GroupedOption(click.Option):
-    """An option that stands under a heading of the help."""
+    """An option under a heading of the help."""
 
     def __init__(self, *arguments: Any, group: str, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -42,10 +42,10 @@ class GroupedOption(click.Option):
 
 
 class SettingOption(click.Option):
-    """An option for a field that some algorithms have: headings and helps by algorithm.
+    """An option for a config field that some algorithms have, with a heading and help for each.
 
-    The help shows the ones of the algorithm asked for, and leaves the field out where the algorithm
-    or the environment does not have it.
+    The help shows those of the chosen algorithm. It omits the field if the algorithm or the
+    environment does not have it.
     """
 
     def __init__(
@@ -60,19 +60,18 @@ class SettingOption(click.Option):
         super().__init__(*arguments, **settings)
         self.env = env
         self.helps = helps
-        self.common = common  # to all algorithms
-        self.usual = usual  # of all that train a player
+        self.common = common  # all algorithms have it
+        self.usual = usual  # all algorithms that train a player have it
 
     def _help(self, ctx: click.Context) -> tuple[str, str]:
-        """Heading and help for the algorithm that the command line names."""
+        """Heading and help for the chosen algorithm."""
         return self.helps.get(_shown(ctx), next(iter(self.helps.values())))
 
     def heading(self, ctx: click.Context) -> str:
-        """The heading for the algorithm that the command line names."""
         return self._help(ctx)[0]
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The line of the help; `None` where it leaves the field out."""
+        """The line of the help; `None` to omit it."""
         record = super().get_help_record(ctx)
         if record is None or self.env not in ("", ctx.meta.get(_ENV, config.HACKMATRIX)):
             return None
@@ -91,7 +90,7 @@ class GroupedOptions(Command):
     """A command whose help shows the options of each group under a heading."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options, group by group; options without a group come first."""
+        """Writes the options by group; options without a group come first."""
         sections: dict[str, list[tuple[str, str]]] = {each: [] for each in ("Options", *GROUPS)}
         for each in self.get_params(ctx):
             if (record := each.get_help_record(ctx)) is not None:
@@ -106,18 +105,17 @@ class GroupedOptions(Command):
 
 
 class TrainOptions(GroupedOptions):
-    """A command with the flags of several algorithms: its help shows the most useful ones.
+    """A command with the flags of several algorithms, whose help shows the most useful ones.
 
-    `--algorithm NAME --help` also shows those that only this algorithm has, and `--help-all` shows
-    all of it.
+    `--algorithm NAME --help` also shows the flags that only this algorithm has, and `--help-all`
+    shows all of its flags.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The options, and `--help-all`."""
         return [*super().get_params(ctx), _help_all()]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Looks for algorithm and environment first: the help depends on them."""
+        """Finds algorithm and environment before parsing, because the help depends on them."""
         for place, word in enumerate(args):
             name, equals, value = word.partition("=")
             if name in (wanted := {"--algorithm": _ALGORITHM, "--env": _ENV}):
@@ -126,7 +124,7 @@ class TrainOptions(GroupedOptions):
         return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the examples; before them the arguments of the environment, or reward terms."""
+        """Writes the arguments of the environment or the reward terms, and then the examples."""
         env = ctx.meta.get(_ENV, config.HACKMATRIX)
         if said := config.env_arguments(env):
             formatter.write_paragraph()
@@ -139,7 +137,7 @@ class TrainOptions(GroupedOptions):
         super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the first options, the options of the algorithm, or all."""
+        """Writes the first options and those of the algorithm, or all options."""
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return

@@ -1,6 +1,6 @@
-"""`hackmatrix-headless`: the game behind the line protocol, with the flags of the binary.
+"""`hackmatrix-headless`: the game over the line protocol, with the flags of the binary.
 
-It starts in a second, so it imports nothing of the other commands.
+It starts within a second, so it does not import the other commands.
 """
 
 import secrets
@@ -16,21 +16,21 @@ SEED = click.IntRange(0, 2**32 - 1)
 _INSTEAD = {
     "--visual-cli": "this package's game has no window; watch AGENT, play and ui of hackmatrix-rl "
     "show games",
-    "--debug-scenario": "its layout is the original's own; send a setState request with the "
+    "--debug-scenario": "only the original has this layout; send a setState request with the "
     "position that you want",
 }
-"""Flags of the binary that are refused, and what does it here."""
+"""Refused flags of the binary, and their equivalents."""
 
 
 def protocol_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that serves the protocol."""
-    said = "Seed of the games: the first one is game 0 of eval --seed. By default it is drawn."
+    said = "Seed of the games: the first one is game 0 of eval --seed. By default it is random."
     for decorate in reversed(
         (
             click.option("--seed", type=SEED, metavar="NUMBER", help=said),
-            click.option("--headless-cli", is_flag=True, help="Accepted: there is no other mode."),
-            click.option("--debug", is_flag=True, help="Repeat each request on standard error."),
-            click.option("--info", is_flag=True, help="Repeat the outcome of each step there."),
+            click.option("--headless-cli", is_flag=True, help="Accepted: it is the only mode."),
+            click.option("--debug", is_flag=True, help="Print each request to standard error."),
+            click.option("--info", is_flag=True, help="Print the result of each step there."),
             *(click.option(name, is_flag=True, help="Refused.") for name in _INSTEAD),
         )
     ):
@@ -39,7 +39,7 @@ def protocol_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def serve_protocol(*, seed: int | None, debug: bool, info: bool, **flags: bool) -> None:
-    """Serves the protocol on standard input and output until one of them ends."""
+    """Serves the protocol on standard input and output until one of them is closed."""
     for name, why in _INSTEAD.items():
         if flags[name.removeprefix("--").replace("-", "_")]:
             raise click.UsageError(f"{name}: {why}.")
@@ -48,7 +48,7 @@ def serve_protocol(*, seed: int | None, debug: bool, info: bool, **flags: bool) 
     from hackmatrix_rl.interop.protocol import Server, serve
     from hackmatrix_rl.system import enable_compilation_cache
 
-    # Before a device starts: one game is no work for a GPU, whose start takes seconds.
+    # Before a device starts: one game does not need a GPU, whose start takes seconds.
     jax.config.update("jax_platforms", "cpu")
     enable_compilation_cache()
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
@@ -74,16 +74,16 @@ def _say(message: str) -> None:
 )
 @protocol_options
 def headless(**options: Any) -> None:
-    """The game of hackmatrix-rl behind the line protocol of the original game's binary.
+    """Serve this package's game over the line protocol of the original game's binary.
 
-    One JSON object a line on standard input is a request, and one on standard output is its
-    answer. Messages go to standard error. HACKMATRIX_BINARY may name this command.
+    Each line of standard input is a request, and each line of standard output its answer, both a
+    JSON object. Messages go to standard error. HACKMATRIX_BINARY may name this command.
     """
     serve_protocol(**options)
 
 
 def main() -> None:
-    """Runs the command. A mistake gives one line, not a traceback."""
+    """Runs the command. A user error prints one line, not a traceback."""
     own_streams()
     try:
         headless.main(standalone_mode=False)

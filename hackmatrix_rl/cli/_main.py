@@ -1,4 +1,4 @@
-"""`hackmatrix-rl`: its commands, and how they fail."""
+"""`hackmatrix-rl`: the group of all commands, and their errors."""
 
 import os
 import platform
@@ -18,27 +18,27 @@ from hackmatrix_rl.cli._output import UNWRITTEN, OutputLostError, own_streams
 from hackmatrix_rl.cli._working import Working
 
 _REGISTRY = "hackmatrix_rl.algorithms"
-"""The module that adds commands of algorithms. Commands do not know one of them."""
+"""The module with the commands of algorithms, which this package does not import by name."""
 
-# Where each command is, from this package, how it is called, and what it does. It is imported when
-# needed: the help does not wait for JAX.
+# The place of each command relative to this package, its arguments, and its summary. A command is
+# imported when it is called, so `--help` does not import JAX.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "train": ("._train:train", "", "train for some minutes on two CPU cores"),
     **import_module(_REGISTRY).COMMANDS,
-    "sweep": ("._sweep:sweep_command", "SPACE.toml", "search good settings, on many machines"),
+    "sweep": ("._sweep:sweep_command", "SPACE.toml", "search for good settings, on many machines"),
     "eval": ("._eval:evaluate_command", "runs/...", "how well a trained policy plays"),
     "watch": ("._watch:watch_command", "runs/...", "see it play, in the terminal or as a page"),
-    "replay": ("._replay:replay_command", "game.json", "play a replay again exactly"),
+    "replay": ("._replay:replay_command", "game.json", "reproduce a recorded game"),
     "report": ("._report:report_command", "runs/...", "a page about a run"),
     "analyze": (
         "._analyze:analyze_command",
         "runs/...",
-        "where its games end, and what its tools bring",
+        "where and why its games end, and how it uses its tools",
     ),
     "export": (
         "._export:export_command",
         "runs/...",
-        "an agent in a file that other programs play",
+        "export an agent to a file for other programs",
     ),
     "ui": ("._ui:ui_command", "runs/...", "play in the browser, watch an agent, take over"),
     "bench": ("._bench:bench", "", "how fast this machine is"),
@@ -48,17 +48,17 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "whether B is as good as A, and how fast",
     ),
     "play": ("._play:play_command", "", "play yourself, in the terminal"),
-    "serve": ("._serve:serve_command", "", "the game for another program, line by line"),
+    "serve": ("._serve:serve_command", "", "serve the game to another program, line by line"),
     "play-app": (
         "._play_app:play_app_command",
         "AGENT --app PATH",
         "an agent plays another program's game",
     ),
-    "doctor": ("._doctor:doctor_command", "", "whether this installation works, and what to do"),
+    "doctor": ("._doctor:doctor_command", "", "check this installation"),
     "verify-resume": (
         "._verify_resume:verify_resume_command",
         "",
-        "proof that resuming a run changes no bit of it",
+        "prove that resuming a run changes no bit of it",
     ),
 }
 FLAGS = "HACKMATRIX_RL_FLAGS"
@@ -74,14 +74,12 @@ _OF_JAX = (
 
 
 class Commands(click.Group):
-    """The commands; each answers a bad value with one line and exit status 2."""
+    """The commands; a bad value prints one line and gives exit status 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command with a name; imports all that it needs."""
         if cmd_name not in _COMMANDS:
             return None
         module, name = _COMMANDS[cmd_name][0].split(":")
@@ -89,7 +87,7 @@ class Commands(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses what stands before the command."""
+        """Parses the words before the command."""
         try:
             return super().parse_args(ctx, args)
         except NoSuchOption as error:
@@ -100,17 +98,17 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called, or an error that names a similar one."""
+        """The called command; the error for an unknown name suggests a similar one."""
         try:
             with Working("starting", lines=False):  # importing takes seconds
                 name, command, rest = super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(args[0], possibilities=_COMMANDS, ctx=ctx) from error
         if name != "doctor" and "--help" not in rest and any(map(os.environ.get, _OF_JAX)):
-            from hackmatrix_rl.system.errors import check_jax  # few commands have to wait for JAX
+            from hackmatrix_rl.system.errors import check_jax  # imports JAX
 
             check_jax()
-        # At the end: the last of several values counts.
+        # Appended, because the last of several values wins.
         rest = [_dashed(word) for word in rest]
         return name, command, rest if command is None else rest + added_flags(command)
 
@@ -129,7 +127,7 @@ class Commands(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Runs a command. A mistake of the user gives one line, not a traceback."""
+        """Runs a command. A user error prints one line, not a traceback."""
         command = partial(super().main, args, prog_name, complete_var, False, **extra)
         if not standalone_mode:
             return command()
@@ -166,7 +164,7 @@ def _run(command: Callable[[], Any], typed: Sequence[str]) -> NoReturn:
 
 
 def _check_working_directory() -> None:
-    """Refuses to start where all relative paths lead nowhere."""
+    """Raises an error if the working directory does not exist: relative paths would fail."""
     try:
         os.getcwd()
     except OSError as error:
@@ -175,16 +173,16 @@ def _check_working_directory() -> None:
 
 
 def _dashed(word: str) -> str:
-    """A flag as it is here where it is under the name of its setting: `--learning_rate=0.1`.
+    """Replaces underscores in a flag: `--learning_rate=0.1 -> --learning-rate=0.1`.
 
-    So the agents of sweeps, which know settings by name, can call a command as it is.
+    Agents of Weights & Biases sweeps pass the names of settings with underscores.
     """
     name, equals, value = word.partition("=")
     return name.replace("_", "-") + equals + value if name.startswith("--") else word
 
 
 def added_flags(command: click.Command, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """The flags of `HACKMATRIX_RL_FLAGS` that a command knows; an error if it holds no flags."""
+    """The flags of the variable `HACKMATRIX_RL_FLAGS` that a command knows."""
     try:
         words = shlex.split(environment.get(FLAGS, ""))
     except ValueError as error:
@@ -198,7 +196,7 @@ def added_flags(command: click.Command, environment: Mapping[str, str] = os.envi
 
 
 def _leave_in_time(code: str | int | None) -> None:
-    """Ends the process where Weights & Biases waits at exit for a service that may not answer."""
+    """Bounds the time of exiting: Weights & Biases may wait for a service that does not answer."""
     status = code if isinstance(code, int) else 0
     timer = threading.Timer(EXIT_SECONDS, os._exit, (status,))
     timer.daemon = True

@@ -1,4 +1,4 @@
-"""Options that several commands share, and options of a run that are no settings of it."""
+"""Options that several commands share, and options of a run that are not settings."""
 
 import os
 from collections.abc import Callable
@@ -24,14 +24,14 @@ MOST_CYCLES = 100
 def whole_number(
     name: str, least: int, most: int | None, help: str, *, metavar: str = "NUMBER", **settings: Any
 ) -> Callable[[F], F]:
-    """An option that takes a whole number of a range; the help shows its default, if it has one."""
+    """An option with an integer from `least` to `most`; the help shows its default, if any."""
     shown = "default" in settings
     kind = click.IntRange(least, most)
     return click.option(name, type=kind, metavar=metavar, help=help, show_default=shown, **settings)
 
 
 class TypedPath(click.Path):
-    """A path, of which `~` is the home folder also where no shell has replaced it: `--save=~/a`."""
+    """A path whose `~` is expanded, also where the shell does not: `--save=~/a`."""
 
     def __init__(self, *, dir_okay: bool = True) -> None:
         super().__init__(path_type=Path, dir_okay=dir_okay)
@@ -43,13 +43,12 @@ class TypedPath(click.Path):
 def file_option(
     *names: str, help: str, metavar: str = "FILE", dir_okay: bool = True, **settings: Any
 ) -> Callable[[F], F]:
-    """An option that takes a path; with `dir_okay=False` none of a folder."""
+    """An option with a path; with `dir_okay=False`, not of a folder."""
     kind = TypedPath(dir_okay=dir_okay)
     return click.option(*names, type=kind, metavar=metavar, help=help, **settings)
 
 
 def seed_option(help: str, **settings: Any) -> Callable[[F], F]:
-    """`--seed` of games."""
     return whole_number("--seed", 0, 2**32 - 1, help, **settings)
 
 
@@ -60,7 +59,7 @@ def num_envs_option(default: int) -> Callable[[F], F]:
 
 
 def all_of(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Several options as one decorator, in the order of the help."""
+    """Combines options into one decorator, in the order of the help."""
 
     def decorate(command: F) -> F:
         for option in reversed(options):
@@ -71,7 +70,7 @@ def all_of(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 greedy_option = click.option(
-    "--greedy", is_flag=True, help="Take the most likely action instead of drawing one."
+    "--greedy", is_flag=True, help="Take the most probable action instead of sampling."
 )
 
 json_option = click.option(
@@ -82,15 +81,15 @@ league_option = click.option(
     "--league",
     type=click.Choice(LEAGUES),
     help="original: UNDO reaches across stages; no-rewind: a new stage clears the history.  "
-    "[default: the agent's own, else original]",
+    "[default: the agent's, else original]",
 )
 
 search_option = click.option(
     "--search",
     type=int,
     metavar="NUMBER",
-    help="A network tries this many actions out before each move, in a tree search with its "
-    "own probabilities and values (try 32). By default it moves at once.",
+    help="Simulations of a tree search before each move, with the network's probabilities and "
+    "values (try 32). By default there is no search.",
 )
 
 cycles_option = click.option(
@@ -98,7 +97,7 @@ cycles_option = click.option(
     type=click.IntRange(1, MOST_CYCLES),
     nargs=2,
     metavar="HIGH LOW",
-    help="A recursive network thinks so long about a position instead of as in training: updates "
+    help="Cycles of a recursive network on each position, in place of those in training: updates "
     "of z_H, and updates of z_L before each of them.",
 )
 
@@ -113,55 +112,56 @@ modules_option = click.option(
     "--agent",
     "modules",
     metavar="my_module:make",
-    help="Of a run that hm.SaveRun has kept: the function that makes its trainer, or (environment, "
-    "policy).",
+    help="For a run of hm.SaveRun: the function that makes its trainer, or (environment, policy).",
 )
-"""For commands that play such a run; its name lets them have an argument AGENT."""
+"""Its parameter is called `modules`, because these commands have an argument `agent`."""
+
+best_option = click.option(
+    "--best",
+    is_flag=True,
+    help="Use the run's checkpoint with the highest mean return (kept by train --keep-best) "
+    "instead of the latest.",
+)
 
 player_options = all_of(
     search_option,
     cycles_option,
-    click.option(
-        "--best",
-        is_flag=True,
-        help="Use the run's checkpoint with the highest mean return (kept by train --keep-best) "
-        "instead of the newest.",
-    ),
+    best_option,
     click.option(
         "--network",
         metavar="TEXT",
-        help="The run's network. Naming your own (my_module:factory) allows it to be imported.",
+        help="The run's network. Naming a custom one (my_module:factory) allows its import.",
     ),
     league_option,
     trust_option,
 )
-"""What `chosen_player` takes, but `--greedy`."""
+"""The options of `chosen_player`, except `--greedy`."""
 PLAYER_OPTIONS = ("best", "network", "league", "trust_code", "search", "cycles")
 """The names of `player_options`."""
 
 takeover_options = all_of(
     file_option("--from", "source", help="Continue from a replay instead of starting a new game."),
     whole_number(
-        "--move", 0, None, "Moves of the replay that are played first; the default is all."
+        "--move", 0, None, "Number of moves of the replay to play first; the default is all."
     ),
 )
 """`--from` (as `source`) and `--move`, for `given_replay`."""
 
 
 def launcher_options(begins: str) -> tuple[Callable[[Any], Any], ...]:
-    """`--launcher` and `--launcher-kind`; `begins` is how the help of the first one begins."""
+    """`--launcher` and `--launcher-kind`; the help of the first one starts with `begins`."""
     return (
         file_option(
             "--launcher",
             help=f"{begins}: a script for gcloud (FILE.sh) or SLURM (FILE.sbatch), a managed job "
             "for SkyPilot (FILE.sky.yaml) or a JobSet for Kubernetes (FILE.jobset.yaml). It "
-            "resumes by itself.",
+            "resumes automatically.",
         ),
         click.option(
             "--launcher-kind",
             type=click.Choice(list(KINDS)),
             metavar="KIND",
-            help=f"{', '.join(KINDS)}: the kind of launcher, if FILE ends otherwise.",
+            help=f"{', '.join(KINDS)}: the kind of launcher, if FILE has another suffix.",
         ),
     )
 
@@ -181,28 +181,28 @@ run_options = all_of(
         "--resume-run",
         metavar="ID",
         help="Resume a stopped run: its folder, its name under runs/, or its wandb run id; or "
-        "wandb:ENTITY/PROJECT/RUN_ID, from its newest checkpoint there. It keeps its settings; "
-        "give the ones that you want to change.",
+        "wandb:ENTITY/PROJECT/RUN_ID, from its latest checkpoint there. It keeps its settings, "
+        "except the given ones.",
     ),
     trust_option,
     click.option(
         "--dry-run",
         is_flag=True,
-        help="Check everything, compile, print what the run would do and need, and stop.",
+        help="Check everything, compile, print the plan of the run and its memory, and exit.",
     ),
     click.option(
         "--target",
         metavar="SLICE",
-        help="With --dry-run: the plan for a slice of TPUs that is not here, such as v4-64, for "
-        "several, such as 2xv4-64, for GPUs, 8xh100, or for CPUs, 2xcpu; list prints all. Needs "
-        "the extra tpu-plan, or gpu-plan.",
+        help="With --dry-run: plan for other devices: a TPU slice (v4-64), several slices "
+        "(2xv4-64), GPUs (8xh100) or CPUs (2xcpu); list prints all. Needs the extra tpu-plan or "
+        "gpu-plan.",
     ),
-    *launcher_options("With --target: also write what starts this training there"),
+    *launcher_options("With --target, also write a launcher of this training"),
     click.option(
         "--coordinator",
         metavar="HOST:PORT",
-        help="Address of process 0. TPU pods, SLURM and Open MPI set this and the next two "
-        "themselves.",
+        help="Address of process 0. TPU pods, SLURM and Open MPI set this and the next two options "
+        "automatically.",
         **_process,
     ),
     _process_number(
@@ -211,20 +211,20 @@ run_options = all_of(
         MOST_PROCESSES,
         "Number of processes in the run; 1 ignores the launcher.",
     ),
-    _process_number("--process-id", 0, MOST_PROCESSES - 1, "The number of this process, from 0."),
+    _process_number("--process-id", 0, MOST_PROCESSES - 1, "Index of this process, from 0."),
     _seconds(
         "--connect-timeout",
         1,
         86_400,
-        "How long the processes wait for each other at the start.",
+        "Time that the processes wait for each other at the start.",
         default=CONNECT_SECONDS,
     ),
     _seconds(
         "--heartbeat-timeout",
         10,
         86_400,
-        "How long a process may be silent before the others end.",
+        "Time without a heartbeat of a process after which the others exit.",
         default=HEARTBEAT_SECONDS,
     ),
 )
-"""The options that start or resume a run and are no settings of it."""
+"""The options that start or resume a run and are not settings of it."""

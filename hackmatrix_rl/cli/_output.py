@@ -1,4 +1,4 @@
-"""The standard streams, which may be full, closed, unread, or not block."""
+"""Standard streams that may be full, closed, unread or nonblocking."""
 
 import errno
 import io
@@ -13,22 +13,21 @@ UNWRITTEN = 4
 
 
 class OutputLostError(Exception):
-    """Standard output cannot be written, and the command's result belongs there.
+    """Standard output cannot be written, and the command's result is lost.
 
-    It is not an OSError: libraries end the process at a closed pipe, or take the error for
-    theirs.
+    It is not an OSError: libraries exit at a closed pipe, or handle the error as their own.
     """
 
 
 class _Waiting(io.FileIO):
-    """A stream that reads and writes like any other where its descriptor does not block.
+    """A stream that blocks even if its descriptor is nonblocking.
 
-    Whoever starts a command may hand it such a descriptor. Of a plain `FileIO` a write then takes a
-    part of the data or nothing, and a read without data looks like the end.
+    A parent process may pass such a descriptor. A plain `FileIO` then writes a part of the data or
+    nothing, and a read without data looks like the end of the file.
     """
 
     def readinto(self, buffer: Any, /) -> int:
-        """Reads what there is, and waits for it."""
+        """Reads available data, and waits until there is some."""
         while (read := super().readinto(buffer)) is None:
             _wait(self, select.POLLIN)
         return read
@@ -37,7 +36,7 @@ class _Waiting(io.FileIO):
         """Writes all of the data."""
         rest = memoryview(data).cast("B")
         while rest:
-            # The type of `FileIO` leaves out that it is None where nothing could be written.
+            # `FileIO.write` returns None if nothing could be written; its type omits that.
             written: int | None = super().write(rest)
             if written is None:
                 _wait(self, select.POLLOUT)
@@ -53,10 +52,10 @@ def _wait(stream: io.FileIO, event: int) -> None:
 
 
 class _Stream(_Waiting):
-    """A standard stream that fails at most once; later writes are dropped.
+    """A standard stream that fails at most once; later writes are discarded.
 
-    A failure is an error if the stream is `needed`. One that was `closed` when the process began
-    leads nowhere.
+    A failure raises an error only if the stream is `needed`. A stream that was `closed` when the
+    process started fails at its first write.
     """
 
     def __init__(self, descriptor: int, *, needed: bool, closed: bool) -> None:
@@ -66,7 +65,7 @@ class _Stream(_Waiting):
         self._lost = False
 
     def write(self, data: Any, /) -> int:
-        """Writes, or drops the data after a failure."""
+        """Writes the data, or discards it after a failure."""
         if self._lost:
             return len(data)
         try:
@@ -84,16 +83,16 @@ class _Stream(_Waiting):
 
 
 def spare_output() -> None:
-    """Lets a process outlive failures of standard output; the first goes to standard error."""
+    """Lets the process survive failures of standard output; the first goes to standard error."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _Stream):
         raw.needed = False
 
 
 def take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input, and standard output for answers alone.
+    """Standard input, and standard output for answers only.
 
-    What else is printed goes to standard error. Writing raises `OutputLostError`.
+    Everything else that is printed goes to standard error. Failed writes raise `OutputLostError`.
     """
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     closed = isinstance(raw, _Stream) and raw.began_closed
@@ -105,9 +104,9 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def own_streams() -> bool:
-    """Replaces the standard streams by ours; returns whether the process is this command's alone.
+    """Replaces the standard streams; returns whether the process runs only this command.
 
-    Streams that a test or a notebook put there stay.
+    Streams of a test or a notebook are not replaced.
     """
     if sys.stdout is not sys.__stdout__ or sys.stderr is not sys.__stderr__:
         return False
@@ -118,15 +117,15 @@ def own_streams() -> bool:
 
 
 def _fill_gaps() -> list[int]:
-    """Opens closed standard streams, to lead nowhere, and returns their descriptors.
+    """Opens closed standard streams as the null device; returns their descriptors.
 
-    Otherwise the next file that is opened would get their number, and what libraries print.
+    Otherwise the next opened file would get such a descriptor, and the output of libraries.
     """
     closed = []
     for descriptor in (0, STDOUT, STDERR):
         try:
             os.fstat(descriptor)
-        except OSError:  # closed: the lowest free number is its own
+        except OSError:  # closed: `open` takes the lowest free descriptor, which is this one
             closed.append(descriptor)
             os.open(os.devnull, os.O_RDWR)
     return closed

@@ -20,16 +20,15 @@ from hackmatrix_rl.view import replays, terminal
 
 @click.command("play", cls=Command)
 @shared.seed_option(
-    "Seed of the games: the first one is the first game of eval --seed. By default, each game is "
-    "another one."
+    "Seed of the games: the first one is the first game of eval --seed. By default it is random."
 )
 @click.option(
-    "--agent", metavar=AGENT, default="runner", show_default=True, help="Who gives hints (key h)."
+    "--agent", metavar=AGENT, default="runner", show_default=True, help="Agent for hints (key h)."
 )
 @shared.search_option
 @shared.takeover_options
 @shared.file_option(
-    "--save", help="Write a replay of the game here when you leave it. Key S saves at any time."
+    "--save", help="Write a replay of the game when you leave it. Key S saves at any time."
 )
 @shared.trust_option
 def play_command(
@@ -44,15 +43,15 @@ def play_command(
     """Play HackMatrix in the terminal. It needs 80 x 24 characters.
 
     Arrows move and hit, s siphons, letters play programs, h asks the agent for a hint, u takes a
-    turn back by UNDO, ? shows the rules and all keys. The table of scores is kept in
-    hackmatrix_rl/scores.json in the user's folder for data (XDG_DATA_HOME).
+    turn back with UNDO, ? shows the rules and all keys. The table of scores is
+    hackmatrix_rl/scores.json in the user's data folder (XDG_DATA_HOME).
     """
     terminal.check_terminal("hackmatrix-rl play")
     replay = given_replay(source, move, seed=seed)
     if save is not None:
         system.check_output_file(save, "--save")
     with views.plain_console(stderr=True).status("Loading ..."):
-        # One game is no work for a GPU, which may be busy with a training.
+        # One game does not need a GPU, which may be busy with a training.
         system.select_device("cpu")
         player, environment = runs.find_hackmatrix_player(
             agent,

@@ -18,7 +18,7 @@ from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import replays
 
 VISUAL_SECONDS = 2.0
-"""How long the original shows its window before it listens."""
+"""Time until the original's window accepts requests."""
 
 
 @click.command("play-app", cls=Command)
@@ -30,11 +30,9 @@ VISUAL_SECONDS = 2.0
     required=True,
     dir_okay=False,
 )
-@click.option("--visual", is_flag=True, help="Start it with its window, and wait before each move.")
+@click.option("--visual", is_flag=True, help="Open the app's window, and pause before each move.")
 @click.option(
-    "--coach",
-    is_flag=True,
-    help="You play in its window, and the agent only says what it would do.",
+    "--coach", is_flag=True, help="You play in the app's window; the agent only gives advice."
 )
 @click.option(
     "--patience",
@@ -42,19 +40,19 @@ VISUAL_SECONDS = 2.0
     metavar="SECONDS",
     default=60.0,
     show_default=True,
-    help="How long an answer may take.",
+    help="Timeout of an answer.",
 )
 @click.option(
     "--pause",
     type=NumberRange(0, 60),
     metavar="SECONDS",
-    help="Wait so long before each move; a window that still moves takes none.  "
+    help="Pause before each move, because a window that is still animating ignores moves.  "
     "[default: 0, with --visual 1]",
 )
-@shared.seed_option("Seed of the player's own choices.", default=0)
+@shared.seed_option("Seed of the player's choices.", default=0)
 @shared.greedy_option
-@shared.file_option("--html", help="A page of the game as it was seen, also if the app fails.")
-@shared.file_option("--save", help="A record of the game: JSON that `replay` shows again.")
+@shared.file_option("--html", help="Write a page of the observed game, also if the app fails.")
+@shared.file_option("--save", help="Write a record of the game: JSON that `replay` shows.")
 @shared.player_options
 def play_app_command(
     agent: str,
@@ -71,15 +69,15 @@ def play_app_command(
 ) -> None:
     """Let an agent play a game of another program, over the original game's line protocol.
 
-    AGENT is a run, a checkpoint, pretrained, a script, or a search, as for `watch`. What is after
-    -- goes to the program.
+    AGENT is a run, a checkpoint, pretrained, a script, or a search, as for `watch`. Arguments after
+    -- go to the program.
 
     \b
     hackmatrix-rl play-app pretrained --app ./HackMatrix --visual
     hackmatrix-rl play-app pretrained --app ./HackMatrix --coach
     hackmatrix-rl play-app runs/... --app $(which hackmatrix-headless) -- --seed 7
     """
-    import jax  # only those who play wait for it
+    import jax  # slow to import; `--help` does not need it
 
     if coach and pause is not None:
         raise ConfigError(f"--pause {pause:g}: with --coach you move when you like. Leave it out.")
@@ -94,7 +92,7 @@ def play_app_command(
         system.enable_compilation_cache()
         game = client.SeenGame(environment.config)
         wait = (1.0 if visual else 0.0) if pause is None else pause
-        # A path drops the ./ in front of a name, without which the name is looked for in PATH.
+        # `Path` drops a leading ./, and a name without it would be searched in PATH.
         program = str(app.absolute() if app.exists() else app)
         window = visual or coach
         command = [program, "--visual-cli" if window else "--headless-cli", *flags]
@@ -123,7 +121,7 @@ def play_app_command(
 
 
 def _keep(game: "client.SeenGame", player: str, html: Path | None, save: Path | None) -> None:
-    """Writes what was asked for, as far as the game went."""
+    """Writes the page and the record of the game so far."""
     record = game.record(player=player)
     if save is not None:
         with writing(f"--save {save}"):

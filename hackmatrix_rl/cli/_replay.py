@@ -18,7 +18,7 @@ from hackmatrix_rl.interop.protocol import client
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, printable, refusing
 from hackmatrix_rl.view import replays
 
-_LONGEST_PLAYER = 200  # characters that are shown
+_LONGEST_PLAYER = 200  # most characters of a player's name
 
 
 @click.command("replay", cls=Command)
@@ -30,11 +30,11 @@ _LONGEST_PLAYER = 200  # characters that are shown
 def replay_command(
     file: Path, move: int | None, agent: str | None, trust_code: bool, **outputs: Any
 ) -> None:
-    """Play a replay again exactly: in the terminal, as a page, as a film.
+    """Reproduce a recorded game: in the terminal, as a page, or as a film.
 
     FILE is a replay of watch, play, ui, train, or eval --save-replays. The end of the game is
-    compared with that in the file. Without an output, the game is shown in this terminal. A record
-    of play-app, and a game of another environment than HackMatrix, are shown as they were seen.
+    compared with the end in the file. Without an output, the game is shown in this terminal. A
+    record of play-app, and a game of another environment than HackMatrix, are shown as recorded.
 
     \b
     hackmatrix-rl replay game.json
@@ -84,17 +84,17 @@ def replay_command(
 
 
 def _content(file: Path) -> dict[str, Any]:
-    """The content of a file; nothing if it cannot be read, of which `Replay.load` says why."""
+    """The content of a file; empty if it cannot be read. `Replay.load` then raises the error."""
     with suppress(DamagedFileError):
         return system.read_json(file) or {}
     return {}
 
 
 def _show_recording(file: Path, move: int | None, agent: str | None, shown: GameOutputs) -> None:
-    """Shows a game of another environment as it was seen; no code of it is imported."""
+    """Shows a recorded game of another environment, without importing its code."""
     if agent is not None:
         raise ConfigError(
-            f"--agent {agent}: {file} shows what was seen, with the thoughts of its player. Leave "
+            f"--agent {agent}: {file} is a recording, with the thoughts of its player only. Leave "
             "--agent out."
         )
     with Working(f"reading {file}") as work:
@@ -107,12 +107,12 @@ def _show_recording(file: Path, move: int | None, agent: str | None, shown: Game
 def _show_record(
     file: Path, record: dict[str, Any], move: int | None, agent: str | None, shown: GameOutputs
 ) -> None:
-    """Shows a record: what was seen, without anything that an agent could think of."""
+    """Shows a record of another program's game, without an agent's opinions."""
     for flag, value in (("--move", move), ("--agent", agent), ("--save", shown.files.get("save"))):
         if value is not None:
             raise ConfigError(
-                f"{flag} {value}: {file} is a record of another program's game, whose seed nobody "
-                f"knows. Leave {flag} out."
+                f"{flag} {value}: {file} is a record of another program's game, whose seed is "
+                f"unknown. Leave {flag} out."
             )
     with Working(f"reading {file}") as work:
         system.enable_compilation_cache()

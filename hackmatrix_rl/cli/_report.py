@@ -24,29 +24,29 @@ from hackmatrix_rl.system.errors import ConfigError
     dir_okay=False,
     help="The page.  [default: report.html in the folder; of several runs, in this one]",
 )
-@click.option("--storage", metavar="URL", help="Of a sweep: its database, in place of the journal.")
+@click.option("--storage", metavar="URL", help="For a sweep: its database, instead of the journal.")
 @json_option
 def report_command(
     runs: tuple[str, ...], output: Path | None, storage: str | None, as_json: bool
 ) -> None:
-    """Write one HTML page about a run, about several side by side, or about a sweep.
+    """Write one HTML page about a run, a comparison of several runs, or a sweep.
 
-    Of one run: curves, evaluation, replays, warnings, settings, versions. The run is its folder,
-    its name under runs/, or its wandb id. It may still be going.
+    For one run: curves, evaluation, replays, warnings, settings, versions. The run is its folder,
+    its name under runs/, or its wandb id. It may still be running.
 
-    Of several runs: their evaluations, interquartile means with bootstrap intervals, performance
-    profiles, curves. Runs whose settings differ only in the seed are seeds of one way to train.
-    With --json, the returns by way to train, one row a run, as rliable reads them.
+    For several runs: their evaluations, interquartile means with bootstrap intervals, performance
+    profiles, curves. Runs whose settings differ only in the seed form one group. With --json, the
+    returns by group, one row per run, in the format of rliable.
 
-    Of the folder of a sweep: the best settings, their importance, parallel coordinates, trials.
+    For the folder of a sweep: the best settings, their importance, parallel coordinates, trials.
 
-    The page works from the disk and fetches nothing.
+    The page is self-contained.
     """
     if output is not None:
         system.check_output_file(output, "--output")
     if as_json and len(runs) == 1:
         raise ConfigError("--json: prints the returns of several runs. Name more runs.")
-    # One game is no work for a GPU, which may be busy with this run.
+    # One game does not need a GPU, which may be busy with this run.
     system.select_device("cpu")
     system.enable_compilation_cache()
     returns: dict[str, Any] = {}

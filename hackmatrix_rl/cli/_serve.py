@@ -13,14 +13,14 @@ from hackmatrix_rl.cli._headless import protocol_options, serve_protocol
 def serve_command(**options: Any) -> None:
     """Serve the line protocol of the original game's binary.
 
-    One JSON object a line on standard input is a request, and one on standard output is its
-    answer. Messages go to standard error.
+    Each line of standard input is a request, and each line of standard output its answer, both a
+    JSON object. Messages go to standard error.
 
     \b
     hackmatrix-rl serve --seed 3
     {"action": "reset"}
 
-    The command hackmatrix-headless does the same and starts sooner. The variable HACKMATRIX_BINARY
+    The command hackmatrix-headless does the same and starts faster. The variable HACKMATRIX_BINARY
     of the original's Python environment may name it.
     """
     serve_protocol(**options)

@@ -21,18 +21,18 @@ from hackmatrix_rl.system.errors import ConfigError, flag
 F = TypeVar("F", bound=Callable[..., Any])
 
 AGENT = "RUN_OR_CHECKPOINT|pretrained|random|runner|expert|search(pretrained, 30)"
-"""Who may play: what `find_player` finds."""
+"""The names of players that `find_player` accepts."""
 
 
 def completed(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
-    """The names that begin like what has been typed."""
+    """The names that start with the typed text."""
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 class Value(click.ParamType[Any]):
-    """The text of one field: `none` if allowed; a whole number also as `12_000_000` or `1.2e7`.
+    """The value of one field: `none` if allowed; an integer also as `12_000_000` or `1.2e7`.
 
-    The config checks ranges, for files and flags alike.
+    The config checks ranges, of files and flags alike.
     """
 
     def __init__(self, each: "dataclasses.Field[Any]") -> None:
@@ -47,11 +47,9 @@ class Value(click.ParamType[Any]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The choices of the field that begin so."""
         return completed(self._choices, incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value of the field."""
         if not isinstance(value, str):
             return value
         if self._optional and value.lower() == "none":
@@ -85,11 +83,11 @@ def config_options(
     preset: str | None = config.AUTO,
     in_help: bool = True,
 ) -> Callable[[F], F]:
-    """Gives a command `--config`, and an option for each field of the configs of some algorithms.
+    """Adds `--config` and an option for each config field of the algorithms `kinds`.
 
-    A command for several algorithms gets `--algorithm`, too, and one with a default `preset`
-    (`None`: it has none) `--preset`. Without `in_help`, the help leaves the fields of the groups to
-    the help of `train`, but lists the fields in `also`.
+    Also adds `--algorithm` for several algorithms, and `--preset` unless `preset`, its default, is
+    `None`. Without `in_help`, the help lists only the fields in `also`, and refers to the help of
+    `train` for the others.
     """
     names = config.preset_names()
     summaries = "; ".join(f"{name}: {kind.summary}" for name, kind in kinds.items())
@@ -101,7 +99,7 @@ def config_options(
         "--preset",
         metavar="|".join(names),
         shell_complete=lambda context, option, typed: completed(names, typed),
-        help="Settings for a kind of device, which auto finds, or for one algorithm.  "
+        help="Settings for a kind of device (auto detects it), or for one algorithm.  "
         f"[default: {preset}]",
     )
     file = click.option(
@@ -117,7 +115,7 @@ def config_options(
         group="Options",
         metavar="|".join(kinds),
         shell_complete=lambda context, option, typed: completed(kinds, typed),
-        help=f"How to learn. {summaries}.  [default: {usual}]",
+        help=f"Learning algorithm. {summaries}.  [default: {usual}]",
     )
 
     def decorate(command: F) -> F:
@@ -141,27 +139,27 @@ def config_options(
 
 
 def _names_of(kinds: Collection[type[config.RunConfig]]) -> list[str]:
-    """The names of the fields of some configs, those that all have at the end."""
+    """The names of the fields of some configs; the fields of `RunConfig` come last."""
     ordered = [each.name for kind in kinds for each in config.options_of(kind)]
-    ordered += [each.name for kind in kinds for each in config.settings_of(kind)]  # the retired
+    ordered += [each.name for kind in kinds for each in config.settings_of(kind)]  # also retired
     run = {each.name for each in config.options_of(config.RunConfig)}
     return sorted(dict.fromkeys(ordered), key=lambda name: name in run)
 
 
 def recipe_option(command: F) -> F:
-    """Gives a command `--recipe`."""
     names = config.recipe_names()
     return click.option(
         "--recipe",
         metavar=f"{'|'.join(names)}|FILE.toml",
         shell_complete=lambda context, option, typed: completed(names, typed),
-        help="Train in stages, each with its algorithm, from the weights before it.  [default: "
-        f"{config.DEFAULT_RECIPE}, unless an algorithm, weights or another --env are given]",
+        help="Train in stages, each with its algorithm, from the weights of the stage before.  "
+        f"[default: {config.DEFAULT_RECIPE}, unless an algorithm, weights or another --env are "
+        "given]",
     )(command)
 
 
 def settings_epilog(groups: Collection[str]) -> str:
-    """The last lines of a help that leaves the settings of a run to the help of `train`."""
+    """The last lines of a help that refers to the help of `train` for the settings of a run."""
     trained = [
         each for kind in config.algorithms_of("train").values() for each in config.options_of(kind)
     ]
@@ -180,7 +178,7 @@ def _option(
     shown: bool,
 ) -> Callable[[F], F]:
     """The option of a field that some of the command's algorithms have."""
-    # Of one name and several types: the widest; each config checks its own.
+    # If the types differ, the widest one; each config checks its values.
     each = max(fields.values(), key=config.is_scheduled)
     option = partial(
         click.option,
@@ -209,7 +207,7 @@ def _option(
 
 
 def _defaults(each: "dataclasses.Field[Any]", kind: type[config.RunConfig]) -> str:
-    """`[default: 512; gpu, tpu: 4096]`: the default, and what presets change it to."""
+    """The default of a field and its values in presets: `[default: 512; gpu, tpu: 4096]`."""
     shown = [] if each.default is None else [f"default: {_shown(each.default)}"]
     changed: dict[str, list[str]] = {}
     others = {"--init": kind.continued, "other --env": getattr(kind, "elsewhere", {})}
@@ -231,9 +229,10 @@ def _shown(value: Any) -> str:
 def given_settings(
     context: click.Context, file: Path | None, command: str = "train"
 ) -> dict[str, Any]:
-    """The settings on the command line, and before them in a file, of a command (empty: of any).
+    """The settings of a file, overridden by those on the command line.
 
-    Names of an earlier version get a line on standard error.
+    `command` is the command that the file must be for; empty for any. Former names of settings are
+    reported on standard error.
     """
     given = typed_options(context)
     old = [name for name in given if name in config.RENAMED]
@@ -247,7 +246,7 @@ def given_settings(
 
 
 def typed_settings(context: click.Context) -> dict[str, Any]:
-    """The settings on the command line, under today's names."""
+    """The settings on the command line, under their current names."""
     known = {"algorithm", *_names_of(config.algorithms().values())}
     return {
         name: value
@@ -263,13 +262,13 @@ def typed_options(context: click.Context) -> dict[str, Any]:
 
 
 def _recipe(context: click.Context, preset: str | None, settings: Mapping[str, Any]) -> str | None:
-    """The recipe of a training; `None` where something else says what to learn by."""
+    """The recipe of a training; `None` if other settings choose the algorithm."""
     asked: str | None = context.params.get("recipe")
     others = sorted(settings.keys() & {"algorithm", "stages"})
     if asked is not None:
         if others:
             raise ConfigError(
-                f"--recipe {asked}: {others[0]} also says what to learn by. Use one of them."
+                f"--recipe {asked}: {others[0]} also chooses the algorithm. Use one of them."
             )
         return asked
     elsewhere = settings.get("env", config.HACKMATRIX) != config.HACKMATRIX
@@ -293,10 +292,10 @@ def chosen_config(
     note: Callable[[str], None] = lambda reason: None,
     target: "system.Target | None" = None,
 ) -> config.RunConfig:
-    """The config that preset, file and options make; this process computes on its device.
+    """The config of preset, file and options; selects its device unless there is a `target`.
 
-    With a `target` it does not. The command's own defaults go before the preset, and file and
-    options before them. For `algorithm` and `note` see `config_here`.
+    Options override the file, the file overrides the command's `defaults`, and these override the
+    preset. For `algorithm` and `note` see `config_here`.
     """
     settings = {**defaults, **given_settings(context, file)}
     given = typed_settings(context)

@@ -27,22 +27,22 @@ from hackmatrix_rl.runs.sweeps import SAMPLERS
 from hackmatrix_rl.system.errors import ConfigError, as_given, in_shell
 
 SUGGESTED = 5
-"""First settings that `--dry-run` shows."""
+"""Number of first settings that `--dry-run` shows."""
 MOST_TRIALS = 100_000
 MOST_WORKERS = 1_000
 
 
 @click.command("sweep", cls=Command)
 @click.argument("space", metavar="SPACE.toml", type=TypedPath())
-@whole_number("--trials", 1, MOST_TRIALS, "Trials in all, over all machines.", default=40)
+@whole_number("--trials", 1, MOST_TRIALS, "Total number of trials, on all machines.", default=40)
 @click.option(
     "--metric",
     metavar="NAME",
     default="return",
     show_default=True,
-    help="Logged number by which trials are compared: its mean over the last tenth of the steps.",
+    help="Logged metric that ranks trials: its mean over the last tenth of the steps.",
 )
-@click.option("--minimize", is_flag=True, help="The metric is to be small, such as a loss.")
+@click.option("--minimize", is_flag=True, help="Minimize the metric, such as a loss.")
 @file_option(
     "--folder",
     metavar="DIR",
@@ -52,7 +52,7 @@ MOST_WORKERS = 1_000
 @click.option(
     "--storage",
     metavar="URL",
-    help="Database of Optuna (postgresql://..., mysql://...) in place of the journal.",
+    help="Database of Optuna (postgresql://..., mysql://...) instead of the journal.",
 )
 @whole_number(
     "--seeds", 1, 4096, "Trainings of each trial, in one program; metrics are means.", default=1
@@ -62,7 +62,7 @@ MOST_WORKERS = 1_000
     type=click.Choice(SAMPLERS),
     default=SAMPLERS[0],
     show_default=True,
-    help="How settings are chosen: tpe (by what was good before) or random.",
+    help="Sampler of settings: tpe (from the results so far) or random.",
 )
 @click.option(
     "--prune/--no-prune",
@@ -74,14 +74,14 @@ MOST_WORKERS = 1_000
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Check everything, print the space, the first settings and the folders, and stop.",
+    help="Check everything, print the space, the first settings and the folders, and exit.",
 )
 @click.option(
     "--target",
     metavar="DEVICES",
     help="With --launcher: the devices of each worker, on one machine, such as h100 or cpu.",
 )
-@all_of(*launcher_options("With --dry-run, also write what starts the workers as an array"))
+@all_of(*launcher_options("With --dry-run, also write a launcher of the workers as an array"))
 @whole_number("--workers", 1, MOST_WORKERS, "With --launcher: number of workers.")
 @trust_option
 @click.pass_context
@@ -102,13 +102,13 @@ def sweep_command(
     trust_code: bool,
     **_: object,
 ) -> int:
-    """Search good settings: many trainings, on any number of machines.
+    """Search for good settings with many trainings, on any number of machines.
 
-    SPACE.toml is a settings file for `train`, with a table [space] of what to search. Optuna
-    chooses, and each trial is a run in the folder. Start the same command on every machine
-    that sees the folder. Any of them resumes a trial whose machine died, from its checkpoint.
-    The best settings are in best.toml, for train --config; `hackmatrix-rl report DIR` draws the
-    sweep. It needs pip install '.[sweep]'.
+    SPACE.toml is a settings file for `train`, with a table [space] of the settings to search.
+    Optuna chooses their values, and each trial is a run in the folder. Start the same command on
+    every machine that sees the folder. If a machine dies, another one resumes its trial from the
+    checkpoint. The best settings are in best.toml, for train --config; `hackmatrix-rl report DIR`
+    draws the sweep. It needs pip install '.[sweep]'.
 
     \b
     learning_rate = {low = 1e-5, high = 1e-2, log = true}
@@ -152,7 +152,7 @@ def sweep_command(
             again = ", from its last checkpoint" if resumes else ""
             work.say(f"trial {trial.number}: {sweeps.in_words(trial.values)}{again}", show)
 
-        with suppress(KeyboardInterrupt):  # between two trainings, which take it themselves
+        with suppress(KeyboardInterrupt):  # between two trainings; a training handles Ctrl-C itself
             status = sweeps.work(
                 sweep,
                 begins=begins,
@@ -166,11 +166,7 @@ def sweep_command(
 
 
 def array_of_workers(context: click.Context) -> Launcher | None:
-    """The launcher of the workers, if one is asked for.
-
-    Raises:
-        ConfigError: it cannot be, or an option is there that only it has.
-    """
+    """The launcher of the workers, if there is a `--launcher`."""
     typed = typed_options(context)
     file = typed.get("launcher")
     if file is None:
@@ -187,7 +183,7 @@ def array_of_workers(context: click.Context) -> Launcher | None:
 
 
 def plan_of(sweep: "sweeps.Sweep", *, prune: bool) -> list[str]:
-    """The sweep in lines."""
+    """The plan of a sweep in lines."""
     config = sweep.space.config
     largest = "small" if sweep.minimize else "large"
     halving = "; successive halving after 12% and 36%" if prune else ""
@@ -213,7 +209,7 @@ def plan_of(sweep: "sweeps.Sweep", *, prune: bool) -> list[str]:
 
 
 def end_of(ended: "sweeps.Trained", sweep: "sweeps.Sweep") -> str:
-    """How a trial ended, in a line."""
+    """The end of a trial in one line."""
     said = {"COMPLETE": "", "PRUNED": "pruned ", "FAIL": "failed: "}[ended.state]
     value = "" if ended.value is None else f"{sweep.metric} {ended.value:.4g}"
     line = f"trial {ended.trial.number}: {said}{ended.why}".rstrip()
@@ -223,7 +219,7 @@ def end_of(ended: "sweeps.Trained", sweep: "sweeps.Sweep") -> str:
 
 
 def conclusion(sweep: "sweeps.Sweep", status: "system.ExitCode") -> list[str]:
-    """What to do after a worker has ended."""
+    """The next steps after a worker has ended, in lines."""
     counts, best = sweep.counts(), sweep.best
     lines = []
     if status is not system.ExitCode.DONE:

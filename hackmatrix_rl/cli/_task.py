@@ -1,4 +1,4 @@
-"""What the commands that train have in common: from options to a finished run."""
+"""The common part of the commands that train: from options to a finished run."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -29,14 +29,14 @@ class Task(Generic[C]):
     """The training of a command, and its printed texts.
 
     Attributes:
-        command: the command.
-        choose: the settings of a new run, from the options and this file; the process computes on
-            their devices then.
-        check: raises a ConfigError if the command does not do what the settings ask for.
-        explain: why the settings are as they are, in lines.
-        describe: what the run will do, in lines.
-        summarize: called at the end of a whole training, in one process; returns how the run ended.
-        advice: what to do after the run, in lines.
+        command: the name of the command.
+        choose: returns the settings of a new run from the options and a file, for a target or for
+            the devices here, which it selects.
+        check: raises a ConfigError if the command does not support the settings.
+        explain: the origin of the settings, in lines.
+        describe: the plan of the run, in lines.
+        summarize: called after a completed training, in process 0; returns the exit code.
+        advice: the next steps after the run, in lines.
     """
 
     command: str
@@ -67,7 +67,7 @@ def run_task(
     heartbeat_timeout: int,
     **_: Any,
 ) -> int:
-    """Trains a run, as the options of `config_options` and `run_options` say; the exit status."""
+    """Trains a run with the options of `config_options` and `run_options`; the exit status."""
     if target is not None:
         return plan_elsewhere(
             context,
@@ -138,12 +138,12 @@ def plan_elsewhere(
     dry_run: bool,
     trust_code: bool,
 ) -> int:
-    """Prints the plan of each stage on a slice that is not here; the exit status."""
+    """Prints the plan of each stage on other devices; returns the exit status."""
     if name == "list":
         click.echo("\n".join(system.target_names()))
         return int(system.ExitCode.DONE)
     if not dry_run:
-        raise ConfigError(f"--target {name}: only plans a run there. Add --dry-run.")
+        raise ConfigError(f"--target {name}: only plans a run. Add --dry-run.")
     if resume_run is not None:
         raise ConfigError(
             f"--target {name}: plans a new run. Leave --resume-run out, and give its settings."
@@ -173,7 +173,7 @@ def plan_elsewhere(
 
 def machine(config: RunConfig) -> list[str]:
     """Facts about the machine before a run, in lines."""
-    import jax  # only those who play wait for it
+    import jax  # slow to import; `--help` does not need it
 
     unseen = system.unseen_accelerator(jax.default_backend()) if config.device == "cpu" else None
     return [

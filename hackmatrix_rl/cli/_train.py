@@ -31,7 +31,7 @@ from hackmatrix_rl.system.errors import ConfigError, in_shell
 _BY = baseline_algorithm()
 EXAMPLES = f"""\b
 Examples:
-  hackmatrix-rl train --total-timesteps 200_000            a look, in a minute or two
+  hackmatrix-rl train --total-timesteps 200_000            a first try, in a minute or two
   hackmatrix-rl train --algorithm {_BY} --init runs/MINE     start from the weights of a run
   hackmatrix-rl train --resume-run runs/MINE --num-envs 64 resume a run, on a small machine
 """
@@ -44,14 +44,14 @@ Examples:
 @modules_option
 @click.pass_context
 def train(context: click.Context, /, **given: Any) -> int:
-    """Train an agent by one of several algorithms.
+    """Train an agent with one of several algorithms.
 
-    Without options, the preset for this machine's device sets everything; on two CPU cores it
-    takes some minutes. --algorithm NAME --help lists the flags that only this algorithm has.
-    Ctrl-C (or SIGTERM) saves the run and ends it; a second one ends it at once.
+    Without options, the preset for this machine's device sets everything; on two CPU cores, a
+    training takes some minutes. --algorithm NAME --help lists the flags that only this algorithm
+    has. Ctrl-C (or SIGTERM) saves the run and ends it; a second one ends it immediately.
 
     Exit status: 0 trained to the end; 2 a setting that cannot work; 3 stopped because training
-    went wrong; 4 the end of the run could not be saved; 5 (or 134) another process of the run
+    became unhealthy; 4 the end of the run could not be saved; 5 (or 134) another process of the run
     was lost; 130 or 143 saved and ended by Ctrl-C or SIGTERM.
     """
     modules, resumed = given.pop("modules"), given["resume_run"]
@@ -65,8 +65,8 @@ def train(context: click.Context, /, **given: Any) -> int:
 def _resume_saved(
     context: click.Context, folder: Path, modules: str | None, given: Mapping[str, Any]
 ) -> int:
-    """Continues a run that `hm.SaveRun` has kept, by the function that makes its trainer."""
-    import jax  # only those who play wait for it
+    """Resumes a run of `hm.SaveRun` with the function that makes its trainer."""
+    import jax  # slow to import; `--help` does not need it
 
     said, goal = f"--resume-run {folder}", given["total_timesteps"]
     own = typed_settings(context).keys() - {"total_timesteps"}
@@ -114,16 +114,16 @@ def train_a_run(
     check: "Callable[[configs.RunConfig], None]" = lambda _: None,
     **options: Any,
 ) -> int:
-    """Trains a single player, as the options of `config_options` and `run_options` say.
+    """Trains a single player with the options of `config_options` and `run_options`.
 
-    `defaults` are settings of a new run of this command, and `check` raises a ConfigError if it
-    does not do what the settings ask for. Returns the exit status.
+    `defaults` are the command's settings of a new run; `check` raises a ConfigError if the command
+    does not support the settings. Returns the exit status.
     """
     resumes = options["resume_run"] is not None
     if preset is not None and resumes:
         raise ConfigError(
-            "--preset cannot be given with --resume-run: the run's own settings stand. Give "
-            "the options that are to change instead."
+            "--preset cannot be given with --resume-run: the run keeps its settings. Give the "
+            "options to change instead."
         )
     reasons = ["as the run began" if resumes else "as asked for"]
     task = Task(
@@ -143,12 +143,11 @@ def train_a_run(
 def advice(
     config: "configs.RunConfig", folder: "runs.RunFolder", result: "runs.RunResult"
 ) -> list[str]:
-    """Next steps after a run, in lines."""
     return next_steps(config, folder.path, done=result.exit_code is system.ExitCode.DONE)
 
 
 def next_steps(config: "configs.RunConfig", run: Path, *, done: bool) -> list[str]:
-    """Commands that work with a run, in lines; they name the code that is not remembered."""
+    """Commands for a run, in lines; they name the code that is not trusted yet."""
     code = {name: each for name, each in configs.code_of(config).items() if each.look() != "known"}
     named = {name: [f"--{name}", each.text] for name, each in code.items()}
     resume = in_shell("hackmatrix-rl", "train", "--resume-run", run, *chain(*named.values()))
@@ -165,7 +164,7 @@ def next_steps(config: "configs.RunConfig", run: Path, *, done: bool) -> list[st
 
 
 def describe(config: "configs.RunConfig", folder: "runs.RunFolder") -> list[str]:
-    """The plan of a run, in a few lines."""
+    """The plan of a run, in lines."""
     later = [
         f"{each.algorithm} for {each.total_timesteps:,} steps"
         for each in config.stages[1:]
@@ -187,12 +186,12 @@ def summarize(
     result: "runs.RunResult",
     console: Console,
 ) -> "system.ExitCode":
-    """Prints and stores the results of the policy, random and, on HackMatrix, runner.
+    """Evaluates the policy, random and, on HackMatrix, runner; prints and stores the results.
 
-    Of several trainings in one program, it first prints how each setting did; the policy is the
-    best training's. The run ends as `UNSAVED` if the results could not be written.
+    For several trainings in one program, it first prints the result of each setting; the policy is
+    from the best training. Returns `UNSAVED` if the results could not be written.
     """
-    import jax  # only those who play wait for it
+    import jax  # slow to import; `--help` does not need it
 
     if result.member is not None:
         show_trainings(config, folder, result.member, console)
@@ -242,7 +241,7 @@ def summarize(
 def show_trainings(
     config: "configs.RunConfig", folder: "runs.RunFolder", member: int, console: Console
 ) -> None:
-    """Prints how the trainings of each setting did, and which training is evaluated."""
+    """Prints the results of each setting, and which training is evaluated."""
     found = runs.Trainings.from_rows(config.as_dict(), sinks.read_json_lines(folder.metrics))
     if found is not None:
         console.print(found.caption, soft_wrap=True)
@@ -254,9 +253,9 @@ def show_trainings(
         console.print(table)
     said = f"The trained player: {config.member_names[member]}"
     if config.best_by is not None:
-        said += f", the one of the highest {config.best_by}"
+        said += f", which has the highest {config.best_by}"
     if isinstance(config, configs.TrainConfig) and config.eval_episodes:
-        said += "; the games of its evaluation had no part in the choice"
+        said += "; the choice did not use the games of its evaluation"
     console.print(f"{said}.", soft_wrap=True)
 
 
@@ -266,13 +265,13 @@ def _stored(
     result: "runs.RunResult",
     console: Console,
 ) -> "system.ExitCode":
-    """Writes results into the run's folder, by player; `UNSAVED` if that fails."""
+    """Writes results by player to the run's folder; returns `UNSAVED` if that fails."""
     found["trained"] |= {"env_steps": result.env_steps, **result.times}
     if result.member is not None:
         found["trained"]["member"] = result.member
     try:
         system.write_json(folder.summary, found)
-        runs.draw_curve_of(folder, result.config)  # once more: the results are known now
+        runs.draw_curve_of(folder, result.config)  # again, with the results
     except OSError as error:
         console.print(f"COULD NOT WRITE {folder.summary}: {error}", soft_wrap=True)
         return system.ExitCode.UNSAVED

@@ -40,12 +40,12 @@ from hackmatrix_rl.view.ui import PORT
 @click.option(
     "--objective",
     metavar="TEXT",
-    help="What a clique on that board means: form, its owner wins; avoid, its owner loses.  "
+    help="Objective on that board: form, the owner of a clique wins; avoid, the owner loses.  "
     "[default: form]",
 )
-@whole_number("--port", 0, 65535, "Port on 127.0.0.1; 0 takes any free one.", default=PORT)
-@click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
-@seed_option("Seed of the first game. By default it is drawn.")
+@whole_number("--port", 0, 65535, "Port on 127.0.0.1; 0 selects any free port.", default=PORT)
+@click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
+@seed_option("Seed of the first game. By default it is random.")
 @modules_option
 @trust_option
 def ui_command(
@@ -62,10 +62,10 @@ def ui_command(
 
     AGENT is a run (its folder, or its name under runs/), a checkpoint, pretrained, a script
     (random, runner, expert) or "search(pretrained, 30)". It plays from the start; without one,
-    you play. The page changes it. With a run of the clique game, the page is its board, and you
-    play against its search. With a run of another environment, you watch its games.
+    you play. You can change it on the page. With a run of the clique game, the page is its board,
+    and you play against its search. With a run of another environment, you watch its games.
 
-    The server listens on 127.0.0.1 only, and answers only whoever has the token in the address.
+    The server listens on 127.0.0.1 only, and answers only requests with the token in the address.
     It needs pip install '.[ui]'.
     """
     system.enable_compilation_cache()
@@ -73,7 +73,7 @@ def ui_command(
     opponent = _opponent(agent, clique, trust_code)
     if modules is not None and (agent is None or opponent is not None or clique):
         raise ConfigError(
-            f"--agent {modules}: goes with a run that hm.SaveRun has kept: "
+            f"--agent {modules}: goes with a run that hm.SaveRun has written: "
             f"{in_shell('hackmatrix-rl', 'ui', 'RUN', '--agent', modules)}"
         )
     make: Callable[..., ui.Served]
@@ -81,7 +81,7 @@ def ui_command(
         make = _clique_table(agent, opponent, given, seed)
     elif given:
         said = as_given(*next(iter(given.items())))
-        raise ConfigError(f"{said}: a board of the clique game. Add --clique.")
+        raise ConfigError(f"{said}: only for the clique game. Add --clique.")
     else:
         make = _games(agent, modules, trust_code, seed)
     if not ui.serve(make, port=port, browser=not no_browser, report=click.echo):
@@ -93,7 +93,7 @@ def ui_command(
 def _games(
     agent: str | None, modules: str | None, trust_code: bool, seed: int | None
 ) -> "Callable[..., ui.Served]":
-    """Makes the table of HackMatrix, or shows the games of an agent of another environment."""
+    """Makes the table of HackMatrix, or the page of an agent's games in another environment."""
     how: dict[str, Any] = {"trust_code": trust_code, "report": notify}
     if agent is not None:
         with Working(f"loading {agent}", lines=False):
@@ -112,7 +112,7 @@ def _games(
 
 
 def _opponent(agent: str | None, clique: bool, trust_code: bool) -> "evaluation.Opponent | None":
-    """Who plays the clique game, if the agent is a run of it."""
+    """The player of the clique game, if the agent is a run of it."""
     if agent is None:
         return None
     try:
@@ -139,7 +139,7 @@ def _clique_table(
     given: Mapping[str, Any],
     seed: int | None,
 ) -> "Callable[..., ui.CliqueTable]":
-    """Makes the board of the clique game: the run's, or any for two people."""
+    """Makes the board of the clique game: the run's, or one for two people."""
     if seed is not None:
         raise ConfigError(f"--seed {seed}: the clique game draws nothing. Leave --seed out.")
     if opponent is None:

@@ -50,15 +50,15 @@ def verify_resume_command(
 ) -> int:
     """Prove that resuming a run gives the same bits as never stopping it, on this machine.
 
-    This trains without a stop. It trains again and kills that process (SIGKILL) after a
-    checkpoint halfway. It resumes the killed run twice, with and without the compilation
-    cache. Then it compares every array of the final states bit by bit: parameters, optimizer,
-    games, random keys, counters.
+    It trains without a stop. It trains again and kills that process (SIGKILL) after a checkpoint
+    halfway. It resumes the killed run twice, with and without the compilation cache. Then it
+    compares every array of the final states bit by bit: parameters, optimizer, games, random keys,
+    counters.
 
     On a GPU or TPU, give --deterministic. Exit status: 0 the same, 1 not the same, 2 a setting that
     cannot work.
     """
-    # No device is started here: the processes below need it for themselves.
+    # No device is started here: the child processes need it.
     settings = _chosen(context, preset, config, recipe)
     folder = Path(tempfile.mkdtemp(prefix="verify_resume_"))
     try:
@@ -81,7 +81,7 @@ def verify_resume_command(
 def _chosen(
     context: click.Context, preset: str | None, file: Path | None, recipe: str | None
 ) -> "configs.RunConfig":
-    """The settings of the proof: the preset `debug` where nothing else is given."""
+    """The settings of the proof, by default of the preset `debug`."""
     given = given_settings(context, file, command="")
     if recipe is not None:
         given = configs.read_settings(configs.recipe_file(recipe), report=notify) | given
@@ -104,13 +104,12 @@ def _chosen(
 
 
 def describe(verdict: "runs.ResumeProof", folder: Path) -> list[str]:
-    """The verdict in words."""
     lines = [
         f"{way}: " + ("the same bits" if difference is None else f"DIFFERS at {difference}")
         for way, difference in verdict.differences.items()
     ]
     if not verdict.same:
-        return [*lines, f"NOT THE SAME. What was written is in {folder}."]
+        return [*lines, f"NOT THE SAME. The files are in {folder}."]
     return [
         *lines,
         f"Trained on {verdict.device}, {verdict.versions}.",

@@ -29,7 +29,7 @@ from hackmatrix_rl.view import replays
 @click.argument("agent", metavar="AGENT")
 @shared.seed_option("Seed of the game; the default is 0.")
 @shared.whole_number(
-    "--game", 0, 10**6, "Which game of `eval AGENT --seed SEED`; the default is 0."
+    "--game", 0, 10**6, "Number of a game of `eval AGENT --seed SEED`; the default is 0."
 )
 @shared.greedy_option
 @shared.takeover_options
@@ -47,11 +47,11 @@ def watch_command(
 ) -> None:
     """Watch an agent play a game: in the terminal, as a page, as a film.
 
-    AGENT is a run (its folder, or its name under runs/), a checkpoint, or a script (random,
-    runner, expert), pretrained or "search(pretrained, 30)". With --search 32, a network tries
-    32 actions out before each move. Without an output, the game is shown in this terminal.
-    Any other environment is shown as it draws itself (a method render or draw, rgb_array of
-    gymnasium, pictures of pgx), or else by its observations.
+    AGENT is a run (its folder, or its name under runs/), a checkpoint, a script (random, runner,
+    expert), pretrained or "search(pretrained, 30)". With --search 32, a network runs 32
+    simulations of a tree search before each move. Without an output, the game is shown in this
+    terminal. Any other environment is shown by its pictures (its method render or draw, rgb_array
+    of gymnasium, pictures of pgx), or else by its observations.
 
     \b
     hackmatrix-rl watch expert --html game.html
@@ -71,7 +71,7 @@ def watch_command(
             if source is not None:
                 raise ConfigError(
                     f"--from {source}: {agent} plays another environment than HackMatrix, whose "
-                    "games nobody takes over. Leave --from and --move out."
+                    "games cannot be continued. Leave --from and --move out."
                 )
             _watch_other(player, environment, shown, seed or 0, game or 0, agent, work)
             return
@@ -105,8 +105,8 @@ def _watch_other(
     name: str,
     work: Working,
 ) -> None:
-    """Shows a game of any environment: drawn, or its observations."""
-    import jax  # only those who play wait for it
+    """Shows a game of another environment, by pictures or observations."""
+    import jax  # slow to import; `--help` does not need it
 
     def report(line: str) -> None:
         work.say(line, notify)

@@ -1,4 +1,4 @@
-"""What a command shows on standard error while it works: nothing is silent for long."""
+"""The progress of a command on standard error."""
 
 import sys
 import time
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 FIRST_LINE, NEXT_LINES = 2.0, 10.0
-"""Seconds of silence before a line, where standard error is no terminal."""
+"""Seconds until the first line, and between lines, if standard error is not a terminal."""
 
 
 class Working:
-    """A spinner with what is being done and for how long, and a bar where the end is known.
+    """A spinner with the current activity and its duration, and a bar if the total is known.
 
-    On a terminal it moves, and leaves nothing behind. Elsewhere there is a line now and then, and
-    none for work that is quickly done, or without `lines`.
+    On a terminal it is animated, and removed at the end. Elsewhere it prints a line from time to
+    time; none for short work, or without `lines`.
     """
 
     def __init__(self, text: str, *, lines: bool = True) -> None:
@@ -48,24 +48,24 @@ class Working:
         self._leave()
 
     def doing(self, text: str) -> None:
-        """Says what is being done from now on."""
+        """Sets the current activity."""
         self._text, self._finished, self._total = text, None, None
         if self._shown is not None:
             self._shown.update(self._task, description=text, total=None)
 
     def progress(self, finished: int, total: int) -> None:
-        """Says how far it is."""
+        """Sets the progress of the current activity."""
         self._finished, self._total = finished, total
         if self._shown is not None:
             self._shown.update(self._task, completed=finished, total=total)
 
     def hide(self) -> None:
-        """Shows nothing from now on: something else uses the terminal."""
+        """Stops all output, because something else uses the terminal."""
         self._leave()
         self._leave, self._shown = lambda: None, None
 
     def say(self, line: str, show: Callable[[str], Any]) -> None:
-        """Shows a line that stays, which is also what is being done from now on."""
+        """Shows a permanent line, which is also the current activity."""
         if self._shown is not None:
             self._shown.stop()
         show(line)
@@ -79,14 +79,14 @@ class Working:
             return
         self._next = seconds + NEXT_LINES
         far = "" if self._total is None else f": {self._finished:,} of {self._total:,}"
-        from hackmatrix_rl.system.errors import printable  # it imports JAX
+        from hackmatrix_rl.system.errors import printable  # imports JAX
 
         print(f"{printable(self._text)}{far} ({seconds:.0f} s)", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def evaluating() -> Iterator[Callable[[int, int], None]]:
-    """Shows how an evaluation goes, by its `on_progress`: that it compiles, then a bar."""
+    """Shows an evaluation's compilation and then its progress; yields its `on_progress`."""
     from hackmatrix_rl.system import compiling
 
     def compiled(finished: int, episodes: int) -> None:

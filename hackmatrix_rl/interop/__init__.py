@@ -1,1 +1,1 @@
-"""This package and other programs: their environments here, and the game in theirs."""
+"""Interfaces to other programs: adapters of environments, and the line protocol."""

@@ -1,4 +1,4 @@
-"""What an analysis found, on one page."""
+"""The findings of an analysis as an HTML page."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,23 +14,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_CAUSES = 15
-"""Most ways to die that the page lists."""
+"""Most causes of death that the page lists."""
 
-_MOST_LEVEL = 9  # labels that stand side by side; more stand upright
-
+_MOST_LEVEL = 9  # horizontal labels of an axis; with more, labels are vertical
 
 _Columns = dict[str, Callable[[Any], str]]
-"""The columns of a table: the heading, and what stands there of each thing found."""
+"""The columns of a table: heading to a function that formats the cell of a row."""
 
 _Written = Callable[[float], str]
-"""How a picture writes a number."""
+"""Formats a number of a plot."""
 
 _Draw = Callable[["Axes"], None]
-"""Draws a picture."""
 
 
 def analysis_page(findings: Findings, *, player: str, about: Mapping[str, str]) -> str:
-    """The findings as one self-contained HTML page; `about` adds facts, by name, to its head."""
+    """The findings as one self-contained HTML page; `about` adds named facts to its head."""
     won = findings.won
     lead = {
         "games": f"{findings.games:,}",
@@ -70,7 +68,7 @@ def _stages(findings: Findings) -> str:
     }
     pictures = {
         "Share of the games that reached each stage": _bars(reached, _percent),
-        "Share of those that completed it, with 95% intervals": _rates(kept),
+        "Share of these games that completed it, with 95% intervals": _rates(kept),
     }
     return figures(pictures) + _table(columns, findings.stages)
 
@@ -89,7 +87,7 @@ def _points_of(findings: Findings) -> str:
         "Points that the games gained in each stage": _bars(gained, _mean),
         f"Left behind: {best}": _bars(missed, _mean),
     }
-    caption = "The last two are means over the games that completed the stage, as they left it."
+    caption = "The last two are means over games that completed the stage, when they left it."
     return figures(pictures) + _table(columns, findings.points, caption=caption)
 
 
@@ -142,8 +140,8 @@ def _tools(findings: Findings) -> str:
         "died": lambda each: _percent(each.died_after),
     }
     caption = (
-        "What followed is no proof of what caused it: the games with a program differ in more "
-        "than that."
+        "These are correlations, not effects: games with a program also differ from others in "
+        "other ways."
     )
     return _table(columns, findings.tools, caption=caption) or "<p>It uses none.</p>"
 
@@ -151,7 +149,7 @@ def _tools(findings: Findings) -> str:
 def _table(
     columns: _Columns, found: Sequence[Any], more: Sequence[list[str]] = (), *, caption: str = ""
 ) -> str:
-    """A table with a row for each thing found, or nothing without any."""
+    """A table with one row for each of `found`; empty without any."""
     rows = [[cell(each) for cell in columns.values()] for each in found]
     return table(list(columns), [*rows, *more], caption=caption) if rows else ""
 
@@ -181,8 +179,8 @@ def _calibrations(findings: Findings) -> str:
     if not found:
         return "<p>The player predicts neither a value nor a win probability.</p>"
     note = (
-        "<p class=dim>Each point is a tenth of the moves, grouped by the prediction. On the line, "
-        "predictions are right on average.</p>"
+        "<p class=dim>Each point is the mean over a tenth of the moves, grouped by prediction. On "
+        "the line, predictions are calibrated.</p>"
     )
     pictures = figures({label: _against(*given) for label, given in found.items()})
     tables = [
@@ -231,7 +229,7 @@ def _name_columns(axes: "Axes", names: Sequence[str], written: _Written) -> None
 
 
 def _against(calibration: Calibration, written: _Written) -> _Draw:
-    """The observed means over the predictions, with the line on which both are equal."""
+    """Plots observed means over predictions, and the diagonal."""
 
     def draw(axes: "Axes") -> None:
         axes.axline((0, 0), slope=1, color=INKS.text, linestyle="--", linewidth=0.8)

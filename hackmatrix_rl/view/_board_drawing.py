@@ -1,4 +1,4 @@
-"""A position as a picture: the board, and the numbers next to it."""
+"""Draws a position: the board, and a panel of the player's numbers."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ from hackmatrix_rl.view._marks import (
 from hackmatrix_rl.view._names import program_name
 
 PANEL = 208.0
-"""Its width."""
+"""The width of the panel."""
 
 _CHIPS_IN_A_ROW = 4
 
@@ -32,8 +32,7 @@ _EDGE = 6.0
 _BOARD = SIZE * _PITCH - _GAP + 2 * _EDGE
 _CAPTION = 30.0
 _FOOT = 26.0
-# Where several things stand on one cell, and how small they are; lower down where a block's label
-# needs the upper edge.
+# By the number of actors on a cell: their scale, and their centers in the cell.
 _Places = dict[int, tuple[float, tuple[Point, ...]]]
 _PLACES: _Places = {
     1: (1.0, ((34, 32),)),
@@ -41,6 +40,7 @@ _PLACES: _Places = {
     3: (0.54, ((21, 21), (48, 21), (34, 49))),
     4: (0.54, ((24, 20), (51, 20), (24, 49), (51, 49))),
 }
+# Lower: the label of a block is at the upper edge.
 _ON_BLOCK: _Places = {
     1: (0.76, ((34, 41),)),
     2: (0.6, ((19, 42), (49, 42))),
@@ -49,8 +49,8 @@ _ON_BLOCK: _Places = {
 }
 
 
-def _numbers_beside(frame: Frame, x: float, y: float) -> list[Shape]:
-    """Hit points, stage, resources, programs and flags, one under the other."""
+def _panel(frame: Frame, x: float, y: float) -> list[Shape]:
+    """Hit points, stage, resources, programs and flags, from top to bottom."""
     score = f"{frame.score:,}"
     return [
         *(heart(x + 13 + 27 * each, y + 22, 11, full=each < frame.hp) for each in range(MAX_HP)),
@@ -133,10 +133,10 @@ def _flags(frame: Frame, x: float, y: float) -> list[Shape]:
 def draw(
     frame: Frame, *, aids: bool = True, caption: str | None = None, panel: bool = True
 ) -> Drawing:
-    """A position as a picture: the board, and the numbers next to it, below a caption.
+    """Draws a position: a caption, the board, and a panel of the player's numbers.
 
-    A complete frame shows what the player does not see as ghosts: dashed outlines. The aids show
-    who hits next turn, where shots go, and what a siphon takes.
+    In a complete frame, dashed outlines (ghosts) show what the player does not see. The aids show
+    which enemies hit next turn, where shots go, and what a siphon takes.
     """
     top = _MARGIN + (0 if caption is None else _CAPTION)
     width = 2 * _MARGIN + _BOARD + (_MARGIN + PANEL if panel else 0)
@@ -147,7 +147,7 @@ def draw(
         shapes.append(Text(_MARGIN, _MARGIN + 16, caption, size, "text", bold=True))
     shapes += _board(frame, top, aids)
     if panel:
-        shapes += _numbers_beside(frame, 2 * _MARGIN + _BOARD, top)
+        shapes += _panel(frame, 2 * _MARGIN + _BOARD, top)
     if aids:
         shapes += _siphon_line(frame, top + _BOARD + 22)
     title = (
@@ -164,7 +164,7 @@ def _corner(cell: int, top: float) -> Point:
 
 
 def place_of(cell: int) -> tuple[float, float, float]:
-    """Where a cell is in a drawing without a caption: its left edge, its upper edge, its side."""
+    """The left edge, upper edge and side of a cell in a drawing without a caption."""
     return (*_corner(cell, _MARGIN), TILE)
 
 
@@ -188,7 +188,7 @@ def _board(frame: Frame, top: float, aids: bool) -> list[Shape]:
 
 
 def _crowd(here: list[Actor], x: float, y: float, layouts: _Places) -> list[Shape]:
-    """What stands on one cell: all of it, or some and how many more."""
+    """The actors on one cell: all of them, or some and `+N`."""
     if not here:
         return []
     scale, places = layouts[min(len(layouts), len(here))]
@@ -205,7 +205,7 @@ def _crowd(here: list[Actor], x: float, y: float, layouts: _Places) -> list[Shap
 
 
 def _last_known(cell: Cell, x: float, y: float, *, alone: bool) -> list[Shape]:
-    """A faint mark where the player last saw a cryptog."""
+    """A faint outline where the player last saw a cryptog."""
     points = tuple(
         (x + 34 + across * 26, y + 34 + down * 26) for across, down in hexagon(0.5, 1.0, 0.9)
     )
@@ -218,7 +218,7 @@ def _last_known(cell: Cell, x: float, y: float, *, alone: bool) -> list[Shape]:
 
 
 def _siphon_cross(frame: Frame, top: float) -> list[Shape]:
-    """An outline of the cells that a siphon here would reach."""
+    """Outlines the cells that a siphon would reach."""
     ready = frame.data_siphons > 0
     wide, opacity, side = 2.5 if ready else 1.5, 1.0 if ready else 0.5, TILE + 2
     box = Rect(0, 0, side, side, 10, stroke="siphon", stroke_width=wide, opacity=opacity)
@@ -227,7 +227,7 @@ def _siphon_cross(frame: Frame, top: float) -> list[Shape]:
 
 
 def _aids(frame: Frame, top: float) -> list[Shape]:
-    """What a siphon reaches, who hits next, where shots go."""
+    """The reach of a siphon, the enemies that hit next turn, and the targets of shots."""
     shapes = _siphon_cross(frame, top)
     for cell in frame.attacking_cells:
         x, y = _corner(cell, top)
@@ -238,14 +238,14 @@ def _aids(frame: Frame, top: float) -> list[Shape]:
             (start_x, start_y), (x, y) = _corner(frame.player_cell, top), _corner(shot.target, top)
             way = ((start_x + 34, start_y + 33), (x + 34, y + 33))
             shapes.append(Line(way, "shot", 1.8, dashed=True))
-            # On a block it leaves the label free.
+            # On a block the label stays uncovered.
             on_block = frame.cells[shot.target].is_block
             shapes += cross_hair(x + 34, y + (42 if on_block else 33), 20 if on_block else 27)
     return shapes
 
 
 def _alarm(x: float, y: float) -> list[Shape]:
-    """An exclamation mark in the corner of an enemy that hits next."""
+    """An exclamation mark at an enemy that hits next turn."""
     return [
         Circle(x + TILE - 4, y + 4, 8.5, fill="danger", stroke="board", stroke_width=1.5),
         bold(x + TILE - 4, y + 8.8, "!", 13, "on_danger"),
@@ -253,7 +253,7 @@ def _alarm(x: float, y: float) -> list[Shape]:
 
 
 def _siphon_line(frame: Frame, y: float) -> list[Shape]:
-    """What a siphon here would take, in words."""
+    """The yield of a siphon, in words."""
     taken = frame.siphon_yield()
     parts = [
         *([counted(taken.points, "point")] if taken.points else []),

@@ -1,4 +1,4 @@
-"""A cell of the board and what stands on it, as shapes."""
+"""Draws a cell of the board and the actors on it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,10 +23,10 @@ from hackmatrix_rl.view._marks import (
 from hackmatrix_rl.view._names import program_name
 
 TILE = 68.0
-"""Side of a cell."""
+"""The side of a cell in pixels."""
 
 _RADIUS = 18.0
-# Corner, square, diamond, hexagon: an enemy is known by its outline and its letter.
+# Triangle, square, diamond, hexagon: outline and letter identify an enemy without its colour.
 _OUTLINES: dict[EnemyType, tuple[Point, ...]] = {
     EnemyType.VIRUS: ((-1.05, -0.85), (1.05, -0.85), (0.0, 1.0)),
     EnemyType.DAEMON: ((-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)),
@@ -34,11 +34,11 @@ _OUTLINES: dict[EnemyType, tuple[Point, ...]] = {
     EnemyType.CRYPTOG: hexagon(0.5, 1.05, 0.95),
 }
 Actor = Callable[[float, float, float], list[Shape]]
-"""Makes the shapes of what stands on a cell, from a center and a scale."""
+"""Returns the shapes of an actor on a cell, from a center and a scale."""
 
 
 def tile(cell: Cell, x: float, y: float, *, occupied: bool) -> list[Shape]:
-    """The shapes of one cell; if something stands on it, labels keep to the edge."""
+    """The shapes of one cell. If it is occupied, labels are at its edges."""
     ground: Ink = "cell_siphoned" if cell.siphoned else "cell"
     shapes: list[Shape] = [Rect(x, y, TILE, TILE, 9, fill=ground)]
     if cell.is_block:
@@ -71,7 +71,7 @@ def _block(cell: Cell, x: float, y: float, occupied: bool) -> list[Shape]:
 
 
 def _pins(x: float, y: float) -> list[Shape]:
-    """The legs of a chip: a program block."""
+    """The pins of a chip, around a program block."""
     found: list[Shape] = []
     for place in (20.0, 34.0, 48.0):
         for start, end in ((0.0, 5.0), (TILE - 5, TILE)):
@@ -81,7 +81,7 @@ def _pins(x: float, y: float) -> list[Shape]:
 
 
 def _label(cell: Cell, x: float, y: float, ink: Ink, occupied: bool) -> list[Shape]:
-    """What a block holds: the numbers and names that say it."""
+    """The contents of a block as text."""
     name = _contents(cell)
     if occupied:
         label = f"? {name}".strip() if cell.is_question else name
@@ -111,7 +111,7 @@ def _contents(cell: Cell) -> str:
 
 
 def _resources(cell: Cell, x: float, y: float, occupied: bool) -> list[Shape]:
-    """Credits on the left, energy on the right; ghosts where a block covers them."""
+    """Credits on the left, energy on the right; ghosts under a block."""
     covered = cell.is_block and not cell.siphoned
     inks: tuple[Ink, Ink] = ("credits", "energy")
     if covered:
@@ -130,7 +130,7 @@ def _resources(cell: Cell, x: float, y: float, occupied: bool) -> list[Shape]:
 
 
 def actors_on(frame: Frame, cell: int) -> list[Actor]:
-    """What stands on a cell, what the player sees first."""
+    """The actors on a cell; those that the player sees come first."""
     others: list[Actor] = [
         partial(_enemy, each) if isinstance(each, Enemy) else partial(_transmission, each)
         for each in frame.entities_on(cell)
@@ -162,7 +162,7 @@ def _enemy(enemy: Enemy, x: float, y: float, scale: float) -> list[Shape]:
 
 
 def _hit_points(enemy: Enemy, x: float, y: float, scale: float) -> list[Shape]:
-    """A pip for each hp, hollow if lost."""
+    """A dot for each hp, hollow if lost."""
     most = max(int(ENEMY_HP[enemy.type]), enemy.hp)
     ink = enemy.type.name.lower()
     width = (most * 9 + 3) * scale
@@ -179,7 +179,7 @@ def _hit_points(enemy: Enemy, x: float, y: float, scale: float) -> list[Shape]:
 
 
 def _state(enemy: Enemy, x: float, y: float, scale: float) -> list[Shape]:
-    """Signs for stunned, disabled, and brought by a siphon."""
+    """Badges for stunned, disabled, and spawned from a siphon."""
     shapes: list[Shape] = []
     right, top = x + 21 * scale, y - 15 * scale
     if enemy.disabled_turns:
@@ -194,7 +194,7 @@ def _state(enemy: Enemy, x: float, y: float, scale: float) -> list[Shape]:
 
 
 def _by_siphon(x: float, y: float, scale: float) -> list[Shape]:
-    """The sign of what a siphon brought."""
+    """The badge of an enemy or transmission that a siphon called."""
     left, top = x - 21 * scale, y - 15 * scale
     return [Circle(left, top, 8 * scale, fill="cell"), plus(left, top, 6 * scale)]
 
@@ -207,7 +207,7 @@ def _badge(x: float, y: float, scale: float, text: str) -> list[Shape]:
 
 
 def _transmission(transmission: Transmission, x: float, y: float, scale: float) -> list[Shape]:
-    """A dashed ring with the turns that are left, and the type if it is known."""
+    """A dashed ring with the remaining turns, and the type if it is known."""
     radius = _RADIUS * scale
     turns = str(transmission.turns_remaining)
     size = min(19.0, 44 / max(1, len(turns))) * scale
@@ -224,7 +224,7 @@ def _transmission(transmission: Transmission, x: float, y: float, scale: float) 
 
 
 def _coming(kind: EnemyType, x: float, y: float, scale: float, known: bool) -> list[Shape]:
-    """The type of a transmission: a ghost if the player does not know it."""
+    """The type of a transmission; a ghost if the player does not know it."""
     ink = kind.name.lower()
     baseline = y + (2.0 if kind == EnemyType.VIRUS else 3.6) * scale
     return [

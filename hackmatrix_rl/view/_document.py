@@ -1,4 +1,4 @@
-"""One HTML page with sections and tables, which fetches nothing."""
+"""A self-contained HTML page with sections and tables."""
 
 import html
 import re
@@ -20,10 +20,10 @@ def document(
     made_by: str,
     scripts: Collection[str] = ("'none'",),
 ) -> str:
-    """A self-contained page: its title, some HTML below it, and each section that is not empty.
+    """A self-contained page: the title, the HTML `lead`, and each section that is not empty.
 
-    The last line names the command that made it. `scripts` are Content-Security-Policy sources of
-    the scripts that may run, also in frames.
+    The footer names the command `made_by`. `scripts` are the Content-Security-Policy sources of
+    allowed scripts, also in frames.
     """
     policy = content_policy(" ".join(scripts), "'unsafe-inline'")
     shown = {heading: body for heading, body in sections.items() if body}
@@ -46,13 +46,13 @@ def document(
 
 
 def content_policy(scripts: str, styles: str, *more: str) -> str:
-    """A Content-Security-Policy that lets nothing else run, and fetches nothing."""
+    """A Content-Security-Policy that allows only these scripts and styles, and no requests."""
     sources = (f"script-src {scripts}", f"style-src {styles}", "img-src data:", *more)
     return "; ".join(("default-src 'none'", *sources, "base-uri 'none'", "form-action 'none'"))
 
 
 def facts(values: Mapping[str, str]) -> str:
-    """Boxes of a name and a value, as HTML; empty values are left out."""
+    """Names and values as an HTML list; empty values are omitted."""
     items = "".join(
         f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>"
         for name, value in values.items()
@@ -64,10 +64,10 @@ def facts(values: Mapping[str, str]) -> str:
 def table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "", escaped: bool = False
 ) -> str:
-    """A table as HTML. Without headings it has no head; `escaped` rows are HTML already.
+    """A table as HTML. Without `heads` it has no head; `escaped` rows are already HTML.
 
-    A column in which each cell begins as a number does is one of numbers, except the first. On a
-    narrow screen a row of many cells stands as lines, each with its heading.
+    A column, except the first, is numeric if each of its cells begins like a number. On a narrow
+    screen, a wide row is shown as one line per cell, each with its heading.
     """
     show = str if escaped else text
     rows = [[*row] for row in rows]

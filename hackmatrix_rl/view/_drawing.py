@@ -1,8 +1,8 @@
-"""A picture as a list of shapes, what every kind of output is made from, and its colours.
+"""A picture as a list of shapes, the source of every output format, and the colour themes.
 
-Coordinates are pixels from the upper left corner. An `Ink` is the name of a colour; a theme says
-which colour that is. Enemies are warm, the player is blue, blocks are grey. Colour never carries
-meaning alone: shapes and letters repeat it.
+Coordinates are pixels from the upper left corner. An `Ink` is the name of a colour, which a theme
+maps to its value. Enemies have warm colours, the player is blue, blocks are grey. Shapes and
+letters repeat everything that a colour shows.
 """
 
 import math
@@ -15,8 +15,8 @@ from hackmatrix_rl.system.errors import ConfigError
 Ink = str
 
 Theme = dict[Ink, str]
-"""The colour of each ink, as #rrggbb."""
-_COLOURS = {  # on a light page, on a dark page
+"""The colour of each ink as #rrggbb."""
+_COLOURS = {  # light theme, dark theme
     "background": ("#ffffff", "#0d1117"),
     "board": ("#cfd6e3", "#05070b"),
     "cell": ("#f7f9fc", "#1a2130"),
@@ -57,7 +57,7 @@ _FOOT = 34.0
 
 @dataclass(frozen=True, kw_only=True)
 class _Outlined:
-    """How a shape is filled, outlined, or both."""
+    """The fill and the outline of a shape."""
 
     fill: Ink | None = None
     stroke: Ink | None = None
@@ -116,7 +116,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Pixels:
-    """A picture of pixels, stretched over a rectangle."""
+    """A PNG image, stretched over a rectangle."""
 
     x: float
     y: float
@@ -131,7 +131,7 @@ Shape = Rect | Circle | Polygon | Line | Text | Pixels
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture in pixels: its shapes, the lowest first, and what they show in words."""
+    """A picture of a size in pixels: its shapes from bottom to top, and a description in words."""
 
     width: float
     height: float
@@ -140,14 +140,14 @@ class Drawing:
 
 
 def find_theme(name: str, *more: str) -> Theme:
-    """The theme of that name, or a ConfigError that also lists `more` names."""
+    """The theme of a name; a ConfigError lists all names and `more`."""
     if name not in THEMES:
         raise ConfigError(f"theme {name!r} does not exist; there are {', '.join((*THEMES, *more))}")
     return THEMES[name]
 
 
 def grid(drawings: Sequence[Drawing], *, more: int = 0) -> Drawing:
-    """Drawings of one size in rows at most 960 pixels wide, and a line for those left out."""
+    """Drawings of one size in a grid at most 960 pixels wide; `more` counts omitted drawings."""
     columns = math.ceil(math.sqrt(len(drawings)))
     rows = math.ceil(len(drawings) / columns)
     scale = min(1.0, _WIDTH / (columns * drawings[0].width))
@@ -165,7 +165,7 @@ def grid(drawings: Sequence[Drawing], *, more: int = 0) -> Drawing:
 
 
 def _placed(shape: Shape, x: float, y: float, scale: float) -> Shape:
-    """A shape made smaller and moved."""
+    """A shape, scaled and then translated."""
     if isinstance(shape, Text):
         return replace(shape, x=x + shape.x * scale, y=y + shape.y * scale, size=shape.size * scale)
     if isinstance(shape, Pixels):

@@ -1,4 +1,4 @@
-"""A position in plain Python, for everything that draws one."""
+"""A position as plain Python objects, for drawing."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from hackmatrix_rl.games.hackmatrix import (
 
 DATA = (Content.DATA, Content.HIDDEN_DATA)
 PROGRAMS = (Content.PROGRAM, Content.HIDDEN_PROGRAM)
-"""Blocks of each kind, known and hidden."""
+"""Contents of data blocks and of program blocks, known and hidden."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Cell:
     points: int  #: Points of a data block, else 0.
     program: Program | None  #: The program of a program block, else `None`.
     spawn_count: int  #: Transmissions that siphoning the block calls.
-    credits: int  #: 0..3, also under a block, like `energy`.
+    credits: int  #: 0..3. Blocks cover credits and energy, but do not remove them.
     energy: int
     siphoned: bool  #: Whether a siphon has reached the cell.
     siphon_center: bool  #: Whether the player has siphoned from here.
@@ -43,7 +43,7 @@ class Cell:
 
     @property
     def is_question(self) -> bool:
-        """Whether its block is a question block: the player does not know what it holds."""
+        """Whether it holds a question block, whose contents the player does not know."""
         return self.content in (Content.HIDDEN_DATA, Content.HIDDEN_PROGRAM)
 
 
@@ -64,7 +64,7 @@ class Enemy:
 
 @dataclass(frozen=True)
 class Transmission:
-    """An enemy on its way; its `type` is `None` if unknown."""
+    """A transmission: an enemy that will spawn. `type` is `None` if unknown."""
 
     type: EnemyType | None
     cell: int
@@ -72,7 +72,7 @@ class Transmission:
     from_scheduled_task: bool
     spawned_from_siphon: bool
     type_visible: bool  #: Whether the player sees its type.
-    visible: bool  #: Whether the player sees it: not if it is behind another one.
+    visible: bool  #: Whether the player sees it; false behind another transmission.
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Shot:
     """The effect of a move in one direction."""
 
     direction: Direction
-    #: The cells that it looks along, the nearest first; the last one is the target, if any.
+    #: The cells on its line of sight, nearest first; the last one is the target, if any.
     cells: tuple[int, ...]
     hits: str | None  #: `"enemy"` or `"transmission"`, or `None` for no target.
 
@@ -107,9 +107,9 @@ class SiphonYield:
 
 @dataclass(frozen=True)
 class Frame:
-    """One position, ready to be drawn. Cell = row * 6 + col; row 0 is at the bottom.
+    """One position for drawing. Cell = row * 6 + col; row 0 is at the bottom.
 
-    `frame_of` makes it with everything that the game knows; `seen` leaves what the player sees.
+    `frame_of` returns the full state; `seen` removes what the player does not see.
     """
 
     cells: tuple[Cell, ...]
@@ -131,7 +131,7 @@ class Frame:
     step_active: bool  #: Whether STEP skips the next enemy turn.
     next_scheduled_task_turn: int
     snapshots: int  #: Number of turns that UNDO can go back.
-    #: Where the player last saw the cryptogs that are hidden now.
+    #: Where the player last saw the cryptogs that are currently hidden.
     last_known_cells: frozenset[int]
     complete: bool = True  #: Whether hidden things are in the frame: false after `seen`.
 
@@ -157,15 +157,15 @@ class Frame:
 
     @cached_property
     def shots(self) -> tuple[Shot, ...]:
-        """What a move in each direction would hit, as far as the frame shows it."""
+        """The target of a move in each direction, from the visible enemies and transmissions."""
         return tuple(self._shot(direction) for direction in Direction)
 
     @cached_property
     def attackers(self) -> frozenset[int]:
         """Indices of the enemies that hit the player in the next enemy turn.
 
-        That holds if the player stays and only this enemy moves: another one may open or close
-        its way, in a random order.
+        This assumes that the player stays and no other enemy moves. Enemies move in random order,
+        and may open or block each other's way.
         """
         return frozenset(
             number for number, enemy in enumerate(self.enemies) if self._attacks(enemy)
@@ -177,12 +177,12 @@ class Frame:
         return sorted({self.enemies[number].cell for number in self.attackers})
 
     def entities_on(self, cell: int) -> list[Enemy | Transmission]:
-        """Those on a cell in order of arrival; what the player sees comes first."""
+        """Enemies and transmissions on a cell in order of arrival; visible ones come first."""
         everyone: list[Enemy | Transmission] = [*self.enemies, *self.transmissions]
         return sorted((each for each in everyone if each.cell == cell), key=lambda e: not e.visible)
 
     def siphon_yield(self) -> SiphonYield:
-        """The yield of a siphon where the player stands."""
+        """The yield of a siphon at the player's cell."""
         cross = (self.player_cell, *neighbours(self.player_cell))
         cells = tuple(each for each in cross if not self.cells[each].siphoned)
         found = [self.cells[each] for each in cells]
@@ -228,7 +228,7 @@ class Frame:
         return False
 
     def _moved(self, enemy: Enemy, cell: int) -> int:
-        """Where the enemy goes from a cell, if nothing else moves (rules, section 5)."""
+        """The enemy's next cell if nothing else moves (rules, section 5)."""
         walls = {each for each in range(NUM_CELLS) if self.cells[each].is_block}
         if enemy.type == EnemyType.GLITCH:
             walls = set()
@@ -252,7 +252,7 @@ def neighbours(cell: int) -> list[int]:
 
 
 def _ray(cell: int, direction: Direction, most: int = SIZE) -> Iterator[int]:
-    """The cells from a cell to the edge of the board, without itself."""
+    """The cells from a cell to the edge of the board, excluding the cell."""
     row, col = divmod(cell, SIZE)
     room = (SIZE - 1 - row, row, col, SIZE - 1 - col)[direction]
     return (cell + STEPS[direction] * (number + 1) for number in range(min(room, most)))
@@ -280,7 +280,7 @@ def _covered(cell: Cell) -> Cell:
     """A cell as the player sees it."""
     shown = cell
     if cell.is_question:
-        # Which kind of question block it is does not show either.
+        # The kind of a question block is hidden, too.
         hidden = replace(shown, content=Content.HIDDEN_DATA, known=False)
         shown = replace(hidden, points=0, program=None, spawn_count=0)
     if cell.is_block and not cell.siphoned:

@@ -1,4 +1,4 @@
-"""Frames of the game's positions."""
+"""Converts game states to frames."""
 
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -66,7 +66,7 @@ def _frame(arrays: dict[str, np.ndarray]) -> Frame:
 
 
 def _filled(kind: type[Made], record: dict[str, int], **known: Any) -> Made:
-    """A dataclass whose other fields are columns of a record: numbers, or truths."""
+    """Builds a dataclass from `known` fields and the columns of a record, cast to int or bool."""
     columns = [each for each in fields(kind) if each.name in record and each.name not in known]
     plain: dict[str, Any] = {
         each.name: bool(record[each.name]) if each.type is bool else record[each.name]

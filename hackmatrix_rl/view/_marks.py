@@ -1,4 +1,4 @@
-"""Small signs that a picture is made of: coins, bolts, hearts, cross hairs.
+"""Small symbols: coins, bolts, hearts, crosshairs.
 
 Each function returns shapes around a center (x, y).
 """
@@ -12,13 +12,13 @@ Point = tuple[float, float]
 
 
 def fitted(text: str, size: float, width: float, *, bold: bool = False) -> float:
-    """The largest font size, at most `size`, at which a text is at most `width` wide."""
+    """The largest font size up to `size` at which a text fits into `width`."""
     wide = sum(_letter_width(letter) for letter in text) * (1.12 if bold else 1.0)
     return min(size, width / max(1.0, wide))
 
 
 def _letter_width(letter: str) -> float:
-    """Width of a letter at font size 1, rounded up."""
+    """An upper bound of a letter's width at font size 1."""
     if letter in ",.:;'!|il ":
         return 0.34
     if letter in "MW@%m" or not letter.isascii():
@@ -29,7 +29,7 @@ def _letter_width(letter: str) -> float:
 def polygon(
     x: float, y: float, radius: float, outline: tuple[Point, ...], ink: Ink, *, ghost: bool = False
 ) -> Polygon:
-    """An outline in units of `radius` around (x, y): filled, or a dashed line for a ghost."""
+    """An outline in units of `radius` around (x, y): filled, or dashed for a ghost."""
     points = tuple((x + radius * across, y + radius * down) for across, down in outline)
     if ghost:
         return Polygon(points, stroke=ink, stroke_width=1.5, dashed=True, opacity=0.75)
@@ -37,7 +37,7 @@ def polygon(
 
 
 def bold(x: float, y: float, text: str, size: float, ink: Ink, opacity: float = 1.0) -> Text:
-    """Bold text with its middle at x."""
+    """Bold text, centered at x."""
     return Text(x, y, text, size, ink, "middle", bold=True, opacity=opacity)
 
 
@@ -51,7 +51,7 @@ _BOLT = ((0.25, -1.0), (-0.65, 0.15), (-0.08, 0.15), (-0.25, 1.0), (0.65, -0.2),
 
 
 def _heart_point(turn: float) -> Point:
-    """A point of the well-known heart curve."""
+    """A point of the standard parametric heart curve."""
     down = 13 * math.cos(turn) - 5 * math.cos(2 * turn) - 2 * math.cos(3 * turn)
     return math.sin(turn) ** 3, -(down - math.cos(4 * turn)) / 16
 
@@ -77,7 +77,7 @@ def bolt(x: float, y: float, radius: float, ink: Ink = "energy", *, ghost: bool 
 
 
 def heart(x: float, y: float, radius: float, *, full: bool) -> Shape:
-    """A hit point of the player, there or lost."""
+    """A hit point of the player; an outline if it is lost."""
     shape = polygon(x, y, radius, _HEART, "hp")
     return shape if full else replace(shape, fill=None, stroke="muted", stroke_width=1.5)
 
@@ -88,7 +88,7 @@ def plus(x: float, y: float, radius: float, ink: Ink = "siphon") -> Shape:
 
 
 def calls(x: float, y: float, count: int, size: float, ink: Ink) -> list[Shape]:
-    """How many transmissions a block calls."""
+    """The number of transmissions that a block calls."""
     label = str(count)
     half = (size * 0.7 + 0.64 * size * len(label)) / 2
     return [
@@ -118,7 +118,7 @@ def door(x: float, y: float, size: float, *, named: bool) -> list[Shape]:
 
 
 def cross_hair(x: float, y: float, radius: float) -> list[Shape]:
-    """Where a shot hits."""
+    """The target of a shot."""
     reach = radius / 6 + 1
     inner, outer = radius - reach, radius + reach
     arms = [

@@ -1,4 +1,4 @@
-"""Names, keys and signs: of actions, and of what stands on a board in a terminal."""
+"""Names and keys of actions, and the characters of a board in a terminal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from hackmatrix_rl.games.hackmatrix import (
 )
 from hackmatrix_rl.view._frame import Cell, Enemy, Frame, Transmission, neighbours
 
-# A letter of the name where one is left; `h` (hint) and `q` (quit) are not actions.
+# A letter of the name where one is free; `h` (hint) and `q` (quit) are not actions.
 KEYS: Mapping[Action, str] = {
     Action.SIPHON: "s",
     Action.PUSH: "p",
@@ -44,7 +44,7 @@ KEYS: Mapping[Action, str] = {
     Action.ATK_PLUS: "k",
     Action.HACK: "a",
 }
-"""The key of each action that is not a direction; directions have the arrow keys."""
+"""The key of each action except the directions, which have the arrow keys."""
 
 
 def program_name(program: Program) -> str:
@@ -53,9 +53,9 @@ def program_name(program: Program) -> str:
 
 
 def why_not(frame: Frame, mask: np.ndarray, action: Action | int) -> str | None:
-    """Why an action is not legal, in a few words; `None` if it is.
+    """Why an action is illegal, in a few words; `None` if it is legal.
 
-    The frame may be complete or as the player sees it; `mask` is bool of shape (28,).
+    The frame may be complete or the player's view; `mask` is bool of shape (28,).
     """
     if mask[action]:
         return None
@@ -90,13 +90,13 @@ class Signs:
     transmission: str
     times: str  #: Before the number of transmissions that a block calls.
     hp: str  #: A hit point, and a lost one.
-    cut: str  #: The end of a text that was too long.
+    cut: str  #: The end of a truncated text.
     minus: str
-    #: Horizontal and vertical line, then the nine crossings from the upper left corner.
+    #: Horizontal line, vertical line, then the nine corners and crossings, row by row.
     lines: str
 
 
-# Look-alikes of ASCII signs are meant here: RUF001.
+# RUF001: these characters resemble ASCII ones on purpose.
 UNICODE = Signs("↑↓←→", "▒", "░", "✓", "○", "◇", "×", "♥♡", "…", "−", "─│┌┬┐├┼┤└┴┘")  # noqa: RUF001
 ASCII = Signs("^v<>", "#", ":", "%", "o", "~", "x", "*.", ".", "-", "-|+++++++++")
 
@@ -120,12 +120,12 @@ STYLES = {
     "faint": "dim",
     "title": "bold",
 }
-"""Base colours only: they are readable on a light and on a dark background. Signs and letters say
-the same, for those who see no colours."""
+"""Only base colours, which are readable on light and dark backgrounds. Signs and letters repeat
+everything that a colour shows."""
 
 
 def signs_for(encoding: str | None) -> Signs:
-    """The signs that an output with this encoding can show."""
+    """The signs that an output with this encoding can print."""
     try:
         "".join(vars(UNICODE).values()).encode(encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -134,7 +134,7 @@ def signs_for(encoding: str | None) -> Signs:
 
 
 def letter_of(entity: Enemy | Transmission) -> str:
-    """V, D, G or C; lower case if the player does not see it, `?` if the type is unknown."""
+    """V, D, G or C; lower case if the player does not see it; `?` if the type is unknown."""
     if entity.type is None:
         return "?"
     letter = EnemyType(entity.type).name[0]
@@ -143,7 +143,7 @@ def letter_of(entity: Enemy | Transmission) -> str:
 
 
 def name_of(cell: Cell) -> str:
-    """What a block holds, in at most 7 characters; in lower case after `?` if it is hidden."""
+    """The contents of a block in at most 7 characters; in lower case after `?` if hidden."""
     if not cell.known:
         return "?"
     name = f"{cell.points} pts"
@@ -153,17 +153,17 @@ def name_of(cell: Cell) -> str:
 
 
 def styled(text: str, style: str = "") -> Text:
-    """A text that keeps its style to itself when others are added to it."""
+    """A text whose style does not extend to text that is appended to it."""
     return Text.assemble((text, style))
 
 
 def bar(text: str, width: int, signs: Signs = UNICODE) -> Text:
-    """A line of keys over the whole width."""
+    """A line of keys, padded to the full width."""
     return styled(fitted(styled(text), width, signs).plain, "reverse")
 
 
 def fitted(text: Text, width: int, signs: Signs = UNICODE) -> Text:
-    """A line with exactly this width: filled up, or cut."""
+    """A line of exactly this width: padded or truncated."""
     if text.cell_len > width:
         text = text[: max(0, width - 1)] + styled(signs.cut)
     return text + styled(" " * (width - text.cell_len))

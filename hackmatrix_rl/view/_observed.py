@@ -1,4 +1,4 @@
-"""An observation as text, for environments that draw nothing."""
+"""An observation as text, for environments without pictures."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ _CHANNELS = "123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def observed(observation: PyTree[Array]) -> str:
-    """One observation in lines of text.
+    """One observation as lines of text.
 
-    A vector is a line for each number, and a board `[rows, columns, channels]` a character for
-    each cell: the number of its first channel that is not 0. Of a larger array there are the least
-    number, the mean and the largest one.
+    A vector has one line per number. A board `[rows, columns, channels]` has one character per
+    cell: the index, from 1, of its first nonzero channel. A larger array is summarised by its
+    minimum, mean and maximum.
     """
     leaves = jax.tree.leaves_with_path(observation)
     parts = [_leaf(path, np.asarray(leaf)) for path, leaf in leaves[:_MOST_LEAVES]]
@@ -52,7 +52,7 @@ def _lines(leaf: np.ndarray) -> list[str]:
 
 
 def _bar(value: float) -> str:
-    """A bar to the left or right of a middle; numbers beyond -1 and 1 fill it."""
+    """A bar to the left or right of zero; values are clipped to [-1, 1]."""
     half = _BAR // 2
     length = min(half, round(abs(value) * half)) if np.isfinite(value) else 0
     left, right = ("#" * length, "") if value < 0 else ("", "#" * length)

@@ -1,4 +1,4 @@
-"""Pictures on a page: what matplotlib draws, in the colours of the page."""
+"""Plots of matplotlib as SVG in the colours of a page."""
 
 import dataclasses
 import io
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Inks:
-    """The colours of a picture, for matplotlib; a page has its own of the same names."""
+    """The colours of a plot; a page replaces each by its CSS variable of the same name."""
 
     text: str = "#1f2328"
     grid: str = "#d5d9de"
@@ -31,11 +31,11 @@ class Inks:
 
 
 INKS = Inks()
-_COLUMNS = {3: 17, 2: 28}  # columns of a legend, and characters of the longest label in them
+_COLUMNS = {3: 17, 2: 28}  # columns of a legend: most characters of a label
 
 
 def figures(pictures: "Mapping[str, Callable[[Axes], None]]") -> str:
-    """Pictures by their labels, as HTML; each is drawn on separate axes."""
+    """Plots by label as HTML; each function draws on its axes."""
     drawn = "".join(
         f'<figure role="img" aria-label="{text(label)}"><figcaption class="dim">{text(label)}'
         f"</figcaption>{_svg(draw, label)}</figure>"
@@ -45,13 +45,13 @@ def figures(pictures: "Mapping[str, Callable[[Axes], None]]") -> str:
 
 
 def literal(name: str) -> str:
-    """A name as matplotlib shows it as it is: without formulas between `$`, also in a legend."""
+    """A name for matplotlib without TeX formulas, which is also shown in a legend."""
     shown = printable(name).replace("$", r"\$")
-    return f" {shown}" if shown.startswith("_") else shown  # a legend leaves such names out
+    return f" {shown}" if shown.startswith("_") else shown  # a legend omits names with "_"
 
 
 def style(axes: "Axes", x: str = "", y: str = "", *, whole: Collection[str] = ()) -> None:
-    """Labels, grid and legend, as all pictures have them; `whole` axes have whole numbers alone."""
+    """Sets labels, grid and legend; `whole` axes have integer ticks."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel(literal(x), color=INKS.text)
@@ -67,7 +67,7 @@ def style(axes: "Axes", x: str = "", y: str = "", *, whole: Collection[str] = ()
         spine.set_color(INKS.text)
     labels = axes.get_legend_handles_labels()[1]
     if len(labels) > 1:
-        # Above the axes, where it covers nothing; long labels get more room.
+        # Above the axes; long labels get wider columns.
         longest = max(map(len, labels))
         axes.legend(
             loc="lower left",
@@ -80,14 +80,14 @@ def style(axes: "Axes", x: str = "", y: str = "", *, whole: Collection[str] = ()
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Writes a figure into a file, whose ending decides the format."""
+    """Writes a figure to a file; the suffix determines the format."""
     write_whole(path, [_drawn(figure, format=path.suffix.removeprefix("."), dpi=120)])
 
 
 def _drawn(figure: "Figure", **how: Any) -> bytes:
     written = io.BytesIO()
     with warnings.catch_warnings():
-        # A sign that the font lacks is drawn as a box.
+        # A character that the font lacks is drawn as a box.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         figure.savefig(written, **how)
     return written.getvalue()
@@ -97,7 +97,7 @@ def _svg(draw: "Callable[[Axes], None]", salt: str) -> str:
     import matplotlib  # slow to import, and few pages need it
     from matplotlib.figure import Figure
 
-    # Text stays text, and the same numbers give the same file.
+    # Text is not converted to paths, and equal data give equal files.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure = Figure(figsize=(5.6, 3.6), layout="constrained")
         draw(figure.subplots())

@@ -1,4 +1,4 @@
-"""A drawing as an image, an animation or a film."""
+"""Renders drawings to PNG, GIF and MP4."""
 
 import io
 import math
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
     from PIL.ImageFont import FreeTypeFont
 
-_FINER = 3
-_CORNER = 6
-_COLOURS, _SAMPLES = 128, 6  # of a GIF, and the pictures that they are taken from
+_FINER = 3  # supersampling factor
+_CORNER = 6  # degrees per segment of an arc
+_COLOURS, _SAMPLES = 128, 6  # colours of a GIF, and frames that they are computed from
 _CHUNK = 1 << 20
-_LAST = 2.0  # seconds for which the last picture stays longer than the others
+_LAST = 2.0  # extra seconds of the last frame
 _Points = Sequence[tuple[float, float]]
 Vector = Rect | Circle | Polygon | Line | Text
-"""The shapes but pixels."""
+"""All shapes except `Pixels`."""
 
 
 def image_of(drawing: Drawing, *, theme: str = "light", scale: float = 1.0) -> "Image":
-    """The drawing as an RGB image, with `scale` image pixels for a pixel of the drawing.
+    """The drawing as an RGB image, with `scale` image pixels per pixel of the drawing.
 
     Raises:
         ConfigError: the theme is neither `light` nor `dark`.
@@ -51,7 +51,7 @@ def image_of(drawing: Drawing, *, theme: str = "light", scale: float = 1.0) -> "
     from PIL import Image
 
     colours = find_theme(theme)
-    # Pixels have no edges to smooth, and such pictures are large.
+    # `Pixels` need no antialiasing, and such pictures are large.
     finer = 1 if all(isinstance(shape, Pixels) for shape in drawing.shapes) else _FINER
     sides = [finer * max(1, round(side * scale)) for side in (drawing.width, drawing.height)]
     image = Image.new("RGB", (sides[0], sides[1]), colours["background"])
@@ -82,7 +82,6 @@ class _Brush:
         self._scale = scale
 
     def paint(self, shape: Shape) -> None:
-        """Paints one shape over what is there."""
         if isinstance(shape, Pixels):
             self._paste(shape)
             return
@@ -118,7 +117,7 @@ class _Brush:
         )
 
     def _paint(self, draw: "ImageDraw", shape: Vector, left: int, top: int) -> None:
-        """Paints on a part of the image whose upper left corner is (left, top)."""
+        """Paints on a crop of the image whose upper left corner is (left, top)."""
         scale = self._scale
 
         def at(x: float, y: float) -> tuple[float, float]:
@@ -154,13 +153,13 @@ class _Brush:
         for part in parts:
             draw.line(list(part), fill=colour, width=width, joint="curve")
         if not shape.dashed and points[0] == points[-1]:
-            # `line` rounds the joints between its parts, but not where its ends meet.
+            # `line` rounds its joints, but not the one where its ends meet.
             draw.circle(points[0], width / 2, fill=colour)
 
 
 @cache
 def font(bold: bool, size: float) -> "FreeTypeFont":
-    """The font that comes with matplotlib, so that all machines draw the same."""
+    """The font that ships with matplotlib: every machine draws the same picture."""
     import matplotlib
     from PIL import ImageFont
 
@@ -170,7 +169,7 @@ def font(bold: bool, size: float) -> "FreeTypeFont":
 
 
 def _bounds(shape: Vector) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom, without the stroke."""
+    """Left, top, right and bottom, excluding the stroke."""
     if isinstance(shape, Text):
         box = font(shape.bold, shape.size).getbbox(shape.text)
         wide = box[2] - box[0] + shape.size
@@ -181,7 +180,7 @@ def _bounds(shape: Vector) -> tuple[float, float, float, float]:
 
 
 def _outline(shape: Rect | Circle | Polygon) -> _Points:
-    """The corners of a shape, from where SVG begins its outline, clockwise."""
+    """The corners of a shape, clockwise from the start of its outline in SVG."""
     if isinstance(shape, Polygon):
         return shape.points
     if isinstance(shape, Circle):
@@ -230,10 +229,10 @@ def save_gif(
     seconds_per_frame: float = 0.5,
     scale: float = 1.0,
 ) -> None:
-    """Writes drawings of one size as an animation that repeats. The last one stays 2 s longer.
+    """Writes drawings of one size as a looping GIF. The last frame lasts 2 s longer.
 
-    A drawing stays for `seconds_per_frame`, in steps of 0.01. `scale` is the number of image pixels
-    for a pixel of a drawing; the theme is `light` or `dark`.
+    `seconds_per_frame` is rounded to 0.01 s. `scale` is the number of image pixels per pixel of a
+    drawing; the theme is `light` or `dark`.
     """
     from PIL import Image
 
@@ -243,7 +242,7 @@ def save_gif(
         image.quantize(palette=palette, dither=Image.Dither.NONE)
         for image in _images(drawings, theme, scale)
     )
-    # A GIF counts hundredths of a second, and 0 or 1 of them play slowly in browsers.
+    # A GIF counts hundredths of a second, and browsers replace 0 or 1 by a longer time.
     steady = 10 * max(2, round(100 * seconds_per_frame))
     written = io.BytesIO()
     next(images).save(
@@ -266,7 +265,7 @@ def save_mp4(
     seconds_per_frame: float = 0.5,
     scale: float = 1.0,
 ) -> None:
-    """Writes drawings as an MP4 film; arguments as in `save_gif`."""
+    """Writes drawings as an MP4 film; see `save_gif` for the arguments."""
     path = typed_path(path)
     program = check_ffmpeg(path)
     _check(drawings, seconds_per_frame)
@@ -275,7 +274,7 @@ def save_mp4(
     command = [
         *(program, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"),
         *("-s", f"{width}x{height}", "-framerate", f"{1 / seconds_per_frame:g}", "-i", "-"),
-        # Players want even sizes, this colour format, and several pictures a second.
+        # Players need even sizes, this pixel format, and several frames per second.
         *("-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-r", "20"),
         *("-movflags", "+faststart", "-fflags", "+bitexact", "-flags:v", "+bitexact"),
         *("-f", "mp4"),
@@ -289,7 +288,7 @@ def save_mp4(
 
 
 def check_ffmpeg(name: str) -> str:
-    """The path of ffmpeg, which `name` (a flag or a file, for the message) needs."""
+    """The path of ffmpeg; an error names the flag or file `name`, which needs it."""
     program = shutil.which("ffmpeg")
     if program is None:
         raise ConfigError(f"{name} needs ffmpeg on the PATH: install ffmpeg, or use --gif")
@@ -299,7 +298,7 @@ def check_ffmpeg(name: str) -> str:
 def _pipe(
     command: list[str], images: Iterator["Image"], times: list[int], path: str | Path
 ) -> None:
-    """Runs ffmpeg on the pixels of images, each repeated a number of times."""
+    """Runs ffmpeg on the pixels of images, each repeated `times` times."""
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
     ) as process:
@@ -311,7 +310,7 @@ def _pipe(
                     process.stdin.write(image.tobytes())
             process.stdin.close()
         except BrokenPipeError:
-            pass  # ffmpeg gave up; it says why below
+            pass  # ffmpeg has exited; its error is read below
         said = process.stderr.read().decode(errors="replace").strip()
     if process.returncode:
         reason = said.splitlines()[-1] if said else f"exit status {process.returncode}"
@@ -333,7 +332,7 @@ def _check(drawings: Sequence[Drawing], seconds_per_frame: float) -> None:
 
 
 def _palette(drawings: Sequence[Drawing], theme: str, scale: float) -> "Image":
-    """The colours that all pictures share, from some of them."""
+    """One palette for all frames, computed from some of them."""
     from PIL import Image
 
     step = max(1, -(-len(drawings) // _SAMPLES))

@@ -1,4 +1,4 @@
-"""Games shown in a notebook, and texts as pictures."""
+"""Shows games in a notebook, and draws text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +18,14 @@ from hackmatrix_rl.view._frame_of import frames_of
 from hackmatrix_rl.view._raster import save_png
 from hackmatrix_rl.view._svg import svg_of
 
-_WIDE, _HIGH, _SIZE = 9.0, 18.0, 14.0  # of a character, in pixels
-
-
+_WIDE, _HIGH, _SIZE = 9.0, 18.0, 14.0  # width, line height and font size, in pixels
 _MOST_ROWS, _MOST_COLUMNS = 200, 400
 
 
 def drawing_of_text(text: str) -> Drawing:
-    """Lines of text of fixed width; what is too long or too wide is left out.
+    """Draws monospaced text; lines beyond 200 and columns beyond 400 are omitted.
 
-    Each character is placed alone, since the widths of the font differ from a fixed width.
+    Each character is placed separately, because the font is proportional.
     """
     lines = [line.expandtabs()[:_MOST_COLUMNS] for line in text.split("\n")[:_MOST_ROWS]]
     shapes = tuple(
@@ -41,12 +39,12 @@ def drawing_of_text(text: str) -> Drawing:
 
 
 MOST_GAMES = 16
-"""Games of a batch that `show` draws."""
+"""Most games of a batch that `show` draws."""
 
 
 @dataclass(frozen=True, repr=False)
 class Picture:
-    """A drawing that a notebook shows by itself, in the colours of a theme."""
+    """A drawing that a notebook displays, in the colours of a theme."""
 
     drawing: Drawing
     theme: str = "auto"
@@ -58,12 +56,12 @@ class Picture:
         return svg_of(self.drawing, self.theme)
 
     def save(self, path: str | Path, *, scale: float = 2.0) -> None:
-        """Writes the picture as `.svg` or `.png`. The theme `auto` is `light` here.
+        """Writes the picture as `.svg` or `.png`. The theme `auto` is written as `light`.
 
-        A PNG image has `scale` pixels for a pixel of the drawing.
+        A PNG image has `scale` pixels per pixel of the drawing.
 
         Raises:
-            ConfigError: the name ends in something else.
+            ConfigError: the path has another suffix.
         """
         theme = "light" if self.theme == "auto" else self.theme
         path = typed_path(path)
@@ -84,18 +82,19 @@ def show(
     theme: str = "auto",
     aids: bool = True,
 ) -> Picture:
-    """A picture of one game, or of up to 16 games of a batch, that a notebook shows by itself.
+    """Draws one game, or up to 16 games of a batch. A notebook displays the picture.
 
-    It shows everything; hidden things are dashed. `show(frame_of(state).seen())` shows what the
-    player sees.
+    It shows the full state; what the player does not see is dashed.
+    `show(frame_of(state).seen())` shows the player's view.
 
     Args:
-        games: a game or a batch of games, the state of the environment, or frames.
-        theme: `light`, `dark`, or `auto` for what the reader's system prefers.
-        aids: whether it shows who hits next turn, where shots go, and what a siphon takes.
+        games: the state of a game or of a batch of games, the state of the environment, or frames.
+        theme: `light`, `dark`, or `auto` for the preference of the reader's system.
+        aids: whether to show the enemies that hit next turn, the targets of shots, and the yield of
+            a siphon.
 
     Raises:
-        TypeError: `games` is something else.
+        TypeError: `games` has another type.
         ValueError: there is no game, or the batch has more than one axis.
         ConfigError: there is no such theme.
     """
@@ -112,19 +111,19 @@ def show(
             )
             boards.append(draw(each, aids=aids, panel=False, caption=line))
         picture = Picture(grid(boards, more=more), theme)
-    picture._repr_svg_()  # an unknown theme fails here, not in the notebook's display
+    picture._repr_svg_()  # an unknown theme raises here, not when the notebook displays it
     return picture
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """Lets a notebook show games without `show`: `%load_ext hackmatrix_rl.view`."""
+    """Registers displays for states and frames in a notebook: `%load_ext hackmatrix_rl.view`."""
     formatter = ipython.display_formatter.formatters["image/svg+xml"]
     for kind in (State, HackMatrixState, Frame):
         formatter.for_type(kind, lambda games: show(games)._repr_svg_())
 
 
 def _frames(games: Any) -> tuple[list[Frame], int]:
-    """The frames to draw, and how many are left out."""
+    """The frames to draw, and the number of omitted ones."""
     if isinstance(games, HackMatrixState):
         games = games.games
     if isinstance(games, State):

@@ -1,4 +1,4 @@
-"""A drawing as SVG."""
+"""Renders a drawing to SVG."""
 
 import base64
 from collections.abc import Callable
@@ -18,16 +18,16 @@ from hackmatrix_rl.view._drawing import (
 )
 
 FONT = "'DejaVu Sans',Verdana,Geneva,sans-serif"
-"""The raster's font, and fonts as wide as it."""
+"""The font of `_raster`, and fonts of the same width."""
 
 DASH = (4, 3)
-"""Lengths of a dash and of a gap, in pixels."""
+"""Lengths of a dash and a gap in pixels."""
 
 _Colour = Callable[[Ink], str]
 
 
 def svg_of(drawing: Drawing, theme: str = "light") -> str:
-    """The drawing as an SVG file. The theme `auto` is what the reader's browser prefers."""
+    """The drawing as an SVG file. The theme `auto` follows the reader's browser."""
     opening = f"{_opening(drawing)}<title>{escape(drawing.title)}</title>"
     if theme == "auto":
         return f"{opening}{_AUTO}{''.join(svg_fragments(drawing))}</svg>"
@@ -37,10 +37,10 @@ def svg_of(drawing: Drawing, theme: str = "light") -> str:
 
 
 def svg_fragments(drawing: Drawing) -> tuple[str, ...]:
-    """One piece of SVG for each shape, with the colours `var(--ink-NAME)`.
+    """One SVG element for each shape, with the colours `var(--ink-NAME)`.
 
-    Equal shapes have equal text, so that a page with many pictures can keep each piece once. The
-    pieces belong into an `<svg>` with the drawing's `viewBox`, a `font-family` of `FONT` and
+    Equal shapes have equal text, so a page with many pictures can store each element once. The
+    elements need an `<svg>` with the drawing's `viewBox`, the `font-family` `FONT` and
     `stroke-linejoin="round"`.
     """
     return tuple(_element(shape, lambda ink: f"var(--ink-{ink})") for shape in drawing.shapes)
@@ -129,6 +129,6 @@ def _points(points: tuple[tuple[float, float], ...]) -> str:
 
 
 def _number(number: float) -> str:
-    """At most two decimals, and no more digits than needed."""
+    """At most two decimals, without trailing zeros: `1.50 -> "1.5"`."""
     text = f"{number:.2f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text

@@ -1,4 +1,4 @@
-"""A position as text, for terminals: the board, and the numbers next to it."""
+"""A position as text for terminals: the board, and a panel of the player's numbers."""
 
 import textwrap
 
@@ -36,21 +36,21 @@ BOARD_WIDTH = SIZE * (CELL_WIDTH + 1) + 1
 BOARD_HEIGHT = SIZE * 3 + 1
 _ROW = 17  # key, name and cost of a program
 _INDENT = 4
-_MORE = 9  # the most further enemies of a cell that are counted
+_MORE = 9  # the largest count of further enemies on a cell
 
 
 def text_of(frame: Frame, *, signs: Signs = UNICODE) -> Text:
     """The board: 19 lines of 49 characters.
 
-    A cell has two lines. The upper one shows who is there: `@` the player, `V2` a virus with 2 hp
-    (then `!` if it hits next turn, `z` if it does not act, `s` or `t` if a siphon or a scheduled
-    task brought it), `◇?1` a transmission with its turns, `+2` two more; and what a block holds.
+    A cell has two lines. The upper one shows actors: `@` the player, `V2` a virus with 2 hp (then
+    `!` if it hits next turn, `z` if it does not act, `s` or `t` if a siphon or a scheduled task
+    brought it), `◇?1` a transmission with its turns, `+2` two more; and the contents of a block.
     The lower one shows resources (`$2`, `E1`), `[S]` a data siphon, the number of transmissions
-    that a block calls after a times sign, `✓` that the cell is siphoned. What a complete frame
-    shows and the player does not see is in lower case.
+    that a block calls after a times sign, and `✓` on a siphoned cell. In a complete frame, what the
+    player does not see is in lower case.
 
-    Arrows show where shots go, and `+` what a siphon would take. Outputs that cannot show Unicode
-    need the signs `ASCII`.
+    Arrows show the targets of shots, and `+` the yield of a siphon. Outputs without Unicode need
+    the signs `ASCII`.
     """
     return _Board(frame, signs).text()
 
@@ -81,7 +81,7 @@ class _Board:
         bar = styled(self.signs.lines[1], STYLES["faint"])
         return bar + bar.join(parts) + bar
 
-    # Who is there.
+    # The upper line of a cell.
 
     def _upper(self, cell: int) -> Text:
         entities = self.frame.entities_on(cell)
@@ -105,7 +105,7 @@ class _Board:
         return styled(" " * CELL_WIDTH)
 
     def _crowd(self, cell: int, entities: list[Enemy | Transmission]) -> Text:
-        """The player or an arrow, the first one there, and how many more there are."""
+        """The player or an arrow, the first entity, and the number of further ones."""
         first, *more = entities
         lead = styled(" ")
         if cell == self.frame.player_cell:
@@ -142,7 +142,7 @@ class _Board:
             return styled(f"+{self.signs.transmission}", STYLES["transmission"])
         return styled(f"+{letter_of(other)}", STYLES["enemy"])
 
-    # What is there.
+    # The lower line of a cell.
 
     def _lower(self, cell: int) -> Text:
         here = self.frame.cells[cell]
@@ -189,7 +189,7 @@ class _Board:
         return styled(sign if here.siphoned or here.siphon_center else " ", STYLES["faint"])
 
     def _exit(self, cell: int) -> str | None:
-        """After UNDO, the exit of the stage need not lie where the board shows one."""
+        """EXIT on the board, exit at the cell of the stage; after UNDO these may differ."""
         if self.frame.cells[cell].content == Content.EXIT:
             return "EXIT"
         return "exit" if cell == self.frame.exit_cell else None
@@ -203,7 +203,7 @@ class _Board:
 
 
 def prospects(frame: Frame) -> tuple[Text, Text]:
-    """Two lines: what the next enemy turn does to the player, and what a siphon here takes."""
+    """Two lines: the threat of the next enemy turn, and the yield of a siphon."""
     return _threat(frame), _yield(frame)
 
 
@@ -242,8 +242,8 @@ def panel_of(
 ) -> Text:
     """The player's numbers, the flags, and the owned programs: `height` lines of `width`.
 
-    A program has its key, its name and its cost. The key of one that is not legal is in
-    parentheses, and the reason follows on the same line or below, if there is room.
+    A program has a key, a name and a cost. If it is illegal, its key is in parentheses, and the
+    reason follows on the same line or below, if there is room.
     """
     lines = _numbers(frame, width, signs)
     lines += _programs(frame, mask, width, height - len(lines))
@@ -284,7 +284,7 @@ def _short(number: int) -> str:
 
 
 def _programs(frame: Frame, mask: np.ndarray | None, width: int, room: int) -> list[Text]:
-    """The owned programs, with as much about each as there is room for."""
+    """The owned programs, with as much detail as fits."""
     title = styled("programs", STYLES["title"])
     if not frame.owned:
         return [title, styled("none: siphon a block", STYLES["faint"])]
@@ -313,7 +313,7 @@ def _entry(program: Program, usable: bool) -> Text:
 
 
 def cost_of(program: Program) -> str:
-    """What a program costs: `$2 E1`."""
+    """The cost of a program: `$2 E1`."""
     spec = SPECS[program]
     parts = [f"${spec.credits}"] if spec.credits else []
     return " ".join(parts + ([f"E{spec.energy}"] if spec.energy else []))
@@ -330,7 +330,7 @@ def _line(program: Program, why: str | None, width: int) -> Text:
 
 
 def _detailed(program: Program, why: str | None, width: int) -> list[Text]:
-    """The program, and why it is not legal: on the same line if it fits, else on the next ones."""
+    """The program, and why it is illegal: on the same line if it fits, else below."""
     if why is None or _ROW + len(why) <= width:
         return [_line(program, why, width)]
     said = textwrap.wrap(why, width - _INDENT)

@@ -144,7 +144,7 @@ def test_a_person_plays_on_from_an_earlier_move(page):
     page.keyboard.press(",")
     assert number_shown(page) == (1, 3)
     page.keyboard.press("ArrowUp")
-    assert "look back" in page.inner_text("#message")
+    assert "earlier position" in page.inner_text("#message")
     page.click("#from-here")
     wait_until(page, lambda: number_shown(page) == (1, 1))
 

@@ -200,7 +200,7 @@ OF_VALUES = {
     f"{PUZZLES} --grad-accum 3": "--grad-accum 3 does not divide the 16 rows ... 1, 2, 4, 8 or 16",
     f"{PUZZLES} --heads 3": "--width 16 --heads 3: ... multiple of 2 * heads",
     f"{PUZZLES} --num-envs 8": "--num-envs 8: a setting of --algorithm ... by --algorithm",
-    "bench --algorithm supervised --preset debug": "bench measures trainings that play games",
+    "bench --algorithm supervised --preset debug": "bench measures algorithms that play games",
     "train --algorithm self-play": (
         "--algorithm self-play: has its own command ... hackmatrix-rl selfplay"
     ),
@@ -312,7 +312,7 @@ OF_PLACES = {
     "train --resume-run gone": "--resume-run gone: no such run ... runs/",
     f"train --resume-run {LONG}": "--resume-run aaa ... 5000 characters",
     "train --resume-run gone --preset cpu": (
-        "--preset cannot be given with --resume-run ... the options that are to change"
+        "--preset cannot be given with --resume-run ... Give the options to change instead"
     ),
     f"train --run-dir {LONG}": "--run-dir aaa ... 5000 characters",
     r"train --preset debug --run-dir 'a\b' --dry-run": r"'a\\b' holds a separator",

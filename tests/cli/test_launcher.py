@@ -437,7 +437,7 @@ def test_a_launcher_that_cannot_be_is_refused_before_anything_compiles(plan, tmp
         (("--target", "cpu", "--launcher", "a.jobset.yaml"), "starts TPU slices and h100, not"),
         (
             ("--target", "h100", "--launcher", "a.sky.yaml", "--init", "weights"),
-            "--init weights: is a folder, not a file. --launcher takes files of up to 256 KiB",
+            "--init weights: is a folder, not a file. --launcher copies files of up to 256 KiB",
         ),
         (
             ("--target", "8xh100", "--launcher", "a.sbatch", "--mesh", "data=16"),

@@ -47,8 +47,8 @@ def test_an_unknown_agent_is_a_line_before_anything_starts():
     [
         (("--clique", "pretrained"), "--clique: pretrained plays another game. Leave --clique out"),
         (("--clique", "random"), "--clique: random is no run of the clique game. Name a run of"),
-        (("--vertices", 6), "--vertices 6: a board of the clique game. Add --clique."),
-        (("runner", "--full-board", "draw"), "--full-board draw: a board of the clique game."),
+        (("--vertices", 6), "--vertices 6: only for the clique game. Add --clique."),
+        (("runner", "--full-board", "draw"), "--full-board draw: only for the clique game."),
         (("--agent", "my_module:make"), "--agent my_module:make: goes with a run that hm.SaveRun"),
         (("--clique", "--vertices", 99), "--vertices 99 is too large."),
         (("--clique", "--vertices", 4, "--k", 5), "--k 5 is more than the 4 vertices"),

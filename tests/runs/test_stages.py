@@ -167,5 +167,5 @@ def test_a_recipe_of_the_package_is_valid_and_starts_from_no_file(name):
 def test_a_recipe_is_found_by_its_name():
     assert "default" in recipe_names()
     assert_refused(invoke("train", "--recipe", "defualt"), "Did you mean default?")
-    said = "--recipe default: algorithm also says what to learn by"
+    said = "--recipe default: algorithm also chooses the algorithm"
     assert_refused(invoke("train", "--recipe", "default", "--algorithm", "ppo"), said)

@@ -1,7 +1,7 @@
 """Speed measurements: environment, learning, training, and pgx for comparison.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+`__init__.pyi` lists the public names. Each is imported when it is first used, because commands
+that play no games do not import JAX.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The speed of a machine: environment, learning, whole updates, and a pgx game for comparison."""
+"""The speed of a machine: environment, learning, full updates, and a pgx game for comparison."""
 
 import math
 import statistics
@@ -41,9 +41,9 @@ STEPS = 128
 class Benchmark:
     """The results of a benchmark: `speeds` by name (`env`, `update`, `train`).
 
-    `checksum` covers all observations, masks and rewards of the env runs, `dropped_spawns`
-    counts the spawns without room in the `env_episodes` games that ended in them. The peak memory
-    is the device's; on a CPU, the process's. `sizes` are the settings that change the speed.
+    `checksum` covers all observations, masks and rewards of the env runs. `dropped_spawns` counts
+    the spawns without a free slot in the `env_episodes` games that ended in these runs. The peak
+    memory is the device's; on a CPU, the process's. `sizes` are the settings that affect speed.
     """
 
     speeds: Mapping[str, Speed]
@@ -72,7 +72,7 @@ class Benchmark:
 
 
 def benchmark(config: TrainConfig, *, repeats: int) -> Benchmark:
-    """Measures speed with the sizes of a run: capacities, number of games, network."""
+    """Measures speed with the settings of a run: capacities, number of games, network."""
     check_alone(config, "bench")
     trainer, training_key = compose(config), training_keys(config)
     checked_memory(config, trainer)
@@ -107,7 +107,7 @@ def chosen_sizes(config: TrainConfig, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _learning_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) -> Speed | None:
-    """Measures an update without collecting; `None` for an algorithm that cannot do so."""
+    """Measures an update without its rollout; `None` for an algorithm that does not allow it."""
     state, algorithm = trainer.state, trainer.algorithm
     learn = algorithm.learning_only(state) if isinstance(algorithm, LearnsAlone) else None
     if learn is None:
@@ -130,7 +130,7 @@ def _learning_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) ->
 
 
 def train_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) -> Speed:
-    """Whole dispatches, as training does them, after one that is not measured."""
+    """Measures full dispatches of training, after one warm-up."""
     compile_seconds = trainer.compile()
     trainer.dispatch(config.updates_per_dispatch)
     runs = [trainer.dispatch(config.updates_per_dispatch) for _ in range(repeats)]
@@ -145,11 +145,11 @@ def device_of(mesh: Mesh) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SpeedComparison:
-    """The speeds of two environments, measured in turns, with HackMatrix first.
+    """The speeds of two environments, measured alternately, HackMatrix first.
 
-    `ratios` are HackMatrix's speed divided by the other's, for each pair of neighbouring runs.
-    Checksums (of all observations, masks and rewards) and numbers of games that ended are by name,
-    `dropped_spawns` is HackMatrix's, and `sizes` are the settings that change the speed.
+    `ratios` are HackMatrix's speed divided by the other's, for each pair of consecutive runs.
+    `checksums` (of all observations, masks and rewards) and `episodes` (games that ended) are by
+    name, `dropped_spawns` is HackMatrix's, and `sizes` are the settings that affect speed.
     """
 
     speeds: dict[str, Speed]
@@ -185,10 +185,10 @@ class SpeedComparison:
 
 
 def compare_with_pgx(config: TrainConfig, *, repeats: int) -> SpeedComparison:
-    """Measures random play of HackMatrix and of a pgx game in turns.
+    """Measures random play of HackMatrix and of a pgx game alternately.
 
     Both have the same number of games on the same devices, and a checksum over the results of
-    every step. HackMatrix is compiled as in training, pgx with JAX's default options.
+    every step. HackMatrix is compiled with the options of training, pgx with JAX's defaults.
     """
     name = f"pgx {PGX_GAME}"
     environments: dict[str, Environment] = {"env": config.environment(), name: from_pgx(PGX_GAME)}
@@ -204,7 +204,7 @@ def compare_with_pgx(config: TrainConfig, *, repeats: int) -> SpeedComparison:
             timestep.mask,
             mesh=devices,
             seed=config.seed,
-            # Our options suit our programs; JAX's own suit pgx better.
+            # The options of training are tuned for this package; JAX's defaults are faster for pgx.
             options=None if each == "env" else {},
         )
     speeds = in_turns(plays, steps=STEPS, repeats=repeats)

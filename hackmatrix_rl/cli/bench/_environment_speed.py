@@ -23,7 +23,7 @@ from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, REPLICATED
 
 @dataclass(frozen=True)
 class Speed:
-    """The runs of one measurement. Tracing and compiling are not part of a run."""
+    """The runs of one measurement, without tracing and compilation."""
 
     steps_per_second: tuple[float, ...]
     compile_seconds: float
@@ -44,7 +44,7 @@ class Speed:
         return max(self.steps_per_second)
 
     def ratios_to(self, other: "Speed") -> tuple[float, ...]:
-        """The ratio of this speed to the other, for each pair of neighbouring runs."""
+        """The ratio of this speed to the other, for each pair of consecutive runs."""
         pairs = zip(self.steps_per_second, other.steps_per_second, strict=True)
         return tuple(mine / theirs for mine, theirs in pairs)
 
@@ -56,14 +56,14 @@ class Speed:
 
 
 class RandomPlayState(eqx.Module):
-    """A checksum over all steps of random play, spawns without room, and episodes that ended."""
+    """A checksum over all steps, and the numbers of dropped spawns and of episodes that ended."""
 
     checksum: UInt32[Array, "*devices"]
     dropped: Int32[Array, "*devices"]
     episodes: Int32[Array, "*devices"]
 
     def take(self, timestep: Timestep) -> "RandomPlayState":
-        """The sums with one more step."""
+        """Adds one step."""
         leaves = jax.tree.leaves((timestep.observation, timestep.mask))
         sums = [jnp.sum(leaf.astype(jnp.int32)).astype(jnp.uint32) for leaf in leaves]
         bits = jax.lax.bitcast_convert_type(jnp.sum(timestep.reward), jnp.uint32)
@@ -79,12 +79,12 @@ class RandomPlayState(eqx.Module):
 def random_legal(
     mask: Bool[Array, "num_envs num_actions"], keys: Key[Array, " num_envs"]
 ) -> Int32[Array, " num_envs"]:
-    """A uniformly random legal action for each game, among 32 at most."""
-    # It must cost little, because the environment is measured. So the mask is one word, and the
-    # action is found by its bits: a running sum over the mask took eight times as long.
+    """A uniformly random legal action for each game, of at most 32 actions."""
+    # This must be cheap, because the environment is measured. The mask becomes one word, of which a
+    # random set bit is chosen: [1 0 1 1] -> 0b1101. A cumulative sum took eight times as long.
     num_actions = mask.shape[1]
     if num_actions > 32:
-        raise ValueError(f"random_legal knows 32 actions at most, not {num_actions}")
+        raise ValueError(f"random_legal supports at most 32 actions, not {num_actions}")
     places = np.uint32(1) << np.arange(num_actions, dtype=np.uint32)
 
     def one(mask: Bool[Array, " num_actions"], key: Key[Array, ""]) -> Int32[Array, ""]:
@@ -95,10 +95,10 @@ def random_legal(
 
 
 class RandomPlay:
-    """Random legal play with resets, compiled for some games and timed run by run.
+    """Random legal play with resets, compiled once and timed run by run.
 
-    The devices of a mesh share the games evenly, and send nothing to each other during play. By
-    default it is compiled with the options of training.
+    The games are sharded evenly over a mesh, without communication during play. By default the
+    program is compiled with the options of training.
     """
 
     def __init__(
@@ -133,18 +133,17 @@ class RandomPlay:
         return jax.tree.map(lambda leaf: jnp.sum(leaf, dtype=leaf.dtype), self._tally)
 
     def begin(self, state: PyTree[Array], mask: Bool[Array, "num_envs num_actions"]) -> None:
-        """Continues from a copy of other games, because a run overwrites its games."""
+        """Continues from a copy of other games; a run donates its games."""
         games = jax.device_put((state, mask), self._by_environment, may_alias=False)
         self._games = jax.block_until_ready(games)
 
     def clear(self) -> None:
-        """Resets the sums."""
         nothing = jnp.zeros(self._devices, jnp.int32)
         tally = RandomPlayState(nothing.astype(jnp.uint32), nothing, nothing)
         self._tally = jax.device_put(tally, self._by_environment, may_alias=False)
 
     def run(self, steps: int) -> float:
-        """Plays steps of each game from the end of the last run; returns steps per second."""
+        """Plays `steps` of each game from the end of the last run; returns steps per second."""
         arguments = self._arguments(steps)
         began = self._clock()
         *self._games, self._tally = jax.block_until_ready(self.program(*arguments))
@@ -158,7 +157,7 @@ class RandomPlay:
 
 
 def play_program(environment: Environment, mesh: Mesh) -> Any:
-    """A jitted function that plays random steps of all games; it donates their state."""
+    """A jitted function that plays random steps of all games and donates their state."""
     split = (BY_ENVIRONMENT,) * 3  # state, mask, tally
     return jax.jit(
         jax.shard_map(
@@ -182,7 +181,7 @@ def _play(
     first: Int32[Array, ""],
     steps: Int32[Array, ""],
 ) -> tuple[PyTree[Array], Bool[Array, "num_envs num_actions"], RandomPlayState]:
-    """The steps `first`, `first + 1` ... of one device's games."""
+    """Plays the steps `first`, `first + 1`, ... of one device's games."""
 
     def step(index: Int32[Array, ""], carry: Any) -> Any:
         state, mask, tally = carry
@@ -197,7 +196,7 @@ def _play(
 
 
 def in_turns(plays: Mapping[str, RandomPlay], *, steps: int, repeats: int) -> dict[str, Speed]:
-    """Measures play in turns, run by run, after one run of each that is not measured."""
+    """Measures `plays` alternately, run by run, after one warm-up of each."""
     for play in plays.values():
         play.run(steps)
     rounds = [tuple(play.run(steps) for play in plays.values()) for _ in range(repeats)]

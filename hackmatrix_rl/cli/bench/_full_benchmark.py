@@ -32,14 +32,15 @@ ARRIVAL_STEPS, LATE_STEPS = 2, 6
 """Steps of each late game: until its enemies arrive, and then in a run. The run is short,
 because random play soon loses and continues in stage 1."""
 ALL_STEPS = 2**17
-"""Steps of all games together in a run, within the limits below."""
+"""Total steps of all games in a run."""
 STEPS = (32, 512)
+"""Fewest and most steps of each game in a run."""
 
 PRECISIONS = ("f32", "bf16")
 TRAINED_FROM = 1024
-"""The least number of games for a measurement of training."""
+"""The smallest number of games for a measurement of training."""
 COPIES = 4
-"""Copies of all games in memory: both starts, the playing games, and the next start."""
+"""Copies of all games in memory: both starts, the current games, and the next start."""
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 
@@ -47,8 +48,8 @@ OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 class Part:
     """One measurement: `env`, `late` (games that start at a late stage) or `train`.
 
-    `speed` is `None` after a `failure`, which says why. `figures` are further ones by name, the
-    memory in bytes on each device.
+    After a `failure`, which is the cause in words, `speed` is `None`. `figures` are further results
+    by name; `memory` is in bytes per device.
     """
 
     name: str
@@ -60,12 +61,12 @@ class Part:
 
     @property
     def label(self) -> str:
-        """The name for people: `train bf16 1,024`."""
+        """The displayed name: `train bf16 1,024`."""
         return " ".join(filter(None, (self.name, self.precision, f"{self.num_envs:,}")))
 
     @property
     def memory(self) -> int | None:
-        """Bytes of the program on each device; `None` if unknown."""
+        """Bytes of the program per device; `None` if unknown."""
         return self.figures.get("memory")
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def games_at_stage(
 
 
 class SpeedCurve:
-    """The speed of play by number of games, from the first stage on and at a late stage."""
+    """The speed of play by number of games, from stage 1 and at a late stage."""
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class SpeedCurve:
         self._environment, self._mesh = environment, mesh
         self._repeats, self._seed, self._late_stage = repeats, seed, late_stage
         begin = jax.jit(lambda keys, stage: games_at_stage(environment, keys, stage))
-        # Compiled once, for the largest number: a game depends only on its own key.
+        # Compiled once, for the largest number: a game depends only on its key.
         keys = env_keys(jax.random.key(seed), largest)
         self._starts = []
         for stage in (1, late_stage):
@@ -119,12 +120,11 @@ class SpeedCurve:
     def parts(
         self, num_envs: int, *, compiled: Callable[[], None] = lambda: None
     ) -> tuple[Part, ...]:
-        """Two parts, from stage 1 on and at the late stage, measured by the same compiled program.
+        """Two parts, from stage 1 and at the late stage, measured with the same compiled program.
 
-        Games from stage 1 continue from run to run, after one run that is not measured. Late
-        games start again for each run. A late run is timed after their enemies have arrived,
-        and is short; `episodes` counts the games that ended in all runs. `compiled` is called when
-        the program is.
+        Games from stage 1 continue from run to run, after one warm-up. Late games are restarted for
+        each run. A late run is short and is timed after the enemies have arrived; `episodes` counts
+        the games that ended in all runs. `compiled` is called after compilation.
         """
         first_games = operator.itemgetter(slice(num_envs))
         young, late = (jax.tree.map(first_games, start) for start in self._starts)
@@ -158,13 +158,13 @@ class SpeedCurve:
 
 
 def default_sizes() -> tuple[int, ...]:
-    """Powers of 4 from 64: to 16,384 on a CPU, to 65,536 on other devices."""
+    """Powers of 4 from 64 to 16,384 on a CPU, and to 65,536 on other devices."""
     last = 7 if chosen_devices()[0].platform == "cpu" else 8
     return tuple(4**power for power in range(3, last + 1))
 
 
 def check_sizes(config: TrainConfig, sizes: Sequence[int]) -> None:
-    """Checks that everything can be measured with these numbers of games."""
+    """Raises a ConfigError unless everything can be measured with these numbers of games."""
     check_alone(config, "bench")
     try:
         meshes = [make_mesh(replace(config, num_envs=size)) for size in trained_sizes(sizes)]
@@ -185,10 +185,10 @@ def trained_sizes(sizes: Sequence[int]) -> list[int]:
 
 
 def full_benchmark(config: TrainConfig, sizes: Sequence[int], *, repeats: int) -> Iterator[Part]:
-    """Measures the environment by number of games, also at a late stage, then training.
+    """Measures the environment by number of games, also at a late stage, and then training.
 
-    Training is measured in each of `PRECISIONS` with each of `trained_sizes`. A part without
-    enough memory reports its failure, and the others continue.
+    Training is measured in each of `PRECISIONS` with each of `trained_sizes`. A part that runs out
+    of memory has a failure, and the next part follows.
     """
     yield from _environment_parts(config, sizes, repeats)
     for size in trained_sizes(sizes):
@@ -237,7 +237,7 @@ def _train_part(config: TrainConfig, repeats: int) -> Part:
 
 
 def _out_of_memory(error: jax.errors.JaxRuntimeError) -> str:
-    """The reason for a report after memory ran out; other errors are raised again."""
+    """The cause of an out-of-memory error; other errors are reraised."""
     if OUT_OF_MEMORY not in str(error):
         raise error
     return str(error).splitlines()[0]

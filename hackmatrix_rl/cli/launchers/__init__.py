@@ -1,6 +1,6 @@
-"""Files that start a training, or the workers of a sweep, on machines that are not here.
+"""Files that start a training, or the workers of a sweep, on other machines.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used.
+`__init__.pyi` lists the public names. Each is imported when it is first used.
 """
 
 import lazy_loader

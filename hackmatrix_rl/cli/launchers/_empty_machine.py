@@ -1,4 +1,4 @@
-"""The shell script of a machine that starts with nothing: SkyPilot's and Kubernetes'."""
+"""The shell script for a bare machine, for SkyPilot and Kubernetes."""
 
 from hackmatrix_rl import system
 from hackmatrix_rl.cli.launchers._job import AGAIN, NEW, RESUME, Job
@@ -7,14 +7,14 @@ from hackmatrix_rl.system.errors import in_shell
 SHARED = "/shared"
 """The folder that all workers of a sweep see."""
 PORT = 8476
-"""Where process 0 waits for the others."""
+"""The port on which process 0 waits for the others."""
 
 _FILES = "/tmp/files"
 _INSTALL = """\
 python3 -m pip install -q uv
 python3 -m uv tool install -q --python 3.12 --with gcsfs "hackmatrix-rl[{extras}] @ $PACKAGE"
 """
-# All hosts see the same checkpoints before they meet, and none writes one before.
+# Before the processes connect, no host writes a checkpoint, so all hosts see the same ones.
 _TRAIN = """\
 begun=0
 "$(python3 -m uv tool dir)/hackmatrix-rl/bin/python" - "$CHECKPOINTS" << 'END' || begun=$?
@@ -32,18 +32,16 @@ _PROGRAM = "~/.local/bin/hackmatrix-rl"
 
 
 def install(job: Job) -> str:
-    """Lines that install the package, and write the files of the job."""
+    """Lines that install the package and write the files of the job."""
     device = "cuda" if job.machines.kind == system.H100 else "tpu"
     extras = device if job.workers is None else f"{device},sweep"
     return _INSTALL.format(extras=extras) + job.copied(_FILES)
 
 
 def start(job: Job, processes: str = "") -> tuple[str, str]:
-    """Lines that decide whether the job begins or is resumed, and the command that does it.
+    """Lines that decide whether the job starts or is resumed, and the command that runs it.
 
-    Args:
-        job: the job.
-        processes: options that connect the hosts, as a shell takes them.
+    `processes` are the options that connect the hosts, quoted for the shell.
     """
     words = job.words(_FILES)
     if job.workers is not None:
@@ -62,6 +60,6 @@ def start(job: Job, processes: str = "") -> tuple[str, str]:
 
 
 def connected(coordinator: str, processes: str, process: str) -> str:
-    """The options of a host that JAX does not connect by itself."""
+    """The options of a host that JAX does not connect automatically."""
     numbers = f'--num-processes {processes} --process-id "{process}"'
     return f' --coordinator "{coordinator}:{PORT}" {numbers}'

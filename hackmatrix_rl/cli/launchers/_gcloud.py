@@ -16,9 +16,9 @@ CLOUD: Mapping[str, tuple[str, str]] = {
     "v5p": ("v5p", "v2-alpha-tpuv5"),
     "v6e": ("v6e", "v2-alpha-tpuv6e"),
 }
-"""What a slice is called in Google Cloud, and the system that its machines start with."""
+"""By kind of slice, the prefix of its type in Google Cloud, and the image of its machines."""
 
-# Only process 0, which is on host 0, asks Weights & Biases.
+# Only process 0, which is on host 0, uses Weights & Biases.
 _LOGIN = '[ ! -f ~/.netrc ] || tpu scp ~/.netrc "$name": --worker=0'
 
 _SCRIPT = """\
@@ -74,12 +74,11 @@ done
 
 
 def can(machines: "system.Machines") -> bool:
-    """Whether this script starts a training there."""
+    """Whether this script can start a training on these machines."""
     return machines.kind in CLOUD and machines.slices == 1
 
 
 def render(job: Job, file: str) -> str:
-    """The script."""
     there, kept = job.machines, job.checkpoint_dir
     accelerator, version = CLOUD[there.kind]
     copies = [

@@ -1,4 +1,4 @@
-"""What every kind of launcher starts, and when it starts it again."""
+"""The job of a launcher, and the exit statuses after which it restarts."""
 
 import base64
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from hackmatrix_rl.system import ExitCode
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, as_given, flag, in_shell
 
 AGAIN = (int(ExitCode.PEER_LOST), 134, 137, int(ExitCode.TERMINATED))
-"""Exit statuses after which the next attempt may go well. JAX aborts with 134, a kill is 137."""
+"""Exit statuses after which a restart may succeed. JAX aborts with 134; a kill is 137."""
 MOST_RESTARTS = 100
-"""A host that crashes looks like a lost one to the others, so restarts have an end."""
+"""Most restarts: to the other hosts, a host that crashes looks like a lost one."""
 STOP = tuple(
     int(code)
     for code in (ExitCode.CRASHED, ExitCode.BAD_INPUT, ExitCode.UNHEALTHY, ExitCode.UNSAVED)
@@ -22,12 +22,12 @@ STOP = tuple(
 
 NEW, RESUME = "--run-dir", "--resume-run"
 
-# Options of the planning, and those that a launcher has lines for.
+# Options that only plan, and options that a launcher handles itself.
 _APART = {
     *("dry_run", "target", "launcher", "launcher_kind", "workers"),
     *("run_dir", "checkpoint_dir", "space"),
 }
-# Options whose files and folders lie on this machine.
+# Options whose value may be a file or folder of this machine.
 _FILES = ("space", "config", "recipe", "init", "teacher")
 _MOST_BYTES = 2**18
 
@@ -37,13 +37,12 @@ class Job:
     """A command and the machines for it.
 
     Attributes:
-        machines: the machines; of a sweep, one worker's.
+        machines: the machines; for a sweep, those of one worker.
         command: the command of `hackmatrix-rl`.
         options: its options with their values, without folders and files.
-        files: options whose value is a file or folder of this machine. That of an argument is the
-            name of the argument.
-        run_dir: the run's folder; `None` if it was not given.
-        checkpoint_dir: the folder of the checkpoints; `None` if it was not given.
+        files: files and folders of this machine by the name of their option or argument.
+        run_dir: the run's folder; `None` if not given.
+        checkpoint_dir: the folder of the checkpoints; `None` if not given.
         wandb: whether Weights & Biases needs a login.
         workers: number of workers of a sweep; `None` for a training.
     """
@@ -61,7 +60,7 @@ class Job:
     def from_typed(
         cls, command: str, typed: Mapping[str, Any], machines: "system.Machines"
     ) -> "Job":
-        """The job of a command with the options and arguments that were typed."""
+        """The job of a command with the typed options and arguments."""
         files = {}
         options: list[str] = []
         for name, value in typed.items():
@@ -70,7 +69,7 @@ class Job:
             elif name not in _APART:
                 options += _spelled(name, value)
         if machines.kind == system.CPU and "cpu_devices" not in typed and "space" not in typed:
-            options += _spelled("cpu_devices", None)  # the plan has a device for each machine
+            options += _spelled("cpu_devices", None)  # one device per machine, as in the plan
         return cls(
             machines=machines,
             command=command,
@@ -84,12 +83,12 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The name of the job where it runs."""
+        """The name of the job on its machines."""
         return f"hackmatrix-rl-{'sweep-' * (self.workers is not None)}{self.machines.name}"
 
     @property
     def aim(self) -> str:
-        """What the job does, as the first line of a launcher says it."""
+        """The first line of a launcher: what the job does."""
         there = self.machines
         hosts = "the host" if there.hosts == 1 else f"the {there.hosts} hosts"
         where = f"{hosts} of {'a ' * (there.slices == 1)}{there.name}"
@@ -101,7 +100,7 @@ class Job:
         return f"Does a sweep with {self.workers} workers, each on {where}."
 
     def words(self, folder: str | None = None) -> list[str]:
-        """The command and its options; the files lie in `folder`, or where they are now."""
+        """The command and its options; files are in `folder`, or in their present place."""
         placed = {
             name: str(path) if folder is None else str(PurePosixPath(folder, path.name))
             for name, path in self.files.items()
@@ -114,23 +113,19 @@ class Job:
 
     @property
     def resuming(self) -> list[str]:
-        """The command that resumes a training, without the folder of the run."""
+        """The command that resumes a training, without the run's folder."""
         return [self.command, *(each for each in self.options if each == "--trust-code")]
 
     def copied(self, folder: str) -> str:
-        """Lines of a shell that write the files into `folder`.
-
-        Raises:
-            ConfigError: one of them is a folder, or too large for the text of a launcher.
-        """
+        """Lines of a shell that write the files to `folder`."""
         lines = []
         for name, path in self.files.items():
             try:
                 content = system.read_bounded(path, _MOST_BYTES)
             except DamagedFileError as error:
                 raise ConfigError(
-                    f"{as_given(name, path)}: {error}. --launcher takes files of up to "
-                    f"{system.format_bytes(_MOST_BYTES)} along. Use a folder that the machines see "
+                    f"{as_given(name, path)}: {error}. --launcher copies files of up to "
+                    f"{system.format_bytes(_MOST_BYTES)}. Use a folder that the machines see "
                     "(gs://...), or a launcher of another kind (.sh, .sbatch)."
                 ) from error
             text = base64.b64encode(content).decode()
@@ -139,7 +134,7 @@ class Job:
 
 
 def _spelled(name: str, value: object) -> list[str]:
-    """An option as a command line has it."""
+    """An option as words of a command line."""
     if isinstance(value, bool):
         return [flag(name if value else f"no_{name}")]
     return [flag(name), "none" if value is None else str(value)]

@@ -12,7 +12,7 @@ from hackmatrix_rl.cli.launchers._empty_machine import PORT, SHARED, connected, 
 from hackmatrix_rl.cli.launchers._job import MOST_RESTARTS, STOP, Job
 from hackmatrix_rl.system.errors import in_shell
 
-# What a slice's accelerator is called in GKE.
+# The accelerators of slices in GKE.
 _ACCELERATORS: Mapping[str, str] = {
     "v4": "tpu-v4-podslice",
     "v5e": "tpu-v5-lite-podslice",
@@ -92,7 +92,7 @@ _TOGETHER = """\
       action: FailJobSet
       onJobFailureReasons: [PodFailurePolicy]
 """
-# All pods of a training start again together.
+# All pods of a training restart together.
 _TRAINING = """\
         backoffLimit: 0
         podFailurePolicy:
@@ -103,7 +103,7 @@ _TRAINING = """\
               operator: In
               values: [{stop}]
 """
-# Each worker of a sweep starts again alone.
+# Each worker of a sweep restarts alone.
 _WORKER = """\
         backoffLimitPerIndex: {most}
         podFailurePolicy:
@@ -138,13 +138,15 @@ _CLAIM = """\
 
 
 def can(machines: "system.Machines") -> bool:
-    """Whether a JobSet starts a training there; GKE joins only slices of several hosts."""
+    """Whether a JobSet can start a training on these machines.
+
+    GKE connects several slices only if they have several hosts each.
+    """
     joined = machines.slices == 1 or machines.hosts > machines.slices
     return machines.kind == system.H100 or (machines.kind in _ACCELERATORS and joined)
 
 
 def render(job: Job, file: str) -> str:
-    """The manifest."""
     there, array = job.machines, job.workers is not None
     gpu = there.kind == system.H100
     given = ["PACKAGE=git+https://HOST/hackmatrix-rl"]
@@ -162,7 +164,7 @@ def render(job: Job, file: str) -> str:
             "cloud.google.com/gke-tpu-topology": there.topology,
         }
     )
-    # The hosts of TPU slices find one another.
+    # The hosts of TPU slices discover each other.
     several = gpu and there.hosts > 1
     head = f"{job.name}-train-0-0.{job.name}"
     processes = connected(head, str(there.hosts), "$JOB_COMPLETION_INDEX") if several else ""

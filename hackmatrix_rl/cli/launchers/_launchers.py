@@ -1,4 +1,4 @@
-"""The kinds of launchers: which file is which, and what each can start."""
+"""The kinds of launchers, and how `--launcher` selects one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class _Kind:
     """A kind of launcher.
 
     Attributes:
-        ending: how the names of its files end.
-        starts: what it can start, in words.
-        can: whether it can start a training on some machines.
+        ending: the suffix of its files.
+        starts: the machines that it supports, in words.
+        can: whether it can start a training on given machines.
         can_sweep: whether it can start the workers of a sweep there.
-        render: the file's text for a job.
+        render: returns the text of the file from a job and the file's name.
     """
 
     ending: str
@@ -50,7 +50,7 @@ KINDS: Mapping[str, _Kind] = {
     ),
     "jobset": _Kind(".jobset.yaml", "TPU slices and h100", _jobset.can, _gpus, _jobset.render),
 }
-"""The kinds of launchers, by what `--launcher-kind` calls them."""
+"""The kinds of launchers by their name in `--launcher-kind`."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Launcher:
 
     Attributes:
         file: the file.
-        text: what will stand in it.
-        starts: what it starts: `training` or `sweep`.
+        text: the content of the file.
+        starts: `training` or `sweep`.
     """
 
     file: Path
@@ -68,7 +68,7 @@ class Launcher:
     starts: str
 
     def write(self) -> str:
-        """Writes the file, and says so in a line."""
+        """Writes the file; returns a line about it."""
         system.write_whole(self.file, self.text)
         return f"Wrote {self.file}, which starts this {self.starts} there"
 
@@ -80,18 +80,18 @@ def make_launcher(
     command: str | None,
     typed: Mapping[str, Any],
 ) -> Launcher | None:
-    """The launcher that `--launcher` asks for; `None` if it was not given.
+    """The launcher of `--launcher`; `None` if it was not given.
 
     Args:
-        file: the value of `--launcher`; `None` if it was not given, as of the next two.
-        kind: the value of `--launcher-kind`.
-        target: the value of `--target`.
+        file: the value of `--launcher`, or `None`.
+        kind: the value of `--launcher-kind`, or `None`.
+        target: the value of `--target`, or `None`.
         command: the command of `hackmatrix-rl`.
-        typed: the options and arguments that were typed.
+        typed: the typed options and arguments.
 
     Raises:
-        ConfigError: no such launcher can start these machines, or they would not see a file that
-            the options name, or the file cannot be written.
+        ConfigError: the launcher does not support these machines, a file of the options cannot be
+            copied to them, or the launcher cannot be written.
     """
     if file is None:
         if kind is not None:

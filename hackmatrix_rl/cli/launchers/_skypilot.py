@@ -52,12 +52,11 @@ secrets:
 
 
 def can(machines: "system.Machines") -> bool:
-    """Whether SkyPilot starts a training there."""
+    """Whether SkyPilot can start a training on these machines."""
     return machines.kind == system.H100 or (machines.kind in CLOUD and machines.slices == 1)
 
 
 def render(job: Job, file: str) -> str:
-    """The task."""
     there, array = job.machines, job.workers is not None
     envs = {"PACKAGE": "git+https://HOST/hackmatrix-rl"}
     if not array and job.checkpoint_dir is None:
@@ -72,7 +71,7 @@ def render(job: Job, file: str) -> str:
         accelerators = f"tpu-{kind}-{there.name.partition('-')[2]}"
         runtime = f"  accelerator_args:\n    runtime_version: {version}\n"
         nodes = 1  # a slice, whatever number of hosts it has
-    # The hosts of a TPU slice find one another.
+    # The hosts of a TPU slice discover each other.
     several = there.kind == system.H100 and there.hosts > 1
     head = '$(head -n 1 <<< "$SKYPILOT_NODE_IPS")'
     processes = connected(head, str(there.hosts), "$SKYPILOT_NODE_RANK") if several else ""

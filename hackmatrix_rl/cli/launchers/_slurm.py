@@ -36,14 +36,13 @@ fi
 
 
 def can(machines: "system.Machines") -> bool:
-    """Whether SLURM starts a training there."""
+    """Whether SLURM can start a training on these machines."""
     return machines.kind in (system.H100, system.CPU)
 
 
 def render(job: Job, file: str) -> str:
-    """The script."""
     there, array = job.machines, job.workers is not None
-    # JAX gives each task of a node one of its GPUs. A worker of a sweep takes them all.
+    # JAX assigns one GPU of a node to each task. A worker of a sweep uses all of them.
     tasks = 1 if array else there.per_host
     resources = [f"--nodes={there.hosts}", f"--ntasks-per-node={tasks}"]
     resources.append(

@@ -1,7 +1,7 @@
-"""This package and others: environments of theirs in this package, and the game in theirs.
+"""Adapters between this package and gymnasium, gymnax, pgx and NeuroGym, in both directions.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+`__init__.pyi` lists the public names. Each is imported when it is first used, because commands
+that play no games do not import JAX.
 """
 
 from typing import Any

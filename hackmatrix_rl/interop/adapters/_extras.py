@@ -1,4 +1,4 @@
-"""How adapters use packages of other people."""
+"""Helpers for calling third-party packages."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -8,13 +8,14 @@ import jax
 from hackmatrix_rl.system.errors import ConfigError, first_line, printable, similar
 
 _LINE = 400
-"""Characters of another package's error that a message repeats."""
+"""Most characters of another package's error that a message quotes."""
 
 
 def no_such(what: str, name: str, known: Collection[str], listed: str | None = None) -> str:
-    """One line about a name that is not known: the nearest one, and those that there are.
+    """One line about an unknown name: the nearest known one, and where all are listed.
 
-    `what` is a package and what it has, and `listed` the place of a list that is too long here.
+    `what` begins the line: `gymnax has no environment`. `listed` replaces the list of known names
+    where it is too long for a line.
     """
     near = similar(name, known)
     nearest = "" if near is None else f"; the nearest is {near}"
@@ -23,10 +24,7 @@ def no_such(what: str, name: str, known: Collection[str], listed: str | None = N
 
 @contextmanager
 def making(package: str) -> Iterator[None]:
-    """Makes an error of a package that makes an environment a ValueError of one line.
-
-    The constructor is foreign code, which may raise anything at arguments that it does not expect.
-    """
+    """Turns any error of a third-party constructor into a ValueError with a one-line message."""
     try:
         yield
     except ConfigError:
@@ -38,7 +36,7 @@ def making(package: str) -> Iterator[None]:
 
 
 @contextmanager
-def as_they_expect() -> Iterator[None]:
-    """A context with JAX's default dtype promotion, for third-party code."""
+def jax_defaults() -> Iterator[None]:
+    """A context with JAX's default promotion of dtypes and ranks, for third-party code."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         yield

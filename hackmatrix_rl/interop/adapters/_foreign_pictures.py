@@ -1,4 +1,4 @@
-"""Pictures that other packages draw, as pixels."""
+"""Pictures drawn by other packages, as arrays of pixels."""
 
 import base64
 import io
@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-_SCALE = 2  # pixels for a unit of an SVG picture
+_SCALE = 2  # pixels per SVG unit
 
 
 def figure_pixels(make: Callable[[], Any]) -> np.ndarray:
-    """A figure of matplotlib as pixels `[height, width, 3]`; it is closed.
+    """Renders a matplotlib figure to pixels `[height, width, 3]` and closes it.
 
-    `make` returns a tuple that begins with it, or something that is drawn in it.
+    `make` returns an artist of the figure, or a tuple whose first item is the figure.
     """
     import matplotlib
 
@@ -31,10 +31,10 @@ def figure_pixels(make: Callable[[], Any]) -> np.ndarray:
 
 
 def svg_pixels(svg: str) -> np.ndarray:
-    """A picture of pgx as pixels `[height, width, 3]`.
+    """Renders an SVG of pgx to pixels `[height, width, 3]`.
 
-    It is one of rectangles, circles, lines and texts, or, in the games of MinAtar, one PNG picture
-    in a figure of matplotlib. Other elements are left out.
+    Draws rectangles, circles, lines and texts; skips other elements. The SVGs of pgx's MinAtar
+    games embed one PNG, which is returned instead.
     """
     from PIL import Image, ImageDraw
 
@@ -55,7 +55,7 @@ _SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}hre
 
 
 def _paint(draw: Any, element: ElementTree.Element, left: float, top: float) -> None:
-    """Paints an element and what is in it, moved by (left, top)."""
+    """Draws an element and its children, translated by (left, top)."""
     if moved := re.search(r"translate\(([-\d.]+)[, ]+([-\d.]+)\)", element.get("transform", "")):
         left, top = left + float(moved[1]), top + float(moved[2])
 

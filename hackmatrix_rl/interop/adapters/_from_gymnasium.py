@@ -1,12 +1,9 @@
-"""Games of gymnasium and NeuroGym in this package: they stay in Python, and JAX calls them."""
+"""Environments of gymnasium and NeuroGym in this package: JAX calls Python, which plays them."""
 
-import itertools
 import re
-import threading
-import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
@@ -15,252 +12,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
-from jaxtyping import Array, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Int32, Key, PyTree
 
 from hackmatrix_rl import env
 from hackmatrix_rl.interop.adapters._extras import making, no_such
+from hackmatrix_rl.interop.adapters._host import Host, HostState
 from hackmatrix_rl.interop.adapters._workers import (
     FORKS,
     check_not_forks,
     start_method,
     uninterrupted,
-    without_main,
 )
 from hackmatrix_rl.system import require
 from hackmatrix_rl.system.errors import check_actions, first_line, printable
-
-
-@dataclass
-class Batch:
-    """A running batch of games: the vector environment, its steps, and how many states hold it."""
-
-    games: Any
-    steps: int = 0
-    holders: int = 0
-    # The collector of garbage may close a batch at any moment, in any thread.
-    lock: threading.RLock = field(default_factory=threading.RLock)
-
-    def close(self) -> None:
-        """Closes the games, after the step that they may be in."""
-        with self.lock:
-            self.games.close()
-
-
-class Host:
-    """The running batches of games, by number; `make` makes a vector environment of some size.
-
-    Attributes:
-        resets: whether a game resets itself in the step that ends its episode.
-        title: the id of the games, or that they are of gymnasium.
-        render_modes: how the games can draw themselves.
-        drawn: makes the same games so that they draw themselves; `None` where that cannot be done.
-        masked: whether `info["action_mask"]` holds the legal actions.
-        shape: an observation's leaves, as JAX holds them.
-        first_action: the number of the first action.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[int], Any],
-        *,
-        check: Callable[[Any], None] | None = None,
-        foreign: Callable[[], AbstractContextManager[None]] = nullcontext,
-        resets: bool = True,
-    ) -> None:
-        """Makes a batch of one, to learn its spaces. `foreign` handles the errors of that."""
-        from gymnasium import spaces
-
-        self._make = make
-        self.resets = resets
-        self.drawn: Callable[[Callable[[str], None]], Host | None] = lambda report: None
-        with foreign():
-            one = self.make(1)
-        try:
-            (_check if check is None else check)(one)
-            if not isinstance(one.single_action_space, spaces.Discrete):
-                raise ValueError(
-                    f"actions are {one.single_action_space}; this package needs Discrete ones. "
-                    "from_gymnasium(..., wrappers=[...]) in Python, or in your own --env "
-                    "module:factory, can make them so: gymnasium.wrappers.TransformAction"
-                )
-            with foreign():
-                _, info = one.reset(seed=[0])
-            space = one.single_observation_space
-            self.first_action = int(one.single_action_space.start)
-            self.num_actions = int(one.single_action_space.n)
-            self.masked = np.shape(info.get("action_mask")) == (1, self.num_actions)
-            self.shape = _leaves(space)
-            spec = getattr(one, "spec", None)
-            self.title = "gymnasium" if spec is None else str(spec.id)
-            self.render_modes = tuple(getattr(one, "metadata", {}).get("render_modes") or ())
-        finally:
-            one.close()
-        self._numbers = itertools.count()
-        self._batches: dict[int, Batch] = {}
-        # Whatever nobody has closed, ends with this object or with the process.
-        weakref.finalize(self, _close_all, self._batches)
-
-    def make(self, count: int) -> Any:
-        """A vector environment of `count` games."""
-        with without_main():
-            return self._make(count)
-
-    def reset(self, seeds: Any) -> tuple[np.ndarray, PyTree, np.ndarray]:
-        """Starts a batch; returns its number for each game, the observations and the masks."""
-        seeds = np.asarray(seeds)
-        number, batch = next(self._numbers), Batch(self.make(len(seeds)))
-        self._batches[number] = batch
-        try:
-            seen, info = batch.games.reset(seed=[int(seed) for seed in seeds])
-        except BaseException:
-            self.close(number)
-            raise
-        return np.full(len(seeds), number, np.int32), self._cast(seen), self._mask(info, len(seeds))
-
-    def draw(self, number: int, step: int, game: int) -> Any:
-        """What a game draws at the step where its batch is; `None` where it is past it."""
-        batch = self._batches.get(number)
-        mode = None if batch is None else getattr(batch.games, "render_mode", None)
-        if batch is None or batch.steps != step or mode not in ("rgb_array", "ansi"):
-            return None
-        with batch.lock:
-            frames = batch.games.render()
-        return None if frames is None else frames[game]
-
-    def hold(self, number: int) -> None:
-        """Adds a state that holds a batch."""
-        if (batch := self._batches.get(number)) is not None:
-            with batch.lock:
-                batch.holders += 1
-
-    def release(self, number: int) -> None:
-        """Removes a state that holds a batch; the last one closes it."""
-        if (batch := self._batches.get(number)) is not None:
-            with batch.lock:
-                batch.holders -= 1
-                last = batch.holders == 0
-            if last:
-                self.close(number)
-
-    def close(self, number: int) -> None:
-        """Closes a batch, if it is open."""
-        if (batch := self._batches.pop(number, None)) is not None:
-            batch.close()
-
-    def step(self, number: Any, step: Any, actions: Any) -> tuple[Any, ...]:
-        """Steps a batch; returns (last) observations and masks, rewards, and ends."""
-        number, step = int(np.asarray(number)[0]), int(np.asarray(step)[0])
-        if (batch := self._batches.get(number)) is None:
-            raise RuntimeError(
-                f"the batch {number} of gymnasium's games is closed: games end with the training "
-                "or the evaluation that has begun them, and with their process"
-            )
-        with batch.lock:
-            if batch.steps != step:
-                raise RuntimeError(
-                    f"the games of gymnasium are at step {batch.steps}, and the state is of step "
-                    f"{step}: they cannot go back, so use each state once"
-                )
-            batch.steps += 1
-            return self._step(batch.games, np.asarray(actions))
-
-    def _step(self, games: Any, actions: np.ndarray) -> tuple[Any, ...]:
-        seen, reward, terminated, truncated, info = games.step(self.first_action + actions)
-        now = self._cast(seen)
-        last = jax.tree.map(np.copy, now)
-        mask = self._mask(info, len(actions))
-        last_mask = mask.copy()
-        # Games that do not reset themselves are shown, and end with their episode.
-        for game in np.flatnonzero(terminated | truncated) if "final_obs" in info else ():
-            final = self._cast(info["final_obs"][game])
-            jax.tree.map(lambda old, new, game=game: old.__setitem__(game, new), last, final)
-            if self.masked:
-                last_mask[game] = info["final_info"]["action_mask"][game]
-        terminated = np.asarray(terminated, bool)
-        truncated = np.asarray(truncated, bool) & ~terminated
-        return now, last, mask, last_mask, np.asarray(reward, np.float32), terminated, truncated
-
-    def _mask(self, info: dict[str, Any], count: int) -> np.ndarray:
-        if self.masked:
-            return np.array(info["action_mask"], bool)
-        return np.ones((count, self.num_actions), bool)
-
-    def _cast(self, seen: Any) -> PyTree:
-        return jax.tree.map(lambda part, leaf: np.array(part, leaf.dtype), seen, self.shape)
-
-
-def _close_all(batches: dict[int, Batch]) -> None:
-    while batches:
-        batches.popitem()[1].close()
-
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @final
-class HostState(env.HeldGames):
-    """A batch of games that Python holds: its number, and its step. None is stepped twice."""
-
-    batch: Int32[Array, " num_envs"]
-    step: Int32[Array, " num_envs"]
-    total_reward: Float32[Array, " num_envs"]
-    length: Int32[Array, " num_envs"]
-    host: Host = eqx.field(static=True)
-
-    def hold(self) -> None:
-        """Keeps the batch open until the array of its number is gone."""
-        for number in self._numbers():
-            self.host.hold(number)
-            weakref.finalize(self.batch, self.host.release, number)
-
-    def close(self) -> None:
-        for number in self._numbers():
-            self.host.close(number)
-
-    def _numbers(self) -> set[int]:
-        """The batches of this process: one for each of its devices."""
-        parts = (np.asarray(shard.data) for shard in self.batch.addressable_shards)
-        return {int(number) for part in parts for number in np.unique(part)}
-
-
-def _leaves(space: Any) -> Any:
-    """The boxes of a space of observations, as shapes of arrays that JAX holds."""
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Dict):
-        return {name: _leaves(part) for name, part in space.items()}
-    if isinstance(space, spaces.Box):
-        return jax.ShapeDtypeStruct(space.shape, jax.dtypes.canonicalize_dtype(space.dtype))
-    raise ValueError(
-        f"observations are {space}; from_gymnasium reads Box, and Dict of these. "
-        "from_gymnasium(..., wrappers=[gymnasium.wrappers.FlattenObservation]) in Python, or in "
-        "your own --env module:factory, makes a Box of most others"
-    )
-
-
-def _check(games: Any) -> None:
-    """Raises unless a vector environment is one that the adapter can play."""
-    from gymnasium.vector import AutoresetMode, VectorEnv
-
-    if not isinstance(games, VectorEnv):
-        raise TypeError(f"make returned {type(games).__name__}; expected a gymnasium VectorEnv")
-    if games.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-        raise ValueError(
-            f"autoreset_mode is {games.metadata.get('autoreset_mode')}; expected "
-            "AutoresetMode.SAME_STEP: vector_kwargs={'autoreset_mode': AutoresetMode.SAME_STEP}"
-        )
-    check_not_forks(games)
-
-
-@final
 class GymnasiumGames(env.Environment):
-    """A vector environment of gymnasium. Python plays it, so it is slower than any game in JAX.
+    """A vector environment of gymnasium. Python plays it, so it is slower than one in JAX.
 
-    The games live in this process: they are no part of a checkpoint, a state can be used once, and
-    one device plays them all. `reset` begins a new batch with seeds from its keys; the keys of
-    `step` are not used, since gymnasium's games draw from their seeds. Evaluations close their
-    batches, and a `Trainer` keeps its batches open as long as its state. After you call `reset`
-    yourself, call `close()` of the state in the end; otherwise the batch stays open until the
+    The games live in this process: checkpoints do not contain them, each state can be stepped only
+    once, and one device plays all of them. `reset` starts a new batch with seeds from its keys;
+    `step` ignores its keys, because gymnasium's games draw from their seeds. Evaluations close
+    their batches, and a `Trainer` keeps its batches open as long as its state. If you call `reset`
+    yourself, call the state's `close()` when you are done; otherwise the batch stays open until the
     process ends.
 
     Source: Towers et al. 2024, "Gymnasium: a standard interface for reinforcement learning
@@ -271,7 +48,7 @@ class GymnasiumGames(env.Environment):
 
     @property
     def spec(self) -> env.EnvSpec:
-        """The spec of the gymnasium spaces. A Box with three axes is a board, channels last."""
+        """The spec of the gymnasium spaces. A Box of rank 3 is a board, channels last."""
         leaves = jax.tree.leaves(self.host.shape)
         is_board = [len(leaf.shape) for leaf in leaves] == [3]
         encode = env.board_features if is_board else env.flat_features
@@ -284,7 +61,7 @@ class GymnasiumGames(env.Environment):
 
     @property
     def title(self) -> str:
-        """The id of the game, if gymnasium has made it by that."""
+        """The id of the environment in gymnasium's registry; "gymnasium" if it has none."""
         return self.host.title
 
     @property
@@ -293,7 +70,7 @@ class GymnasiumGames(env.Environment):
         return False
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[HostState, env.Timestep]:
-        """Begins a new batch."""
+        """Starts a new batch."""
         num_envs = keys.shape[0]
         seeds = jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys) >> np.uint32(1)
         shapes = (jax.ShapeDtypeStruct((num_envs,), jnp.int32), *self._shapes(num_envs))
@@ -323,11 +100,11 @@ class GymnasiumGames(env.Environment):
         return replace(after, total_reward=total, length=length), _timestep(after, played)
 
     def draw(self, state: HostState, game: int = 0) -> np.ndarray | None:
-        """What the game draws in the mode `rgb_array`, at the newest step alone."""
+        """The game's `rgb_array` frame; `None` unless `state` is its latest."""
         return frame if isinstance(frame := self._drawn(state, game), np.ndarray) else None
 
     def render(self, state: HostState, game: int = 0) -> str | None:
-        """What the game draws in the mode `ansi`, at the newest step alone."""
+        """The game's `ansi` text; `None` unless `state` is its latest."""
         frame = self._drawn(state, game)
         return _COLOURS.sub("", frame) if isinstance(frame, str) else None
 
@@ -335,7 +112,7 @@ class GymnasiumGames(env.Environment):
         return self.host.draw(int(state.batch[game]), int(state.step[game]), game)
 
     def drawable(self, report: Callable[[str], None]) -> "GymnasiumGames":
-        """Games that draw themselves, where gymnasium has made these by their name."""
+        """These games with a render mode. Games of a custom `make` are returned unchanged."""
         drawn = self.host.drawn(report)
         return self if drawn is None else GymnasiumGames(drawn)
 
@@ -371,30 +148,44 @@ def _timestep(last: HostState, played: Any) -> env.Timestep:
     )
 
 
+def _check(games: Any) -> None:
+    """Raises unless `games` is a vector environment that the adapter can step."""
+    from gymnasium.vector import AutoresetMode, VectorEnv
+
+    if not isinstance(games, VectorEnv):
+        raise TypeError(f"make returned {type(games).__name__}; expected a gymnasium VectorEnv")
+    if games.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+        raise ValueError(
+            f"autoreset_mode is {games.metadata.get('autoreset_mode')}; expected "
+            "AutoresetMode.SAME_STEP: vector_kwargs={'autoreset_mode': AutoresetMode.SAME_STEP}"
+        )
+    check_not_forks(games)
+
+
 def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> GymnasiumGames:
-    """Games of gymnasium as an `Environment` of this package; slower, since Python plays them.
+    """A gymnasium environment as an `Environment` of this package; slower, since Python plays it.
 
     Args:
-        make: an id for `gymnasium.make_vec`, such as `"CartPole-v1"`; or a function that makes a
-            `VectorEnv` of a given number of games, which resets a game in the step that ends it
+        make: an id for `gymnasium.make_vec`, such as `"CartPole-v1"`; or a function from a number
+            of games to a `VectorEnv` that resets a game in the step that ends it
             (`AutoresetMode.SAME_STEP`). `info["action_mask"]` may hold the legal actions.
         settings: passed to `gymnasium.make_vec`, such as `vectorization_mode="async"`.
 
     Raises:
         ConfigError: gymnasium is not installed.
-        TypeError: `make` returns something else.
-        ValueError: actions or observations are of a kind that this package does not read, or the
-            games reset themselves in another step.
+        TypeError: `make` does not return a `VectorEnv`.
+        ValueError: the spaces of actions or observations are not supported, or the autoreset mode
+            is not `SAME_STEP`.
     """
     gymnasium = require("gymnasium", extra="gymnasium", caller="from_gymnasium")
     if not isinstance(make, str):
-        return GymnasiumGames(Host(make))
+        return GymnasiumGames(Host(make, check=_check))
     if "num_envs" in settings:
         raise ValueError(
             "num_envs is a setting of the training: PPO(..., num_envs=...), or --num-envs"
         )
     given = {"vectorization_mode": "sync", **settings}
-    # A vector environment of the game's own may reset in another step: so never by default.
+    # Not gymnasium's default: an environment's custom VectorEnv may use another autoreset mode.
     mode = getattr(given["vectorization_mode"], "value", given["vectorization_mode"])
     if mode in ("sync", "async"):
         kwargs = given.get("vector_kwargs", {})
@@ -426,7 +217,7 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
     def by_name(count: int) -> Any:
         return gymnasium.make_vec(make, num_envs=count, **given)
 
-    host = Host(by_name, foreign=foreign)
+    host = Host(by_name, check=_check, foreign=foreign)
     host.drawn = partial(_drawn_host, make, given, host.render_modes)
     return GymnasiumGames(host)
 
@@ -434,7 +225,7 @@ def from_gymnasium(make: str | Callable[[int], Any], **settings: Any) -> Gymnasi
 def _drawn_host(
     name: str, given: Mapping[str, Any], modes: Collection[str], report: Callable[[str], None]
 ) -> Host | None:
-    """Games by name that draw themselves and do not reset; `None` where none can be drawn."""
+    """A host of the same games with a render mode and no autoreset; `None` if none can be drawn."""
     import gymnasium
 
     disabled = gymnasium.vector.AutoresetMode.DISABLED
@@ -458,20 +249,17 @@ def _drawn_host(
             continue
         finally:
             games.close()
-        return Host(make, check=_no_check, resets=False)
+        return Host(make, resets=False)
     report(f"{name} cannot be drawn: {why}. Its observations are shown.")
     return None
 
 
-def _no_check(games: Any) -> None:
-    """These games are made here."""
-
-
 class Trials:
-    """Tasks of NeuroGym side by side, with the methods of a gymnasium `VectorEnv`.
+    """A batch of NeuroGym tasks with the methods of a gymnasium `VectorEnv`.
 
-    NeuroGym begins the next trial in the step that ends one, and shows its first position. So
-    nobody sees the last position of a trial; an end by the rules does not need it.
+    The step that ends a trial returns the first observation of the next trial, so the last
+    observation of a trial is unknown. A terminated trial does not need it: nothing bootstraps from
+    there.
     """
 
     def __init__(self, make: Callable[[], Any], count: int) -> None:
@@ -483,17 +271,17 @@ class Trials:
         self.single_action_space = self._tasks[0].action_space
 
     def reset(self, *, seed: list[int]) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begins a trial of each task, with its own seed. NeuroGym plays its first step."""
+        """Starts a trial of each task, with one seed per task. NeuroGym plays its first step."""
         seen = []
-        for task, own in zip(self._tasks, seed, strict=True):
-            task.unwrapped.seed(own)
-            seen.append(task.reset(seed=own)[0])
+        for task, its_seed in zip(self._tasks, seed, strict=True):
+            task.unwrapped.seed(its_seed)
+            seen.append(task.reset(seed=its_seed)[0])
         return np.stack(seen), {}
 
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Plays an action in each; a trial that ends is terminated."""
+        """Plays one action in each task. The end of a trial is a termination."""
         played = [task.step(int(action)) for task, action in zip(self._tasks, actions, strict=True)]
         seen = np.stack([each[0] for each in played])
         reward = np.asarray([each[1] for each in played], np.float32)
@@ -506,23 +294,23 @@ class Trials:
 
 
 def from_neurogym(make: str | Callable[[], Any], **settings: Any) -> GymnasiumGames:
-    """Tasks of NeuroGym as an `Environment` of this package; slower, since Python plays them.
+    """A NeuroGym task as an `Environment` of this package; slower, since Python plays it.
 
-    Each trial is an episode, which ends by the rules. NeuroGym needs an old gymnasium, so it is an
-    extra that does not go together with `gymnasium`.
+    Each trial is an episode, and its end is a termination. NeuroGym needs an old version of
+    gymnasium, so the extras `neurogym` and `gymnasium` exclude each other.
 
     Source: Molano-Mazon et al. 2022, "NeuroGym: an open resource for developing and sharing
     neuroscience tasks".
 
     Args:
-        make: a name, such as `"DelayMatchSample-v0"`; or a function that makes a
-            `neurogym.TrialEnv`.
-        settings: passed to the task of that name, such as `sigma=0.0` or `timing={...}`.
+        make: an id for `neurogym.make`, such as `"DelayMatchSample-v0"`; or a function that returns
+            a `neurogym.TrialEnv`.
+        settings: passed to `neurogym.make`, such as `sigma=0.0` or `timing={...}`.
 
     Raises:
         ConfigError: neurogym is not installed.
-        ValueError: the task has no trials, or actions or observations are of a kind that this
-            package does not read.
+        ValueError: the task has no trials, or its spaces of actions or observations are not
+            supported.
     """
     neurogym = require("neurogym", extra="neurogym", caller="from_neurogym")
     if isinstance(make, str):
@@ -530,5 +318,4 @@ def from_neurogym(make: str | Callable[[], Any], **settings: Any) -> GymnasiumGa
         foreign: Callable[[], AbstractContextManager[None]] = partial(making, "neurogym")
     else:
         one, foreign = make, nullcontext
-    host = Host(partial(Trials, one), check=lambda games: None, foreign=foreign)
-    return GymnasiumGames(host)
+    return GymnasiumGames(Host(partial(Trials, one), foreign=foreign))

@@ -1,4 +1,4 @@
-"""Environments of gymnax and pgx in this package, and its games in gymnax."""
+"""Environments of gymnax and pgx in this package, and games of this package in gymnax."""
 
 from contextlib import suppress
 from typing import Any, final
@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.env import Batched, HackMatrixGame, Played, SingleGame
-from hackmatrix_rl.interop.adapters._extras import as_they_expect, making, no_such
+from hackmatrix_rl.interop.adapters._extras import jax_defaults, making, no_such
 from hackmatrix_rl.interop.adapters._foreign_pictures import figure_pixels, svg_pixels
 from hackmatrix_rl.system import require
 from hackmatrix_rl.system.errors import instance
 
 
 class GymnaxState(eqx.Module):
-    """The state of one gymnax game, and the observation of its latest step, which may be drawn."""
+    """The state of one gymnax environment, and the observation of its latest step."""
 
     game: PyTree[Array]
     observation: PyTree[Array]
@@ -25,9 +25,9 @@ class GymnaxState(eqx.Module):
 
 @final
 class GymnaxGame(SingleGame[GymnaxState]):
-    """A gymnax environment with discrete actions, of gymnax 1.0 or newer.
+    """An environment of gymnax 1.0 or newer with discrete actions.
 
-    A limit of steps truncates an episode; it does not terminate it.
+    The step limit truncates an episode; it does not terminate it.
 
     Source: Lange 2022, "gymnax: a JAX-based reinforcement learning environment library".
     """
@@ -42,12 +42,12 @@ class GymnaxGame(SingleGame[GymnaxState]):
 
     @property
     def truncates(self) -> bool:
-        """Always true: gymnax limits the steps of every game."""
+        """Always true: every gymnax environment has a step limit."""
         return True
 
     def start(self, *, key: Key[Array, ""]) -> GymnaxState:
         """A new game."""
-        with as_they_expect():
+        with jax_defaults():
             seen, game = self.environment.reset_env(key, self.params)
         return GymnaxState(_strong(game), _strong(seen))
 
@@ -56,13 +56,13 @@ class GymnaxGame(SingleGame[GymnaxState]):
         return state.observation
 
     def play(self, state: GymnaxState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
-        """One step without gymnax's own reset."""
-        with as_they_expect():
+        """One step without gymnax's autoreset."""
+        with jax_defaults():
             seen, game, reward, terminated, _ = self.environment.step_env(
                 key, state.game, action, self.params
             )
             truncated = self.environment.is_truncated(game, self.params)
-        # A loop over steps needs the types that `start` gave.
+        # `lax.scan` needs the dtypes that `start` returned.
         after = jax.tree.map(
             lambda new, old: jnp.asarray(new).astype(old.dtype), GymnaxState(game, seen), state
         )
@@ -79,16 +79,16 @@ class GymnaxGame(SingleGame[GymnaxState]):
         return str(self.environment.name)
 
     def draw(self, state: GymnaxState) -> np.ndarray | None:
-        """The figure of gymnax's own `render`, which few of its environments have."""
+        """The figure of the environment's `render`; `None` for the many that have none."""
         render = getattr(self.environment, "render", None)
         if render is None:
             return None
-        with as_they_expect():
+        with jax_defaults():
             return figure_pixels(lambda: render(state.game, self.params))
 
 
 def _strong(tree: PyTree) -> PyTree[Array]:
-    """Arrays in place of Python's numbers, with types that do not depend on what they meet."""
+    """Converts Python numbers and weakly typed arrays to strongly typed arrays."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), tree)
 
 
@@ -98,9 +98,9 @@ def from_gymnax(
     """A gymnax environment as an `Environment` of this package.
 
     Args:
-        name: for `gymnax.make`, such as `"CartPole-v1"`; or an environment of gymnax.
+        name: an id for `gymnax.make`, such as `"CartPole-v1"`; or a gymnax environment.
         params: its parameters; `None` for the default ones.
-        max_steps: a limit of steps; `None` for gymnax's own.
+        max_steps: a step limit; `None` for gymnax's.
         settings: passed to `gymnax.make`.
 
     Raises:
@@ -115,7 +115,7 @@ def from_gymnax(
         known = list(gymnax.registered_envs)
         if name not in known:
             raise ValueError(no_such("gymnax has no environment", name, known))
-        with making("gymnax"), as_they_expect():
+        with making("gymnax"), jax_defaults():
             environment, default = gymnax.make(name, **settings)
     elif settings:
         raise ValueError(
@@ -126,8 +126,8 @@ def from_gymnax(
             f"{type(environment).__name__} does not separate truncation from termination; "
             "from_gymnax needs an environment of gymnax 1.0 or newer"
         )
-    params = params if params is not None else default
-    params = params if params is not None else environment.default_params
+    if params is None:
+        params = environment.default_params if default is None else default
     space = environment.action_space(params)
     if not hasattr(space, "n"):
         raise ValueError(
@@ -138,7 +138,7 @@ def from_gymnax(
 
 
 def to_gymnax(game: SingleGame[Any] | None = None) -> tuple[Any, Any]:
-    """A game for code that is written for gymnax 1.0, and its default parameters.
+    """A game with the API of gymnax 1.0, and its default parameters.
 
     Observations are vectors of features; `info["action_mask"]` and the environment's
     `action_mask(state)` hold the legal actions.
@@ -147,11 +147,11 @@ def to_gymnax(game: SingleGame[Any] | None = None) -> tuple[Any, Any]:
         game: the game; by default HackMatrix with the classic observation.
 
     Returns:
-        What `gymnax.make` returns: an environment, and its parameters.
+        An environment and its parameters, like `gymnax.make`.
 
     Raises:
         ConfigError: gymnax is not installed.
-        TypeError: `game` is no `SingleGame`.
+        TypeError: `game` is not a `SingleGame`.
     """
     require("gymnax", extra="gymnax", caller="to_gymnax")
     from hackmatrix_rl.interop.adapters._gymnax_face import GymnaxFace
@@ -164,7 +164,7 @@ def to_gymnax(game: SingleGame[Any] | None = None) -> tuple[Any, Any]:
 
 @final
 class PgxGame(SingleGame[Any]):
-    """A game of pgx for one player. Its state is pgx's own. An illegal action ends the game.
+    """A single-player game of pgx; its state is a `pgx.State`. An illegal action ends the game.
 
     Source: Koyamada et al. 2023, "Pgx: hardware-accelerated parallel game simulators for
     reinforcement learning".
@@ -179,12 +179,12 @@ class PgxGame(SingleGame[Any]):
 
     @property
     def truncates(self) -> bool:
-        """Always true: pgx does not say whether a game truncates."""
+        """Always true: pgx does not declare whether a game truncates."""
         return True
 
     def start(self, *, key: Key[Array, ""]) -> Any:
         """A new game."""
-        with as_they_expect():
+        with jax_defaults():
             return self.game.init(key)
 
     def observe(self, state: Any) -> PyTree[Array]:
@@ -192,13 +192,13 @@ class PgxGame(SingleGame[Any]):
         return state.observation
 
     def legal(self, state: Any) -> Bool[Array, " num_actions"]:
-        """The legal actions; all at the end of a game."""
+        """The mask of the legal actions; all are legal at the end of a game."""
         legal: Array = state.legal_action_mask
         return legal
 
     def play(self, state: Any, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
         """One step of pgx."""
-        with as_they_expect():
+        with jax_defaults():
             after = self.game.step(state, action, key)
         return Played(after, jnp.ravel(after.rewards)[0], after.terminated, after.truncated)
 
@@ -208,19 +208,19 @@ class PgxGame(SingleGame[Any]):
         return str(self.game.id)
 
     def draw(self, state: Any) -> np.ndarray | None:
-        """The picture of pgx, which draws in SVG; `None` for a game that it does not draw."""
-        # pgx raises these for a game that it does not draw.
-        with as_they_expect(), suppress(AssertionError, NotImplementedError):
+        """The game's SVG as pixels; `None` if pgx cannot draw the game."""
+        # pgx raises these for games that it cannot draw.
+        with jax_defaults(), suppress(AssertionError, NotImplementedError):
             return svg_pixels(state.to_svg())
         return None
 
 
 def from_pgx(name: str | Any, *, max_steps: int | None = None) -> Batched[Any]:
-    """A game of pgx for one player as an `Environment` of this package.
+    """A single-player game of pgx as an `Environment` of this package.
 
     Args:
-        name: for `pgx.make`, such as `"2048"` or `"minatar-breakout"`; or a `pgx.Env`.
-        max_steps: a limit of steps; `None` for none. Some games of MinAtar never end without one.
+        name: an id for `pgx.make`, such as `"2048"` or `"minatar-breakout"`; or a `pgx.Env`.
+        max_steps: a step limit; `None` for none. Some MinAtar games never end without one.
 
     Raises:
         ConfigError: pgx is not installed.
@@ -232,11 +232,11 @@ def from_pgx(name: str | Any, *, max_steps: int | None = None) -> Batched[Any]:
         known = list(pgx.available_envs())
         if name not in known:
             raise ValueError(no_such("pgx has no game", name, known))
-        with making("pgx"), as_they_expect():
+        with making("pgx"), jax_defaults():
             game = pgx.make(name)
     if game.num_players != 1:
         raise ValueError(
-            f"{game.id} is a game of {game.num_players} players; from_pgx needs one for one "
-            "player, such as 2048"
+            f"{game.id} is a game of {game.num_players} players; from_pgx needs a single-player "
+            "game, such as 2048"
         )
     return Batched(PgxGame(game), max_steps=max_steps)

@@ -1,4 +1,4 @@
-"""HackMatrix for gymnasium: one game, and a batch. Imported by gymnasium when somebody makes it."""
+"""HackMatrix for gymnasium: one game, and a batch. gymnasium imports this module to make them."""
 
 from typing import Any, Literal
 
@@ -21,14 +21,13 @@ Form = Literal["dict", "flat", "original"]
 Seen = dict[str, np.ndarray] | np.ndarray
 _PARTS = ("player", "programs", "grid")
 _MOST = 100.0
-"""Above every number of the observation, most of which are at most 1 (rules, section 10)."""
+"""An upper bound of every number of the observation; most are at most 1 (rules, section 10)."""
 
 _legal = jax.jit(lambda game, state: game.legal(state))
 _observe = jax.jit(lambda game, state: game.observe(state))
 
 
 def space_of(observation: Form) -> spaces.Space[Any]:
-    """The space of observations of one game."""
     spec = env.HackMatrix(observation="classic").spec.observation
     parts: dict[str, spaces.Space[Any]] = {
         name: spaces.Box(0.0, _MOST, getattr(spec, name).shape, np.float32) for name in _PARTS
@@ -44,7 +43,7 @@ def space_of(observation: Form) -> spaces.Space[Any]:
 
 
 def look(observed: env.Observation, form: Form) -> Seen:
-    """The classic observation of a game or a batch, as NumPy arrays, in one of its forms."""
+    """The classic observation of one game or a batch as NumPy arrays, in the given form."""
     parts = {name: np.asarray(getattr(observed, name)) for name in _PARTS}
     if form == "original":
         parts["programs"] = parts["programs"].astype(np.int32)
@@ -57,21 +56,21 @@ def look(observed: env.Observation, form: Form) -> Seen:
 class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
     """One game of HackMatrix: `gymnasium.make("HackMatrix-v0")`.
 
-    By the rules, an illegal action ends the episode; it does not raise. `info["action_mask"]` and
+    An illegal action ends the episode; it does not raise. `info["action_mask"]` and
     `action_masks()` hold the legal actions. `info` also has `stage`, `score` and `won`.
 
     Args:
-        render_mode: `"ansi"` (a text), `"rgb_array"` (a picture), or `None`.
+        render_mode: `"ansi"` (text), `"rgb_array"` (pixels), or `None`.
         observation: `"dict"`: `player` (10), `programs` (23) and `grid` (6, 6, 42) of the classic
             observation (rules, section 10), float32. `"original"`: the same with int32 programs, as
-            the original's environment has them. `"flat"`: all in one float32 vector.
+            in the original's environment. `"flat"`: all in one float32 vector.
         league: `"original"`, or `"no-rewind"`, where UNDO does not reach across stages.
 
     Raises:
         ValueError: there is no such observation, league or render mode.
     """
 
-    # gymnasium declares it so, and no `ClassVar` may take its place.
+    # gymnasium declares an instance attribute, which mypy lets no `ClassVar` override.
     metadata: dict[str, Any] = {  # noqa: RUF012
         "render_modes": ["ansi", "rgb_array"],
         "render_fps": 4,
@@ -96,7 +95,7 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """Starts a game. The seed determines all of its random numbers."""
+        """Starts a game. The seed determines all its random numbers."""
         check_not_forked("HackMatrix-v0")
         super().reset(seed=seed)
         self._key = jax.random.key(int(self.np_random.integers(2**31)))
@@ -105,7 +104,7 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
         return self._look(), self._info(mask, won=False)
 
     def step(self, action: Any) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
-        """Plays one action; an episode is truncated only by gymnasium's own `max_episode_steps`."""
+        """Plays one action. Only gymnasium's `max_episode_steps` truncates an episode."""
         before = self._begun()
         self._steps += 1
         self._state, mask, reward, over, won = _step(
@@ -114,11 +113,11 @@ class HackMatrixEnv(gymnasium.Env[Any, np.int64]):
         return self._look(), float(reward), bool(over), False, self._info(mask, won=bool(won))
 
     def action_masks(self) -> np.ndarray:
-        """The legal actions, by the name that MaskablePPO of sb3-contrib looks for."""
+        """The mask of the legal actions. MaskablePPO of sb3-contrib calls this method."""
         return np.asarray(_legal(self._game, self._begun()))
 
     def render(self) -> Any:
-        """The position: a text of 19 lines, or an RGB picture; `None` without a render mode."""
+        """The position as 19 lines of text or as RGB pixels; `None` without a render mode."""
         frame = frame_of(self._begun()).seen()
         if self.render_mode == "ansi":
             return text_of(frame).plain
@@ -167,21 +166,21 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     """Many games of HackMatrix in one compiled program: `gymnasium.make_vec("HackMatrix-v0", ...)`.
 
     A game that ends is reset in the same step (`AutoresetMode.SAME_STEP`): `info["final_obs"]`
-    and `info["final_info"]` hold the end of the old one. By the rules, an illegal action ends the
-    episode. `info["action_mask"]` has the legal actions.
+    and `info["final_info"]` describe the end of the finished episode. An illegal action ends the
+    episode. `info["action_mask"]` holds the legal actions.
 
     Args:
         num_envs: number of games.
         observation: as in `HackMatrixEnv`.
         league: as in `HackMatrixEnv`.
         max_episode_steps: number of steps after which an episode is truncated.
-        render_mode: a batch of games has none.
+        render_mode: only `None`; a batch of games cannot be rendered.
 
     Raises:
-        ValueError: an argument is none of these.
+        ValueError: an argument has another value.
     """
 
-    # gymnasium declares it so, and no `ClassVar` may take its place.
+    # See `HackMatrixEnv`.
     metadata: dict[str, Any] = {  # noqa: RUF012
         "render_modes": [],
         "autoreset_mode": AutoresetMode.SAME_STEP,
@@ -216,7 +215,7 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """Begins all games by one seed, or each by its own seed of a list."""
+        """Starts all games from one seed, or each from its seed in a list."""
         check_not_forked("HackMatrix-v0")
         if isinstance(seed, list | tuple | np.ndarray):
             if len(seed) != self.num_envs:
@@ -247,7 +246,7 @@ class HackMatrixVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return seen, reward, timestep.terminated, timestep.truncated, info
 
     def _ends(self, timestep: env.Timestep, done: np.ndarray) -> dict[str, Any]:
-        """What `info` has of the episodes that ended, as gymnasium's own vector environments do."""
+        """The fields of `info` about finished episodes, like gymnasium's vector environments."""
         last = self._look(timestep.last_observation)
         final = np.full(self.num_envs, None, object)
         for game in np.flatnonzero(done):

@@ -1,4 +1,4 @@
-"""A game of this package for code that is written for gymnax. Imported by `to_gymnax`."""
+"""A game of this package with the API of gymnax. Imported by `to_gymnax`."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from hackmatrix_rl.env import SingleGame
 
 @struct.dataclass
 class FaceState(environment.EnvState):
-    """The state of one game, and the number of steps of the episode."""
+    """The state of one game, and the number of steps in this episode."""
 
     game: Any
     time: Any
@@ -27,9 +27,9 @@ class FaceParams(environment.EnvParams):
 
 
 class GymnaxFace(environment.Environment[FaceState, FaceParams]):
-    """A `SingleGame` with the interface of gymnax 1.0. Observations are vectors of features.
+    """A `SingleGame` with the API of gymnax 1.0. Observations are vectors of features.
 
-    The mask of legal actions is in `info["action_mask"]` and in `action_mask(state)`.
+    `info["action_mask"]` and `action_mask(state)` hold the legal actions.
     """
 
     def __init__(self, game: SingleGame[Any]) -> None:
@@ -38,12 +38,11 @@ class GymnaxFace(environment.Environment[FaceState, FaceParams]):
 
     @property
     def default_params(self) -> FaceParams:
-        """A limit of 1,000 steps."""
+        """A step limit of 1,000."""
         return FaceParams()
 
     @property
     def name(self) -> str:
-        """The name of the game's class."""
         return type(self.game).__name__
 
     @property
@@ -52,14 +51,13 @@ class GymnaxFace(environment.Environment[FaceState, FaceParams]):
         return self.game.num_actions
 
     def reset_env(self, key: Key[Array, ""], params: FaceParams) -> tuple[Array, FaceState]:
-        """A new game."""
         state = FaceState(game=self.game.start(key=key), time=jnp.int32(0))
         return self.get_obs(state), state
 
     def step_env(
         self, key: Key[Array, ""], state: FaceState, action: Any, params: FaceParams
     ) -> tuple[Array, FaceState, Array, Array, dict[Any, Any]]:
-        """Plays one action; gymnax itself resets and truncates."""
+        """Plays one action; gymnax resets and truncates."""
         played = self.game.play(state.game, jnp.asarray(action, jnp.int32), key=key)
         after = FaceState(game=played.state, time=state.time + 1)
         over = jnp.asarray(played.terminated)
@@ -70,7 +68,6 @@ class GymnaxFace(environment.Environment[FaceState, FaceParams]):
     def get_obs(
         self, state: FaceState, params: Any = None, key: Any = None
     ) -> Float32[Array, " features"]:
-        """The features of a position."""
         return self.game.encode(self.game.observe(state.game)).ravel()
 
     def action_mask(self, state: FaceState) -> Bool[Array, " num_actions"]:

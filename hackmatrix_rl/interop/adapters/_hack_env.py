@@ -1,4 +1,4 @@
-"""The original's Python environment on this package's engine, in this process."""
+"""The API of the original's Python environment on this package's engine, in this process."""
 
 import sys
 from collections import Counter
@@ -35,25 +35,25 @@ _REFUSED = {
 class HackEnv(gymnasium.Env[Any, np.int64]):
     """One game with the arguments, observations and `info` of the original's `HackEnv`.
 
-    No other process runs, and nothing passes through JSON. The observation is the classic one as
-    a dict: `player` (10) and `grid` (6, 6, 42) are float32, `programs` (23) is int32. An illegal
-    action ends the episode.
+    It starts no process and encodes no JSON. The observation is the classic one as a dict: `player`
+    (10) and `grid` (6, 6, 42) are float32, `programs` (23) is int32. An illegal action ends the
+    episode.
 
-    `info` of a step has `invalid_action`, `stage_complete`, `death` and `reward_breakdown` with 14
-    terms, as the protocol has them, and `action_mask`. At the end of an episode it has
+    `info` of a step has the protocol's `invalid_action`, `stage_complete`, `death` and
+    `reward_breakdown` with 14 terms, and `action_mask`. At the end of an episode it also has
     `episode_stats`: `length`, `total_reward`, `score`, `stage`, `stages_completed`, `won`, `died`,
-    the numbers of `moves`, `siphons` and `programs` that were played, and `reward_breakdown`, the
-    sum of each term.
+    the numbers of `moves`, `siphons` and `programs` played, and `reward_breakdown`, the sum of each
+    term.
 
     Args:
-        app_path: accepted, and not used: there is no app.
+        app_path: accepted and ignored: there is no app.
         visual: refused.
         debug_scenario: refused.
-        debug: prints each action on standard error.
-        info: prints the `info` of each step on standard error.
+        debug: prints each action to standard error.
+        info: prints the `info` of each step to standard error.
 
     Raises:
-        ConfigError: `visual` or `debug_scenario` is asked for.
+        ConfigError: `visual` or `debug_scenario` is true.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class HackEnv(gymnasium.Env[Any, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """Begins the next game. After a seed, the same games follow one another."""
+        """Starts the next game. A seed determines this game and the games that follow it."""
         check_not_forked("HackEnv")
         super().reset(seed=seed)
         if seed is not None or self._engine is None:
@@ -84,7 +84,7 @@ class HackEnv(gymnasium.Env[Any, np.int64]):
         return self._begin(self._engine.begin())
 
     def step(self, action: Any) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
-        """Plays one action. No episode is truncated."""
+        """Plays one action. Episodes are never truncated."""
         number = int(action)
         view, result = self._begun().play(number)
         info: dict[str, Any] = info_of(result)
@@ -99,10 +99,10 @@ class HackEnv(gymnasium.Env[Any, np.int64]):
         return _look(view), float(result.reward), result.over, False, info
 
     def set_state(self, state: dict[str, Any]) -> tuple[Seen, dict[str, Any]]:
-        """Begins a game from a position, which the protocol's `setState` describes.
+        """Starts a game from a position in the format of the protocol's `setState`.
 
         Raises:
-            ValueError: it is no position; the message names the field.
+            ValueError: it is not a valid position; the message names the field.
         """
         arrays = arrays_of(state)
         if self._engine is None:
@@ -114,7 +114,7 @@ class HackEnv(gymnasium.Env[Any, np.int64]):
         return internal_state_of(self._begun().look())
 
     def action_masks(self) -> np.ndarray:
-        """The legal actions, by the name that MaskablePPO of sb3-contrib looks for."""
+        """The mask of the legal actions. MaskablePPO of sb3-contrib calls this method."""
         return np.asarray(self._begun().look().mask)
 
     def _begin(self, view: View) -> tuple[Seen, dict[str, Any]]:
@@ -150,7 +150,7 @@ class _Episode:
         self.terms = {name: self.terms.get(name, 0.0) + term for name, term in terms.items()}
 
     def statistics(self, view: View, result: Result) -> dict[str, Any]:
-        """The `episode_stats` of an episode that ends with this position."""
+        """The `episode_stats` of an episode that ends in this position."""
         counted = ("length", "moves", "siphons", "programs", "stages_completed")
         return {
             **{name: self.counts[name] for name in counted},

@@ -1,4 +1,4 @@
-"""Games in separate processes: how these start."""
+"""How gymnasium's worker processes start."""
 
 import multiprocessing
 import multiprocessing.spawn
@@ -8,25 +8,26 @@ from contextlib import contextmanager
 from typing import Any
 
 FORKS = (
-    "its processes are forks of this one, which uses JAX, and may hang; "
+    "its processes are forks of this one, which uses JAX: they may hang; "
     'use another context: AsyncVectorEnv(..., context="forkserver"), or "spawn"'
 )
 _patching = threading.RLock()
 
 
 def start_method() -> str:
-    """How processes start that are no forks of this one: JAX does not work in those."""
+    """A start method that does not fork this process: JAX does not work in a fork."""
     methods = multiprocessing.get_all_start_methods()
     return "forkserver" if "forkserver" in methods else "spawn"
 
 
 def uninterrupted() -> Callable[[Any], Any]:
-    """A wrapper for a game in a process of gymnasium: Ctrl-C does not end that process.
+    """A wrapper that makes gymnasium's worker processes ignore Ctrl-C.
 
-    A terminal sends Ctrl-C to all of them. The process that trains saves, and then closes them.
+    A terminal sends Ctrl-C to every process. The training process saves, and then closes the
+    workers.
     """
 
-    # Cloudpickle sends a local function by value: no process imports this package for it.
+    # Cloudpickle sends a local function by value, so a worker does not import this package.
     def wrap(game: Any) -> Any:
         import multiprocessing
         import signal
@@ -40,11 +41,11 @@ def uninterrupted() -> Callable[[Any], Any]:
 
 @contextmanager
 def without_main() -> Iterator[None]:
-    """Processes that start in the block do not import this one's main module.
+    """Processes that start in this context do not import the main module.
 
-    They need not: gymnasium sends them the functions that make games by cloudpickle, and with these
-    what the main module defines. The import would run a script once more that has no
-    `if __name__ == "__main__":`, and take the seconds in which the command line imports JAX.
+    They do not need it: gymnasium sends the functions that make games by cloudpickle, which
+    includes what they use of the main module. The import would rerun a script without
+    `if __name__ == "__main__":`, and would cost the seconds that importing JAX takes.
     """
     with _patching:
         prepared = multiprocessing.spawn.get_preparation_data
@@ -61,7 +62,7 @@ def without_main() -> Iterator[None]:
 
 
 def check_not_forks(games: Any) -> None:
-    """Raises a ValueError if the processes of a vector environment are forks of this one."""
+    """Raises a ValueError if a vector environment runs in forks of this process."""
     processes = getattr(games.unwrapped, "processes", ())
     fork = getattr(multiprocessing.context, "ForkProcess", ())
     if any(isinstance(each, fork) for each in processes):

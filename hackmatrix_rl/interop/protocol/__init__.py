@@ -1,7 +1,7 @@
-"""The line protocol of the original game: a server that speaks it, and a tracker of its games.
+"""The line protocol of the original game: a server, and a tracker of games by their screens.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+`__init__.pyi` lists the public names. Each is imported when it is first used, because commands
+that play no games do not import JAX.
 """
 
 import lazy_loader

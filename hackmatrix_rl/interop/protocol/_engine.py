@@ -1,4 +1,4 @@
-"""One game of the package's engine, for a program outside of this process."""
+"""Games of this package's engine for the line protocol."""
 
 import time
 from collections.abc import Callable
@@ -24,14 +24,14 @@ from hackmatrix_rl.interop.protocol._given_state import Arrays
 from hackmatrix_rl.system import ticking
 
 CLOCK = ("scheduled_task_interval", "next_scheduled_task_turn", "pending_siphon_transmissions")
-"""What `getInternalState` adds to the turn and the enemies of a position."""
+"""The fields of a position that `getInternalState` reports besides the turn and the enemies."""
 
 PATIENCE = 2.0
-"""Seconds of compiling without a word."""
+"""Seconds of compilation before a message."""
 
 
 class View(eqx.Module):
-    """A position as the screen shows it, and the hidden parts of it that answers need."""
+    """A position as the screen shows it, and the hidden parts that answers need."""
 
     seen: CompactObservation
     mask: Bool[Array, " num_actions"]  #: The legal actions.
@@ -41,9 +41,9 @@ class View(eqx.Module):
 
 
 class Result(eqx.Module):
-    """The results of an action, as `Outcome` has them."""
+    """The result of an action; see `Outcome`."""
 
-    terms: Float32[Array, " terms"]  #: The terms of the reward, in the order of `TERM_NAMES`.
+    terms: Float32[Array, " terms"]  #: The reward terms, in the order of `TERM_NAMES`.
     reward: Float32[Array, ""]  #: Their sum.
     legal: Bool[Array, ""]
     died: Bool[Array, ""]
@@ -57,16 +57,16 @@ class Result(eqx.Module):
 
 
 class Engine:
-    """Games one after another, each played action by action.
+    """Plays games sequentially, one action at a time.
 
-    Number N of them, from 0, is game N of `eval --seed SEED`: the same actions give the same game.
+    Game N, counted from 0, is game N of `eval --seed SEED`: the same actions give the same game.
 
     Args:
         seed: the seed of all games, below 2**32.
-        config: sizes and league of the games; by default the usual ones.
+        config: sizes and league of the games; by default `GameConfig()`.
 
     Attributes:
-        state: the game that is played; `None` before the first.
+        state: the state of the current game; `None` before the first.
     """
 
     def __init__(self, seed: int, config: GameConfig | None = None) -> None:
@@ -79,25 +79,25 @@ class Engine:
         self._ready: Future[None] | None = None
 
     def begin(self) -> View:
-        """Begins the next game."""
+        """Starts the next game."""
         self.state, view = _begin(self.config, self._seed, np.uint32(self._game + 1))
         return self._begun(view)
 
     def put(self, arrays: Arrays) -> View:
-        """Begins the next game from a position.
+        """Starts the next game from a position.
 
         Raises:
-            ValueError: it is none; see `from_arrays`.
+            ValueError: it is not a valid position; see `from_arrays`.
         """
         self.state = from_arrays(self.config, arrays)
         return self._begun(_look(self.config, self.state))
 
     def look(self) -> View:
-        """The present position; the first game begins if there is none."""
+        """The current position; starts the first game if none has started."""
         return self.begin() if self._view is None else self._view
 
     def play(self, action: int) -> tuple[View, Result]:
-        """Plays one action; a number that is no action ends the episode like an illegal one."""
+        """Plays one action. A number that is no action ends the episode like an illegal action."""
         if self.state is None:
             self.begin()
         if self._ready is not None:
@@ -109,9 +109,9 @@ class Engine:
         return self._view, found
 
     def warm_up(self, say: Callable[[str], None]) -> None:
-        """Compiles in a thread what the next actions need; `play` waits for it.
+        """Compiles the step in a thread; `play` waits for it.
 
-        `say` reports if that takes long, as it does where the programs were never compiled.
+        `say` reports a compilation that takes long, as it does without a cached program.
         """
         if self._ready is None and self.state is not None:
             pool = ThreadPoolExecutor(1)
@@ -124,7 +124,7 @@ class Engine:
         def tick(seconds: float) -> None:
             if seconds >= PATIENCE and not waited:
                 waited.append(seconds)
-                say("compiling the game's step, which later starts find in the cache ...")
+                say("compiling the game's step; later starts find it in the cache ...")
 
         with ticking(tick):
             jax.block_until_ready(self._step(state, 0))
@@ -136,7 +136,7 @@ class Engine:
         return _play(self.config, state, np.int32(action), self._seed, *place)
 
     def _begun(self, view: View) -> View:
-        """Counts a new game, of which this is the first position."""
+        """Counts a new game, whose first position is `view`."""
         self._game += 1
         self._steps = 0
         found: View = jax.device_get(view)

@@ -31,7 +31,7 @@ Arrays = dict[str, np.ndarray]
 
 TYPES = tuple(kind.name.lower() for kind in EnemyType)
 PROGRAMS = tuple(Action(number).label for number in range(FIRST_PROGRAM, NUM_ACTIONS))
-"""The names of enemies and programs in the protocol."""
+"""The protocol's names of enemies and programs."""
 
 _CELL = ("row", "col")
 _STATE = (
@@ -47,16 +47,16 @@ _BLOCK = (
 _RESOURCE = (*_CELL, "credits", "energy", "dataSiphon")
 
 _EXITS = (35, 30, 5, 0)
-"""The cells that the exit may be on, the first free one: a request does not name it."""
+"""Cells for the exit; the first free one is used, because a request does not contain the exit."""
 
 
 def arrays_of(state: Any) -> Arrays:
-    """The position that a request describes.
+    """The position of a request.
 
-    The request leaves some parts open. The exit is on the first empty corner of (5, 5), (5, 0),
-    (0, 5) and (0, 0). The history is empty, and nothing is pending. The interval of scheduled tasks
-    follows from the stage. The next task comes when the first one of the stage does, or an interval
-    from now if that is over.
+    Parts that a request does not contain have these values. The exit is on the first empty corner
+    of (5, 5), (5, 0), (0, 5) and (0, 0). The history is empty, and no transmissions are pending.
+    The interval of scheduled tasks follows from the stage. The next task comes at the turn of the
+    stage's first task, or one interval from now if that turn has passed.
     """
     given = Record(state, "state", _STATE)
     player = given.record("player", _PLAYER)
@@ -64,7 +64,7 @@ def arrays_of(state: Any) -> Arrays:
     turn = given.whole("turn", default=0)
     interval = FIRST_INTERVAL + 1 - stage
     cells = _cells(given)
-    here = _cell(player)
+    here = cell_of(player)
     exit_cell = _place_exit(cells, here)
     owned = np.zeros(NUM_PROGRAMS, np.int8)
     for place, action in enumerate(given.wholes("ownedPrograms", FIRST_PROGRAM, NUM_ACTIONS - 1)):
@@ -107,7 +107,8 @@ def arrays_of(state: Any) -> Arrays:
     }
 
 
-def _cell(record: Record) -> int:
+def cell_of(record: Record) -> int:
+    """The cell of the fields `row` and `col`."""
     return record.whole("row", 0, SIZE - 1) * SIZE + record.whole("col", 0, SIZE - 1)
 
 
@@ -116,7 +117,7 @@ def _table(name: str, rows: list[list[int]]) -> np.ndarray:
 
 
 def _enemy(record: Record) -> list[int]:
-    kind, (row, col) = record.choice("type", TYPES), divmod(_cell(record), SIZE)
+    kind, (row, col) = record.choice("type", TYPES), divmod(cell_of(record), SIZE)
     last_known = (row, col) if kind == EnemyType.CRYPTOG else (-1, -1)
     return [
         kind,
@@ -133,19 +134,21 @@ def _enemy(record: Record) -> list[int]:
 
 def _transmission(record: Record) -> list[int]:
     turns, kind = record.whole("turnsRemaining"), record.choice("enemyType", TYPES)
-    return [*divmod(_cell(record), SIZE), turns, kind, False, False]
+    return [*divmod(cell_of(record), SIZE), turns, kind, False, False]
 
 
 def _cells(given: Record) -> np.ndarray:
-    """The cells without the exit."""
+    """The table of cells, without the exit."""
     cells = np.zeros((NUM_CELLS, len(COLUMNS["cells"])), np.int64)
     column = {name: number for number, name in enumerate(COLUMNS["cells"])}
     for record in given.records("blocks", _BLOCK):
-        cells[_cell(record), : len(_block(record))] = _block(record)
-        cells[_cell(record), column["siphoned"]] = record.truth("siphoned", default=False)
+        block = _block(record)
+        row = cells[cell_of(record)]
+        row[: len(block)] = block
+        row[column["siphoned"]] = record.truth("siphoned", default=False)
     for record in given.records("resources", _RESOURCE):
-        row = cells[_cell(record)]
-        # A cell's word, which the observation shares, has two bits for each and none to spare.
+        row = cells[cell_of(record)]
+        # The word of a cell has two bits for each.
         for name in ("credits", "energy"):
             row[column[name]] = record.whole(name, 0, Board.FIELDS[name].largest, default=0)
         if record.truth("dataSiphon", default=False):
@@ -167,9 +170,9 @@ def _block(record: Record) -> list[int]:
 
 
 def _place_exit(cells: np.ndarray, player: int) -> int:
-    """Puts the exit onto the board, and returns its cell."""
+    """Places the exit on the board; returns its cell."""
     for cell in _EXITS:
         if cell != player and cells[cell, 0] == Content.EMPTY:
             cells[cell, 0] = Content.EXIT
             return cell
-    raise ConfigError("state leaves no corner for the exit: something stands on each of the four")
+    raise ConfigError("state leaves no corner for the exit: all four are occupied")

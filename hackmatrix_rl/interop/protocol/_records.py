@@ -1,4 +1,4 @@
-"""JSON objects from another program, read field by field."""
+"""Checked reading of JSON objects from another program."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
@@ -7,15 +7,15 @@ from hackmatrix_rl.games.hackmatrix import LARGEST
 from hackmatrix_rl.system.errors import ConfigError, shortened
 
 _LARGEST_REAL = 1e12
-"""Of a reward: a victory pays 100 for each point, of which there may be `LARGEST`."""
+"""Bounds a reward: a victory pays 100 for each of up to `LARGEST` points."""
 _LONGEST_TEXT = 100
 
 
 class Record:
-    """A JSON object whose fields are taken one by one.
+    """A JSON object with methods that read and check one field each.
 
-    A field that is missing or `null` has the default; without one, it is needed. Every message
-    names the place of the field: `state.enemies[0].hp is 9; expected a whole number from 1 to 3`.
+    A field that is missing or `null` has the default, and is an error without one. Every message
+    names the path of the field: `state.enemies[0].hp is 9; expected a whole number from 1 to 3`.
     """
 
     def __init__(self, value: Any, place: str, known: Iterable[str]) -> None:
@@ -34,36 +34,36 @@ class Record:
     def whole(
         self, name: str, least: int = 0, most: int = LARGEST, *, default: int | None = None
     ) -> int:
-        """A whole number of a range."""
+        """An integer from `least` to `most`."""
         value = self._of(name, default)
         if type(value) is not int or not least <= value <= most:
             self.refuse(name, value, f"a whole number from {least} to {most}")
         return int(value)
 
     def truth(self, name: str, *, default: bool | None = None) -> bool:
-        """True or false."""
+        """A Boolean."""
         value = self._of(name, default)
         if type(value) is not bool:
             self.refuse(name, value, "true or false")
         return bool(value)
 
     def real(self, name: str) -> float:
-        """A number; the rewards of a game are no larger than it may be."""
+        """A number within the bounds of a reward."""
         value = self._of(name, None)
-        # Written so that NaN is refused, and a number that no float holds is not converted.
+        # `not <=` refuses NaN; an int that overflows a float is compared without conversion.
         if type(value) not in (int, float) or not abs(value) <= _LARGEST_REAL:
             self.refuse(name, value, f"a number from {-_LARGEST_REAL:g} to {_LARGEST_REAL:g}")
         return float(value)
 
     def text(self, name: str) -> str:
-        """A short text."""
+        """A short string."""
         value = self._of(name, None)
         if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
             self.refuse(name, value, f"a text of at most {_LONGEST_TEXT} characters")
         return str(value)
 
     def choice(self, name: str, choices: tuple[str, ...]) -> int:
-        """The index of a word among some; capitals do not matter."""
+        """The index of a string in `choices`, compared without case."""
         value = self._of(name, None)
         known = [each.lower() for each in choices]
         if not isinstance(value, str) or value.lower() not in known:
@@ -71,7 +71,7 @@ class Record:
         return known.index(value.lower())
 
     def wholes(self, name: str, least: int, most: int) -> list[int]:
-        """A list of whole numbers of a range, no more than are in it; by default an empty one."""
+        """A list of integers from `least` to `most`, at most one each; empty if missing."""
         values = self._list(name, most - least + 1)
         for value in values:
             if type(value) is not int or not least <= value <= most:
@@ -79,7 +79,7 @@ class Record:
         return values
 
     def lists(self, name: str, size: int) -> list[list[Any]]:
-        """A list of as many lists of as many values."""
+        """A list of `size` lists of `size` values."""
         values = self._list(name)
         if [len(each) if isinstance(each, list) else -1 for each in values] != [size] * size:
             self.refuse(name, values, f"{size} lists of {size}")
@@ -88,7 +88,7 @@ class Record:
     def records(
         self, name: str, known: Iterable[str], *, most: int | None = None
     ) -> "list[Record]":
-        """A list of objects with the same fields; an empty one if the field is missing."""
+        """A list of objects with these fields; empty if missing."""
         known = list(known)
         return [
             Record(value, f"{self._place}.{name}[{number}]", known)
@@ -96,7 +96,6 @@ class Record:
         ]
 
     def record(self, name: str, known: Iterable[str]) -> "Record":
-        """An object."""
         return Record(self._of(name, None), f"{self._place}.{name}", known)
 
     def optional(self, name: str, known: Iterable[str]) -> "Record | None":
@@ -104,7 +103,7 @@ class Record:
         return self.record(name, known) if self.has(name) else None
 
     def has(self, name: str) -> bool:
-        """Whether there is such a field, and it is not `null`."""
+        """Whether the field exists and is not `null`."""
         return self._value.get(name) is not None
 
     def _list(self, name: str, most: int | None = None) -> list[Any]:
@@ -127,6 +126,6 @@ class Record:
         return default
 
     def refuse(self, name: str, value: Any, expected: str) -> NoReturn:
-        """Refuses the value of a field."""
+        """Raises a `ConfigError` about the value of a field."""
         shown = shortened(repr(value))
         raise ConfigError(f"{self._place}.{name} is {shown}; expected {expected}")

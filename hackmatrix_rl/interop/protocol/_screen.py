@@ -1,8 +1,9 @@
 """The screen as the protocol's `observation`: written for a client, and read from an app.
 
-`seen_of(observation_of(view))` is what `compact_observation` gives.
+`seen_of` is the inverse of `observation_of`: `seen_of(observation_of(view))` equals `view.seen`.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -24,8 +25,9 @@ from hackmatrix_rl.games.hackmatrix import (
     Transmissions,
 )
 from hackmatrix_rl.interop.protocol._engine import View
-from hackmatrix_rl.interop.protocol._given_state import PROGRAMS, TYPES
+from hackmatrix_rl.interop.protocol._given_state import PROGRAMS, TYPES, cell_of
 from hackmatrix_rl.interop.protocol._records import Record
+from hackmatrix_rl.system.batching import BitField
 from hackmatrix_rl.system.errors import ConfigError
 
 Json = dict[str, Any]
@@ -73,7 +75,7 @@ def observation_of(view: View) -> Json:
     planes["transmission"] = _turns(view)
     owned = int(seen.programs)
     cells = [
-        _cell_in_words(cell, {name: plane[cell] for name, plane in planes.items()})
+        _json_cell(cell, {name: plane[cell] for name, plane in planes.items()})
         for cell in range(NUM_CELLS)
     ]
     return {
@@ -91,30 +93,27 @@ def observation_of(view: View) -> Json:
     }
 
 
-def field_of(grid: ArrayLike, name: str) -> list[int]:
-    """One field of `CELL`, for every cell."""
-    field = CELL[name]
-    found: list[int] = (np.asarray(grid) >> field.shift & field.largest).tolist()
+def field_of(words: ArrayLike, name: str, fields: Mapping[str, BitField] = CELL) -> list[int]:
+    """One field of each packed word: `[0b1001, 0b0110] -> [2, 1]` for two bits from bit 2 up."""
+    field = fields[name]
+    found: list[int] = (np.asarray(words) >> field.shift & field.largest).tolist()
     return found
 
 
 def _turns(view: View) -> list[int]:
-    """Turns until the first transmission of each cell spawns, 0 without one: `CELL` caps them."""
-    turns, words = [0] * NUM_CELLS, np.asarray(view.transmissions)
-    read = {
-        name: (words >> field.shift & field.largest).tolist()
-        for name, field in Transmissions.FIELDS.items()
-    }
-    slots = zip(read["present"], read["cell"], read["turns_remaining"], strict=True)
-    for present, cell, left in reversed(list(slots)):
+    """Turns until the first transmission of each cell spawns, 0 without one. `CELL` caps them."""
+    turns = [0] * NUM_CELLS
+    names = ("present", "cell", "turns_remaining")
+    read = (field_of(view.transmissions, name, Transmissions.FIELDS) for name in names)
+    for present, cell, left in reversed(list(zip(*read, strict=True))):
         if present:
             turns[cell] = left
     return turns
 
 
-def _cell_in_words(cell: int, seen: dict[str, int]) -> Json:
+def _json_cell(cell: int, seen: dict[str, int]) -> Json:
     content = seen["content"]
-    words: Json = {
+    found: Json = {
         "row": cell // SIZE,
         "col": cell % SIZE,
         "isDataSiphon": content == Sight.PICKUP,
@@ -124,22 +123,22 @@ def _cell_in_words(cell: int, seen: dict[str, int]) -> Json:
         "energy": seen["energy"],
     }
     if seen["enemy"]:
-        words["enemy"] = {
+        found["enemy"] = {
             "type": TYPES[seen["enemy"] - 1],
             "hp": seen["enemy_hp"],
             "isStunned": bool(seen["enemy_stunned"]),
             "spawnedFromSiphon": bool(seen["enemy_from_siphon"]),
         }
     if Sight.DATA <= content <= Sight.QUESTION:
-        words["block"] = _block_in_words(Sight(content), seen)
+        found["block"] = _json_block(Sight(content), seen)
     if seen["transmission"]:
-        words["transmission"] = {"turnsUntilSpawn": seen["transmission"]}
+        found["transmission"] = {"turnsUntilSpawn": seen["transmission"]}
         if seen["transmission_type"]:
-            words["transmission"]["enemyType"] = TYPES[seen["transmission_type"] - 1]
-    return words
+            found["transmission"]["enemyType"] = TYPES[seen["transmission_type"] - 1]
+    return found
 
 
-def _block_in_words(sight: Sight, seen: dict[str, int]) -> Json:
+def _json_block(sight: Sight, seen: dict[str, int]) -> Json:
     block: Json = {"blockType": _BLOCKS[sight - Sight.DATA], "isSiphoned": bool(seen["siphoned"])}
     if sight == Sight.QUESTION:
         return block
@@ -168,7 +167,7 @@ def seen_of(observation: Any) -> CompactObservation:
             raise ConfigError(f"observation.cells has cell {cell} in place {place}")
         grid[cell] = word
     for hint in given.records("cryptogHints", ("row", "col"), most=NUM_CELLS):
-        grid[_place(hint)] |= 1 << CELL["last_known"].shift
+        grid[cell_of(hint)] |= 1 << CELL["last_known"].shift
     return CompactObservation(
         numbers=jnp.asarray(numbers),
         programs=jnp.uint32(sum(1 << (action - FIRST_PROGRAM) for action in set(owned))),
@@ -177,7 +176,7 @@ def seen_of(observation: Any) -> CompactObservation:
 
 
 def _cells(given: Record) -> list[Record]:
-    """The 36 cells in one list."""
+    """The 36 cells, row by row."""
     rows = given.lists("cells", SIZE)
     return [
         Record(value, f"observation.cells[{row}][{col}]", _CELL)
@@ -186,12 +185,9 @@ def _cells(given: Record) -> list[Record]:
     ]
 
 
-def _place(record: Record) -> int:
-    return record.whole("row", 0, SIZE - 1) * SIZE + record.whole("col", 0, SIZE - 1)
-
-
 def _word(record: Record) -> tuple[int, int]:
-    place = _place(record)
+    """A cell's number and its packed word."""
+    place = cell_of(record)
     found: dict[str, int] = {"siphon_center": record.truth("siphonCenter", default=False)}
     for name in ("credits", "energy"):
         found[name] = record.whole(name, 0, CELL[name].largest, default=0)
@@ -220,7 +216,7 @@ def _word(record: Record) -> tuple[int, int]:
 def _block_of(block: Record) -> dict[str, int]:
     sight = Sight.DATA + block.choice("blockType", _BLOCKS)
     found = {"content": int(sight), "siphoned": int(block.truth("isSiphoned", default=False))}
-    # Each field is read, also one that this kind of block needs none of: a record stores it.
+    # Every field is checked, also one that this kind of block does not use: a record stores it.
     value: dict[int, int] = {}
     if sight == Sight.DATA or block.has("points"):
         value[Sight.DATA] = block.whole("points", 0, GIVEN_POINTS)

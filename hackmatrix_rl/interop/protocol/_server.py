@@ -1,7 +1,8 @@
-"""The answers of the original game's line protocol: one request, one answer."""
+"""A server of the original game's line protocol: one line of JSON per request and answer."""
 
-from collections.abc import Callable
-from typing import Any
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -16,29 +17,32 @@ from hackmatrix_rl.games.hackmatrix import (
 )
 from hackmatrix_rl.interop.protocol._engine import CLOCK, Engine, Result, View
 from hackmatrix_rl.interop.protocol._given_state import TYPES, arrays_of
-from hackmatrix_rl.interop.protocol._screen import Json, observation_of
+from hackmatrix_rl.interop.protocol._screen import Json, field_of, observation_of
 from hackmatrix_rl.system import parse_json
-from hackmatrix_rl.system.errors import printable
+from hackmatrix_rl.system.errors import printable, shortened
 
 BREAKDOWN = original_terms()
-"""The terms of the reward by their names in `reward_breakdown`, which leaves out `step_penalty`."""
+"""The reward terms by their names in `reward_breakdown`, which omits `step_penalty`."""
+
+LONGEST = 2**20
+"""Most bytes of a request's line; a longer one is an invalid request."""
 
 _SPACE = {"gridSize": SIZE, "playerFeatures": 9, "cellFeatures": 20}
-"""The answer to `getObservationSpace`. The original's numbers are old, and clients ignore them."""
+"""The answer to `getObservationSpace`. The original's numbers are outdated; clients ignore them."""
 
 _MOST_NUMBER = 2**31 - 1
 
 
 class Server:
-    """Answers requests, one game at a time. It ends at nothing that a request holds.
+    """Answers requests, one game at a time. No request ends the server.
 
     Args:
-        seed: of all games: the first `reset` begins game 0 of `eval --seed SEED`, the next one
-            game 1. A `setState` counts as a game. A request before the first one begins game 0.
-        config: sizes and league of the games; by default the usual ones.
+        seed: seed of all games. The first `reset` starts game 0 of `eval --seed SEED`, the next one
+            game 1. A `setState` counts as a game. Any other request before these starts game 0.
+        config: sizes and league of the games; by default `GameConfig()`.
 
     Attributes:
-        engine: the games.
+        engine: plays the games.
     """
 
     def __init__(self, seed: int, config: GameConfig | None = None) -> None:
@@ -54,7 +58,7 @@ class Server:
         }
 
     def answer_line(self, line: bytes) -> Json:
-        """The answer to a line, which may hold anything."""
+        """The answer to a line of any bytes."""
         try:
             request = parse_json(line)
         except ValueError:
@@ -62,7 +66,7 @@ class Server:
         return self.answer(request)
 
     def answer(self, request: Any) -> Json:
-        """The answer to a request, which may be any value."""
+        """The answer to a request, which may be any JSON value."""
         action = request.get("action") if isinstance(request, dict) else None
         if not isinstance(action, str):
             return _error("Invalid command")
@@ -109,11 +113,7 @@ def internal_state_of(view: View) -> Json:
     """The answer to `getInternalState`."""
     interval, task, pending = (int(view.clock[CLOCK.index(name)]) for name in CLOCK)
     turn = int(view.seen.numbers[Number.TURN])
-    words = np.asarray(view.enemies)
-    read = {
-        name: (words >> field.shift & field.largest).tolist()
-        for name, field in Enemies.FIELDS.items()
-    }
+    read = {name: field_of(view.enemies, name, Enemies.FIELDS) for name in Enemies.FIELDS}
     return {
         "scheduledTaskInterval": interval,
         "nextScheduledTaskTurn": task,
@@ -138,3 +138,39 @@ def internal_state_of(view: View) -> Json:
 
 def _error(message: str) -> Json:
     return {"error": message}
+
+
+def serve(
+    server: Server,
+    requests: BinaryIO,
+    answers: BinaryIO,
+    *,
+    say: Callable[[str], None],
+    debug: bool = False,
+    info: bool = False,
+) -> None:
+    """Answers each line with a line, until the requests end or an answer cannot be written.
+
+    `say` receives all other messages: about compilation, each request if `debug`, and the result of
+    each step if `info`.
+    """
+    for line in _lines(requests):
+        if debug:
+            say(shortened(line.decode(errors="replace").strip()))
+        answer = server.answer_line(line)
+        if info and "info" in answer:
+            say(json.dumps({name: answer[name] for name in ("reward", "done", "info")}))
+        answers.write(json.dumps(answer).encode() + b"\n")
+        # Compiles the step while the client computes its next request.
+        server.engine.warm_up(say)
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file, with an empty line for one that is too long."""
+    while line := file.readline(LONGEST):
+        if len(line) < LONGEST or line.endswith(b"\n"):
+            yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = file.readline(LONGEST)
+        yield b""

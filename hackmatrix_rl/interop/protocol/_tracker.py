@@ -1,8 +1,8 @@
-"""What a player remembers of a game that it knows by its screen alone.
+"""Reconstructs the `tactical` observation of a game from its screens.
 
-The screen lacks what the `tactical` observation adds: the snapshots that UNDO would bring back, the
+The screen lacks what the `tactical` observation adds: the snapshots that UNDO would restore, the
 clock of the scheduled tasks, the transmissions that siphons have called, whether STEP is active,
-and the uses of ATK+. All of it follows from the actions and from what the screen showed after each.
+and the uses of ATK+. All of it follows from the actions and the screen after each action.
 """
 
 from collections import deque
@@ -38,19 +38,19 @@ from hackmatrix_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class Step:
-    """The answer to a step, read."""
+    """The parsed answer to a `step` request."""
 
-    seen: CompactObservation  #: The screen after it.
+    seen: CompactObservation  #: The screen after the action.
     reward: float
     done: bool  #: Whether the episode has ended.
     legal: bool
     completed: bool  #: Whether a stage was completed.
     died: bool
-    terms: dict[str, float]  #: The terms of the reward that are not 0, by their names here.
+    terms: dict[str, float]  #: The nonzero reward terms, by their names in this package.
 
     @staticmethod
     def from_answer(answer: Any) -> "Step":
-        """The step of an answer."""
+        """Parses an answer."""
         given = Record(answer, "answer", ("observation", "reward", "done", "info"))
         names = ("invalid_action", "stage_complete", "death", "reward_breakdown")
         info, reward = given.record("info", names), given.real("reward")
@@ -66,14 +66,14 @@ class Step:
 
 
 def _terms(given: Record, reward: float) -> dict[str, float]:
-    """The terms that an answer breaks down, and the step penalty, which it leaves out."""
+    """The terms of an answer's breakdown, and the step penalty, which the breakdown omits."""
     terms = {term: given.real(name) for name, term in BREAKDOWN.items() if given.has(name)}
     rest = {"step_penalty": round(reward - sum(terms.values()), 4)}
     return {name: term for name, term in (rest | terms).items() if term}
 
 
 class Snapshot(NamedTuple):
-    """What a snapshot for UNDO holds, as far as a player can know it."""
+    """The parts of a snapshot for UNDO that a player can know."""
 
     seen: CompactObservation  #: The screen at the end of its turn.
     attack_uses: int  #: Uses of ATK+ in the stage.
@@ -81,21 +81,20 @@ class Snapshot(NamedTuple):
 
 
 class Tracker:
-    """Follows one game by its screen, and gives the tactical observation of each position.
+    """Follows one game by its screens and returns the tactical observation of each position.
 
-    It is exact from the start of a game on. A game that begins in a given position is taken to
-    have an empty history and the clock that `setState` of this package gives it.
+    It is exact for a game from its start. For a game that starts from a given position it assumes
+    an empty history and the clock that this package's `setState` sets.
 
     Args:
-        history: the most snapshots that the game keeps; `None` where it has no bound, as in the
-            original.
-        rewind_across_stages: whether UNDO reaches across stages, as in `GameConfig`.
+        history: most snapshots that the game keeps; `None` for no bound, as in the original.
+        rewind_across_stages: whether UNDO reaches across stages; see `GameConfig`.
 
     Attributes:
-        seen: the present screen.
-        snapshots: for UNDO, the newest last.
+        seen: the current screen.
+        snapshots: the snapshots for UNDO, newest last.
         interval: turns between scheduled tasks.
-        next_task: the turn of the next one.
+        next_task: the turn of the next scheduled task.
         pending: transmissions that siphons have called.
         step_active: whether STEP skips the next enemy turn.
         attack_uses: uses of ATK+ in this stage.
@@ -115,7 +114,7 @@ class Tracker:
         self.snapshots: deque[Snapshot] = deque(maxlen=history)
 
     def begin(self, seen: CompactObservation) -> None:
-        """A game begins with this screen."""
+        """Starts a game with its first screen."""
         self.seen = seen
         self.snapshots.clear()
         self.pending = 0
@@ -124,10 +123,10 @@ class Tracker:
         self.next_task = self.interval if turn < self.interval else turn + self.interval
 
     def follow(self, action: int, step: Step) -> None:
-        """An action was taken, and this came of it.
+        """Updates the game with an action and the answer to it.
 
         Raises:
-            ConfigError: it was UNDO, without a snapshot.
+            ConfigError: the action was UNDO, and there is no snapshot.
         """
         before, self.seen = self.seen, step.seen
         if not step.legal:
@@ -153,7 +152,7 @@ class Tracker:
             self._end_turn()
 
     def observation(self) -> TacticalObservation:
-        """The tactical observation of the present position."""
+        """The tactical observation of the current position."""
         memory = np.zeros(len(Memory), np.int32)
         for place, back in ((Memory.NEWEST_HP, 1), (Memory.SECOND_HP, 2)):
             if len(self.snapshots) >= back:
@@ -176,7 +175,7 @@ class Tracker:
         self.attack_uses = self.reductions = 0
 
     def _end_turn(self) -> None:
-        """An enemy turn was due: STEP skipped it, or it took place."""
+        """Updates the clock after an action that ends the turn; STEP skips the enemy turn."""
         if self.step_active:
             self.step_active = False
             return
@@ -188,7 +187,7 @@ class Tracker:
         self.snapshots.append(Snapshot(self.seen, self.attack_uses, self.reductions))
 
     def _called(self, before: CompactObservation) -> int:
-        """The transmissions that a siphon called, by the screens before and after it."""
+        """The number of transmissions that a siphon called, from the screens around it."""
         row, col = self._number(Number.ROW), self._number(Number.COL)
         cross = ((row, col), (row + 1, col), (row - 1, col), (row, col - 1), (row, col + 1))
         cells = [r * SIZE + c for r, c in cross if 0 <= r < SIZE and 0 <= c < SIZE]
@@ -203,7 +202,7 @@ class Tracker:
             if sight[cell] != Sight.QUESTION:
                 called += spawns[cell]
                 continue
-            # Its spawn count was hidden: what such a block begins with, less every REDUC.
+            # A question block hides its spawn count: the initial count, less one per REDUC.
             data, value = shown[cell] == Sight.DATA, values[cell]
             first = value if data else SPECS[Program(value)].spawn_cost
             called += max(0, first - self.reductions)

@@ -1,7 +1,7 @@
-"""Games move by move: played, replayed, and what an agent thinks of them.
+"""Games move by move: played, replayed, and with the opinions of agents.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+`__init__.pyi` lists the public names. Each is imported when it is first used, because commands
+that play no games do not import JAX.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Replays of the games of an evaluation."""
+"""Replays of selected games of an evaluation."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ MOST_REPLAYS = 1000
 
 @dataclass(frozen=True)
 class ChosenGame:
-    """A game of an evaluation, by number; `name` says why it was chosen, and how it ended."""
+    """The number of a game of an evaluation; `name` has its rank, return and stage."""
 
     name: str
     game: int
 
 
 def parse_choice(text: str) -> dict[str, int]:
-    """How many games of each kind a text asks for: `best:5,worst:5`."""
+    """The number of games of each kind: `best:5,worst:5 -> {"best": 5, "worst": 5}`."""
     found: dict[str, int] = {}
     for part in text.split(","):
         kind, _, count = (each.strip() for each in part.partition(":"))
-        # `isdecimal` alone accepts digits of every script.
+        # `isdecimal` also accepts non-ASCII digits.
         whole = count.isascii() and count.isdecimal() and len(count) < 10 and int(count) > 0
         if kind not in _ORDERS or not whole:
             raise ConfigError(
@@ -46,10 +46,10 @@ def parse_choice(text: str) -> dict[str, int]:
 
 
 def choose_games(evaluation: Evaluation, choice: str) -> list[ChosenGame]:
-    """The games of an evaluation of HackMatrix that `choice` selects, as far as there are enough.
+    """The games of an evaluation of HackMatrix that `choice` selects; fewer if there are too few.
 
-    See `parse_choice` for the text. `best` and `worst` are by return, `median` are the middle ones;
-    `random` are the same for every evaluation of this size; `won` and `lost` are the first ones.
+    See `parse_choice` for the format. `best`, `worst` and `median` are by return; `random` selects
+    the same games of every evaluation of this size; `won` and `lost` select the first ones.
     """
     returns, stages = (evaluation.values[name] for name in ("return", "stage"))
     return [
@@ -74,10 +74,10 @@ def replays_of(
     choice: str = "best:1",
     player: str = "",
 ) -> Iterator[tuple[str, Match, Replay]]:
-    """Plays chosen games of an evaluation again, one by one.
+    """Replays selected games of an evaluation.
 
-    The evaluation is made by `evaluate(..., record=True)` with this environment, HackMatrix, and
-    this key.
+    The evaluation must come from `evaluate(..., record=True)` with this environment, a HackMatrix,
+    and this key.
 
     Yields:
         The name of a replay, the game, and its replay.
@@ -97,7 +97,7 @@ def replays_of(
 
 
 def _check(evaluation: Evaluation, chosen: ChosenGame, match: Match) -> None:
-    """Raises unless a game ended as it did in the evaluation."""
+    """Raises unless a game ended as in the evaluation."""
     position = match.now.state.position
     found = {
         "return": match.total_reward,
@@ -105,10 +105,10 @@ def _check(evaluation: Evaluation, chosen: ChosenGame, match: Match) -> None:
         "score": float(position.player.score),
     }
     expected = {name: float(evaluation.values[name][chosen.game]) for name in found}
-    # Returns are sums of float32, which depend on their order.
+    # A float32 sum depends on the order of its terms.
     if not all(np.isclose(found[name], expected[name], rtol=1e-4, atol=1e-2) for name in found):
         raise ConfigError(
-            f"{chosen.name}: the game ends otherwise when it is played again: {_said(found)}, but "
+            f"{chosen.name}: the replayed game ends differently: {_said(found)}, but "
             f"{_said(expected)} in the evaluation. Use the key and the environment of the "
             "evaluation"
         )
@@ -135,4 +135,4 @@ _ORDERS: Mapping[str, Callable[[Evaluation], np.ndarray]] = {
     "won": lambda found: np.flatnonzero(found.values["won"]),
     "lost": lambda found: np.flatnonzero(found.values["won"] == 0),
 }
-"""The games of each kind, in the order in which they are chosen."""
+"""The games of each kind, in the order of selection."""

@@ -1,4 +1,4 @@
-"""A game, played move by move, and what an agent makes of its positions."""
+"""A game that is played move by move, and an agent's opinions of its positions."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -33,13 +33,13 @@ from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._frame_of import frame_of
 
 Seed = tuple[int, int]
-"""The two words of a game's random key."""
+"""The two 32-bit words of a game's random key."""
 
 WON, DIED, ILLEGAL, CUT_OFF = "won", "died", "no legal action", "cut off"
 """How a game ends."""
 
 MOST_SNAPSHOTS = 1_000_000
-"""Snapshots for UNDO in all positions of a game: 0.4 GB, or 0.7 GB with the most enemies."""
+"""Most snapshots for UNDO in all positions of a game: 0.4 GB, or 0.7 GB with most enemies."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ class Moment:
 
     state: State
     mask: np.ndarray  #: The legal actions.
-    number: int  #: Moves before it.
+    number: int  #: The number of moves before it.
     action: Action | None  #: The move that led here; `None` at the start.
-    terms: dict[str, float]  #: The terms of its reward, by name.
+    terms: dict[str, float]  #: The reward terms of that move, by name.
     #: How the game ended here (`"won"`, `"died"`, `"no legal action"`, `"cut off"`), or `None`
     #: before the end.
     end: str | None
 
     @cached_property
     def frame(self) -> Frame:
-        """The position, ready to be drawn."""
+        """The position for drawing."""
         return frame_of(self.state)
 
     @property
@@ -74,17 +74,17 @@ class Moment:
 class Match:
     """One game of HackMatrix that a person, an agent or both play move by move.
 
-    The same seed and the same moves give the same game, also in `evaluate`: `Match.start(seed)`
-    is the first game of `evaluate(..., key=jax.random.key(seed))`.
+    Equal seeds and moves give equal games, also in `evaluate`: `Match.start(seed)` is the first
+    game of `evaluate(..., key=jax.random.key(seed))`.
 
     Args:
         seed: the two words of the game's random key, each below 2**32.
-        config: the sizes of the game; by default the usual ones.
-        max_steps: moves after which the game is cut off; the rules have no limit.
+        config: the sizes of the game; by default `GameConfig()`.
+        max_steps: number of moves after which the game is cut off; `None` for no limit.
 
     Attributes:
-        moments: all positions so far, the start first. Each keeps its own history, so a game is
-            also cut off after `most_moves(config)`.
+        moments: all positions so far, from the start. Each stores its history, so a game is also
+            cut off after `most_moves(config)`.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Match:
 
     @classmethod
     def seen(cls, moments: Sequence[Moment], config: GameConfig) -> "Match":
-        """A game that was seen elsewhere. Nobody can play it on, as nobody knows its seed."""
+        """A game observed elsewhere. It cannot be continued, because its seed is unknown."""
         match = cls.__new__(cls)
         match.seed, match.config, match.max_steps = (0, 0), config, None
         last = moments[-1]
@@ -118,7 +118,7 @@ class Match:
         return match
 
     def until(self, number: int) -> "Match":
-        """The game with its first moves only, to be played on from there.
+        """A copy with the first `number` moves, which can be continued from there.
 
         Raises:
             ConfigError: the game has fewer moves.
@@ -137,7 +137,7 @@ class Match:
 
     @property
     def now(self) -> Moment:
-        """The newest position."""
+        """The latest position."""
         return self.moments[-1]
 
     @property
@@ -147,11 +147,11 @@ class Match:
 
     @property
     def total_reward(self) -> float:
-        """The return so far, by the game's own reward."""
+        """The return so far, with the game's default reward."""
         return float(sum(np.float32(each.reward) for each in self.moments[1:]))
 
     def prepare(self, say: Callable[[str], None] = lambda line: None) -> None:
-        """Compiles what a move needs, by one that is thrown away, and says how long that took."""
+        """Compiles the step with a move that is discarded; `say` reports how long it took."""
         with compiling(say):
             _advance(self.config, self.now.state, jnp.int32(0), self.key)
 
@@ -159,7 +159,7 @@ class Match:
         """Plays a move and returns the position after it.
 
         Raises:
-            ConfigError: the move is not legal, or the game has ended. Nothing has changed then.
+            ConfigError: the move is illegal, or the game has ended. The game is unchanged then.
         """
         now = self.now
         if now.end is not None:
@@ -195,7 +195,7 @@ class Match:
 
 
 def most_moves(config: GameConfig) -> int:
-    """The most moves of a game whose positions are kept; fewer, the longer its history is."""
+    """The most moves of a game in memory, inversely proportional to the length of its history."""
     return MOST_SNAPSHOTS // config.history
 
 
@@ -224,21 +224,21 @@ Choice = TypeVar("Choice", bound=int)
 
 @dataclass(frozen=True)
 class Opinion(Generic[Choice]):
-    """An agent's action in a position, and why; what it does not report is empty or `None`."""
+    """An agent's action in a position, and why. Unreported fields are empty or `None`."""
 
     action: Choice
-    probabilities: dict[Choice, float]  #: Of the legal actions, the likeliest first.
-    value: float | None  #: The discounted return that it expects.
-    win_probability: float | None  #: How likely it thinks a victory is.
-    search_values: dict[Choice, float]  #: What its search found, by action.
-    search_visits: dict[Choice, int]  #: How often its search tried each action.
+    probabilities: dict[Choice, float]  #: Probabilities of the legal actions, in descending order.
+    value: float | None  #: The predicted discounted return.
+    win_probability: float | None  #: The predicted probability of a victory.
+    search_values: dict[Choice, float]  #: The value of each action in the search.
+    search_visits: dict[Choice, int]  #: The number of visits of each action in the search.
 
 
 class Mind:
-    """An agent or a network that follows a game, and updates its memory with each move.
+    """An agent or a network that follows a game and updates its memory with each move.
 
-    It draws as in `evaluate`, so an agent that plays its own opinions plays the same game as there.
-    Anybody may make the game's further moves. By default the player sees the compact observation.
+    It samples as in `evaluate`: an agent whose opinions are played plays the same game as there.
+    Others may play the moves of the game, too. By default the player reads the compact observation.
     """
 
     def __init__(
@@ -251,9 +251,9 @@ class Mind:
         self._opinions: list[Opinion[Action]] = []
 
     def opinion(self, number: int | None = None) -> Opinion[Action]:
-        """The agent's opinion after a number of moves, by default of the newest position.
+        """The agent's opinion after `number` moves; by default of the latest position.
 
-        Earlier positions that it has not seen yet are considered first, as its memory needs them.
+        Computes the opinions of earlier positions first, because the memory needs them.
         """
         number = self._match.now.number if number is None else number
         for seen in range(len(self._opinions), number + 1):
@@ -268,7 +268,7 @@ class Mind:
 
 
 def opinion_of(action: Choice, thought: Thought, legal: Sequence[Choice]) -> Opinion[Choice]:
-    """An agent's action and its thought of a position as plain numbers, for the legal actions."""
+    """An agent's action and thought as plain numbers, for the legal actions."""
 
     def by_action(numbers: Array | np.ndarray | None) -> dict[Choice, Any]:
         if numbers is None:
@@ -288,7 +288,7 @@ def opinion_of(action: Choice, thought: Thought, legal: Sequence[Choice]) -> Opi
 
 
 def opinion_data(opinion: Opinion[Any]) -> dict[str, Any]:
-    """An agent's opinion of a position, as data."""
+    """An opinion as JSON data."""
     lists: dict[str, Mapping[int, float]] = {
         "probabilities": opinion.probabilities,
         "values": opinion.search_values,
@@ -307,7 +307,7 @@ def opinion_data(opinion: Opinion[Any]) -> dict[str, Any]:
 
 
 def number_data(number: float) -> float | int | str:
-    """A number with as many digits as anybody reads; JSON has no NaN and no infinity."""
+    """A number rounded to 4 decimals; NaN and infinities as text, because JSON has none."""
     if not math.isfinite(number):
         return str(number)
     return round(number, 4)
@@ -322,6 +322,6 @@ def consider(
     carry: PyTree[Array],
     key: Key[Array, ""],
 ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-    """A player's action in one game, its next carry, and its thought; it compiles."""
+    """A player's action in one game, its next carry, and its thought. Compiled."""
     observation = read_by(player, environment.observe(state), lambda: state)
     return thinking(player)(observation, mask, carry, key)

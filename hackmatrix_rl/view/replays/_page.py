@@ -1,58 +1,47 @@
-"""A game as data, as one HTML file that needs nothing else, and in a notebook."""
+"""A game as JSON data, and as a self-contained HTML page."""
 
 import base64
 import hashlib
 import html
 import json
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import jax
-
-from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.evaluation import Agent, PolicyAgent, check_player
 from hackmatrix_rl.games.hackmatrix import FIRST_PROGRAM, SIPHON, SPECS, Action, Program
-from hackmatrix_rl.system import typed_path, write_whole
-from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view._board_drawing import draw, place_of
 from hackmatrix_rl.view._document import content_policy
 from hackmatrix_rl.view._drawing import Drawing
 from hackmatrix_rl.view._frame import Frame
 from hackmatrix_rl.view._names import KEYS, UNICODE, why_not
-from hackmatrix_rl.view._raster import save_gif, save_mp4
 from hackmatrix_rl.view._svg import FONT, css_variables, svg_fragments
 from hackmatrix_rl.view.replays._match import Match, Mind, Moment, number_data, opinion_data
-from hackmatrix_rl.view.replays._recording import Recording, Scene, action_name, recorded
+from hackmatrix_rl.view.replays._recording import Recording, Scene, action_name
 from hackmatrix_rl.view.replays._replay import Replay
 
 Json = dict[str, Any]
 
 _SCRIPTS = ("words.js", "panels.js", "timeline.js", "page.js")
 _PLACES = ("head", "tools", "stage", "side", "dialogs")
-"""Where a live page has more than the page of a recorded game."""
+"""Places of the page that only a live page fills."""
 _LIVE_SCRIPTS = ("programs.js", "server.js", "live.js")
 
 
 class Film:
-    """The pictures of a game; `shapes` holds each piece of SVG that they share once."""
+    """The pictures of a game; `shapes` stores each SVG element once."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
     @property
     def shapes(self) -> list[str]:
-        """The pieces of SVG by number."""
+        """The SVG elements by number."""
         return list(self._numbers)
 
     def moment(self, moment: Moment, *, reasons: bool = False) -> Json:
-        """A position as data; with `reasons`, also why actions are not legal."""
+        """A position as data; with `reasons`, also why actions are illegal."""
         frame = moment.frame
         seen = frame.seen()
         data: Json = {
@@ -73,7 +62,7 @@ class Film:
         return data
 
     def scene(self, scene: Scene, drawing: Drawing, player: str) -> Json:
-        """A position of a recording as data; it has no facts of a HackMatrix player."""
+        """A position of a recording as data; it has no `facts`, which are HackMatrix's."""
         data: Json = {
             "action": scene.action,
             "terms": {name: number_data(term) for name, term in (scene.terms or {}).items()},
@@ -97,7 +86,7 @@ class Film:
 
 
 def rules_data(match: Match) -> Json:
-    """The constants of a game: names, keys and costs of actions, places of cells."""
+    """The constants of a game: names, keys and costs of actions, and places of cells."""
     drawing = draw(match.now.frame, panel=False)
     return {
         "actions": [_action_data(action) for action in Action],
@@ -136,12 +125,12 @@ def page_of(
     saved: Json | None = None,
     on_move: Callable[[int, int], None] = lambda done, total: None,
 ) -> str:
-    """A game as one HTML file: it works from the disk, and fetches nothing.
+    """A game as a self-contained HTML page.
 
-    It plays the game, and shows for each move its name, its reward by term, and what the agents
-    in `minds` make of the position. The title is by default the game in a line. `saved` is the file
-    that the page offers, by default the replay. `on_move` is called with the number of positions
-    written, and the total.
+    The page plays the game and shows for each move its name, its reward by term, and the opinions
+    of `minds`. The title is by default the summary of the replay. `saved` is the file that the page
+    offers for download, by default the replay. `on_move` is called with the number of positions
+    written and the total.
     """
     film = Film()
     moments = []
@@ -160,14 +149,14 @@ def page_of(
 def page_of_recording(
     recording: Recording, *, on_move: Callable[[int, int], None] = lambda done, total: None
 ) -> str:
-    """A game of any environment as the page of `page_of`; it offers no file."""
+    """A game of any environment as a page like that of `page_of`, without a download."""
     return whole_page(recording_data(recording, on_move=on_move))[0]
 
 
 def recording_data(
     recording: Recording, *, on_move: Callable[[int, int], None] = lambda done, total: None
 ) -> Json:
-    """A game of any environment as the data of a page."""
+    """The data of a page for a game of any environment."""
     film = Film()
     moments = []
     drawings = recording.drawings()
@@ -185,9 +174,9 @@ def recording_data(
 
 
 def page_of_games(data: Mapping[str, Any]) -> tuple[str, str]:
-    """The live page of the games of an agent in any environment, and its policy.
+    """The live page for an agent's games in any environment, and its policy.
 
-    The server that it came from gives it each game as `recording_data`.
+    The server sends each game as `recording_data`.
     """
     parts = {"tools": "games_tools.html", "dialogs": "live_dialogs.html"}
     return assembled(
@@ -204,10 +193,10 @@ def page_of_games(data: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def whole_page(data: Mapping[str, Any], *, live: bool = False) -> tuple[str, str]:
-    """The page around some data, and its Content-Security-Policy.
+    """The page of a game, and its Content-Security-Policy.
 
-    The policy names the page's script and style by their hashes: nothing else runs, and nothing
-    is fetched. With `live` the page may speak with the server that it came from.
+    The policy allows only the page's script and style, by their hashes, and no requests. With
+    `live`, the page may send requests to its server.
     """
     parts = {
         f"live-{place}": _text(f"live_{place}.html").strip() if live else "" for place in _PLACES
@@ -227,9 +216,9 @@ def assembled(
     live: bool,
     parts: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, str]:
-    """A page of files of the folder `page`, and its policy; see `whole_page`.
+    """A page from files of the folder `page`, and its policy; see `whole_page`.
 
-    `frame` is the HTML, with places such as `{{script}}`, and further ones named in `parts`.
+    `frame` is the HTML file, with placeholders such as `{{script}}` and those of `parts`.
     """
     script = _joined(scripts)
     style = f"{_colours()}\n{_joined(styles)}"
@@ -243,7 +232,7 @@ def assembled(
         "data": as_script(data),
         "script": script,
     }
-    # In one pass: what is put in is not searched again.
+    # One pass: placeholders in the inserted text are not replaced.
     return re.sub(r"\{\{([a-z-]+)\}\}", lambda name: parts[name[1]], _text(frame)), policy
 
 
@@ -282,111 +271,6 @@ def _text(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """A script or style in a policy: by its content between the tags."""
+    """The source of a script or style in a policy: the hash of the text between its tags."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"'sha256-{digest}'"
-
-
-HEIGHT = 760
-"""Pixels that a page takes in a notebook."""
-
-_FILMS = {".gif": save_gif, ".mp4": save_mp4}
-
-
-@dataclass(frozen=True, repr=False)
-class GamePage:
-    """A game that a notebook shows by itself, with buttons to play it; `html` needs no network."""
-
-    match: Match | Recording
-    html: str
-
-    def __repr__(self) -> str:
-        if isinstance(self.match, Recording):
-            return f"<game of {self.match.moves} moves: {self.match.end or 'unfinished'}>"
-        now = self.match.now
-        return f"<game of {now.number} moves: {now.end}, stage {now.frame.stage}>"
-
-    def _repr_html_(self) -> str:
-        return (
-            f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="{HEIGHT}" '
-            'style="border:0" title="a game"></iframe>'
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Writes the page as `.html`, or the game as a film: `.gif` or `.mp4` (which needs ffmpeg).
-
-        Raises:
-            ConfigError: the name ends in something else, or there is no ffmpeg.
-            OSError: the file cannot be written.
-        """
-        path = typed_path(path)
-        ending = Path(path).suffix.lower()
-        if ending == ".html":
-            write_whole(Path(path), self.html)
-        elif ending in _FILMS:
-            _FILMS[ending](drawings_of(self.match), path)
-        else:
-            raise ConfigError(f"path {str(path)!r}: a game is saved as .html, .gif or .mp4")
-
-
-def drawings_of(game: Match | Recording) -> list[Drawing]:
-    """The pictures of all positions of a game, of one size."""
-    if isinstance(game, Recording):
-        return game.drawings()
-    return [draw(moment.frame) for moment in game.moments]
-
-
-def watch(
-    player: ActorCritic | Agent,
-    *,
-    seed: int = 0,
-    game: int = 0,
-    environment: Environment | None = None,
-    greedy: bool = False,
-    name: str = "",
-    max_moves: int = 2_000,
-) -> GamePage:
-    """Plays a game and returns it as a page. A notebook shows the page by itself.
-
-    The game is number `game` of `evaluate(player, environment, key=jax.random.key(seed), ...)`.
-    An environment that draws nothing is shown by its observations.
-
-    Args:
-        player: a network or an agent.
-        seed: of the evaluation.
-        game: number of the game in it.
-        environment: by default `HackMatrix()`.
-        greedy: a network takes its likeliest action instead of drawing one.
-        name: of the player, for people; by default its class.
-        max_moves: the game is cut off after this many moves, if the environment has no lower limit.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: the player does not fit the environment, or the environment draws something
-            that nobody can show.
-
-    Warns:
-        UserWarning: a picture cannot be drawn; the message says what is missing.
-    """
-    environment = HackMatrix() if environment is None else environment
-    check_player(player, environment)
-    if isinstance(player, ActorCritic):
-        player = PolicyAgent(player)
-        player = player.likeliest(environment) if greedy else player
-    name = name or type(player.policy if isinstance(player, PolicyAgent) else player).__name__
-    if not isinstance(environment, HackMatrix):
-        how: Json = {"game": game, "max_steps": max_moves, "report": warnings.warn}
-        recording = recorded(player, environment, jax.random.key(seed), name=name, **how)
-        return GamePage(recording, page_of_recording(recording))
-    limit = max_moves if environment.max_steps is None else min(max_moves, environment.max_steps)
-    match = Match.start(seed, game=game, config=environment.config, max_steps=limit)
-    mind = Mind(player, match, environment=environment)
-    play_on(match, mind)
-    return GamePage(match, page_of(match, minds={name: mind}, player=name))
-
-
-def play_on(match: Match, mind: Mind, *, on_move: Callable[[int], None] = lambda _: None) -> None:
-    """Plays a game to its end by an agent's opinions; `on_move` gets the number of moves."""
-    while match.now.end is None:
-        match.play(mind.opinion().action)
-        on_move(match.now.number)

@@ -1,19 +1,15 @@
-"""A game of any environment as it was seen, which needs neither the environment nor the player."""
+"""A recorded game of any environment; showing it needs neither the environment nor the player."""
 
 import base64
 import binascii
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from jaxtyping import Array, Key, PyTree
-
-from hackmatrix_rl.env import MOST_PIXELS, Environment, picture_of
-from hackmatrix_rl.evaluation import Agent, Step, play_steps
+from hackmatrix_rl.env import MOST_PIXELS
 from hackmatrix_rl.system import read_json, typed_path, write_json
 from hackmatrix_rl.system.errors import (
     ConfigError,
@@ -23,34 +19,29 @@ from hackmatrix_rl.system.errors import (
     shortened,
 )
 from hackmatrix_rl.view._drawing import Drawing, Pixels
-from hackmatrix_rl.view._observed import observed
 from hackmatrix_rl.view._show import drawing_of_text
-from hackmatrix_rl.view.replays._match import Opinion, number_data, opinion_data, opinion_of
-from hackmatrix_rl.view.replays._replay import Replay
+from hackmatrix_rl.view.replays._match import Opinion, number_data, opinion_data
+from hackmatrix_rl.view.replays._replay import Replay, check_move
 
 RECORDING = "hackmatrix-recording-1"
-MOST_STEPS = 2_000
-"""Steps after which a game that is played only to be watched ends."""
 
-_LARGEST = 2**53  # of whole numbers
+_LARGEST = 2**53  # the largest integer
 _MOST_SCENES, _MOST_ACTIONS, _MOST_TEXT, _LONGEST = 20_000, 10_000, 40_000, 200
-_MOST_BYTES = 2**24  # of all pictures
-_SIDE, _LEAST_SIDE = 640, 320  # pixels of the longer side of a picture that is kept, or shown
-_MOST_COLOURS = 128  # of a picture that a palette describes
+_LEAST_SIDE = 320  # least pixels of the longer side of a shown picture
 _ENDS = ("terminated", "truncated")
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A position of a game, as it was seen, and the action that led to it."""
+    """A recorded position of a game, and the action that led to it."""
 
     picture: str | bytes  #: Lines of text, or the content of a PNG file.
     legal: tuple[int, ...]  #: The legal actions; none at the end.
     action: int | None = None  #: The action that led here; `None` at the start.
-    reward: float = 0.0  #: Its reward.
-    terms: Mapping[str, float] | None = None  #: The parts of the reward by name, if it has any.
+    reward: float = 0.0  #: The reward of that action.
+    terms: Mapping[str, float] | None = None  #: The reward terms by name, if there are any.
     end: str | None = None  #: `terminated`, `truncated`, or `None` before the end.
-    opinion: Opinion[int] | None = None  #: What the player made of the position.
+    opinion: Opinion[int] | None = None  #: The player's opinion of the position.
 
     def drawing(self) -> Drawing:
         """The picture, at least 320 pixels wide or high."""
@@ -64,12 +55,12 @@ class Scene:
 
 @dataclass(frozen=True)
 class Recording:
-    """A game that was seen: a file that shows it needs no code of its environment."""
+    """A recorded game. Showing its file needs no code of the environment."""
 
-    environment: str  #: Its name, for people.
-    player: str  #: Who played, in words.
+    environment: str  #: The displayed name of the environment.
+    player: str  #: The displayed name of the player.
     num_actions: int
-    scenes: Sequence[Scene]  #: All positions, the start first.
+    scenes: Sequence[Scene]  #: All positions, from the start.
 
     @property
     def total_reward(self) -> float:
@@ -78,7 +69,7 @@ class Recording:
 
     @property
     def moves(self) -> int:
-        """Number of actions."""
+        """The number of actions played."""
         return len(self.scenes) - 1
 
     @property
@@ -87,27 +78,24 @@ class Recording:
         return self.scenes[-1].end
 
     def summary(self) -> str:
-        """The game in a line."""
+        """The game in one line."""
         who = f"{self.player}: " if self.player else ""
         steps = "1 step" if self.moves == 1 else f"{self.moves:,} steps"
         return f"{who}{self.end or 'unfinished'} after {steps}: return {self.total_reward:g}"
 
     def until(self, move: int | None) -> "Recording":
-        """The game up to a move; `None` for all of it.
+        """The game up to a move; `None` for the full game.
 
         Raises:
             ConfigError: the game has fewer moves.
         """
         if move is None:
             return self
-        if not 0 <= move <= self.moves:
-            raise ConfigError(
-                f"--move {move}: the replay has {self.moves} moves; use 0 to {self.moves}."
-            )
+        check_move(move, self.moves)
         return replace(self, scenes=self.scenes[: move + 1])
 
     def drawings(self) -> list[Drawing]:
-        """The pictures of all positions, of one size."""
+        """The pictures of all positions, in one size."""
         found = [scene.drawing() for scene in self.scenes]
         wide, high = max(each.width for each in found), max(each.height for each in found)
         return [replace(each, width=wide, height=high) for each in found]
@@ -147,7 +135,7 @@ class Recording:
         """Reads a file.
 
         Raises:
-            ConfigError: there is no such file, or it is no recording.
+            ConfigError: the file does not exist or is not a recording.
         """
         with refusing(f"{path}: ", of=DamagedFileError):
             content = read_json(typed_path(path))
@@ -158,94 +146,17 @@ class Recording:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Recording":
-        """A recording from the content of a file, of which each field is checked.
+        """A recording from the content of a file; every field is checked.
 
         Raises:
-            ConfigError: the content is no recording; the message names the field.
+            ConfigError: the content is not a recording; the message names the field.
         """
         return _Reader(content).recording()
 
 
-def record(
-    player: Agent,
-    environment: Environment,
-    key: Key[Array, ""],
-    *,
-    game: int = 0,
-    max_steps: int = MOST_STEPS,
-    most_bytes: int = _MOST_BYTES,
-    report: Callable[[str], None] = lambda line: None,
-) -> Iterator[Scene]:
-    """Plays the game with this number that `evaluate` plays with this key; yields its positions.
-
-    `most_bytes` bounds all pictures together; later positions have none. `report` takes lines about
-    pictures that cannot be drawn. The observation is shown in their place.
-
-    Raises:
-        ConfigError: the environment draws something that nobody can show.
-    """
-    environment = environment.drawable(report)
-    taken, draws = 0, False
-
-    def look(state: PyTree[Array] | None, observation: PyTree[Array]) -> str | bytes | None:
-        nonlocal taken, draws
-        if taken > most_bytes:
-            return "(The pictures before this one take the room that a recording has.)"
-        if state is None and draws:
-            return None  # the last position is not kept: the picture before it stays
-        drawn = None if state is None else picture_of(environment, state)
-        draws = drawn is not None
-        if drawn is None:
-            return observed(observation)
-        picture = drawn if isinstance(drawn, str) else _png(drawn)
-        taken += len(picture)
-        return picture
-
-    action: int | None = None
-    reward = 0.0
-    terms: Mapping[str, float] = {}
-    step: Step | None = None
-    for step in play_steps(player, environment, key, game=game, max_steps=max_steps, look=look):
-        legal = tuple(int(each) for each in np.flatnonzero(step.mask))
-        opinion = opinion_of(step.action, step.thought, legal)
-        yield Scene(step.seen, legal, action, reward, terms, None, opinion)
-        action, reward, terms = step.action, step.reward, step.terms
-    if step is not None:
-        last = step.seen if step.last_seen is None else step.last_seen
-        yield Scene(last, (), action, reward, terms, step.end or None)
-
-
-def recorded(
-    player: Agent, environment: Environment, key: Key[Array, ""], *, name: str = "", **how: Any
-) -> Recording:
-    """Plays one game and returns all of it.
-
-    Args:
-        player: who plays.
-        environment: where.
-        key: as for `record`.
-        name: the player in words.
-        how: further arguments of `record`.
-    """
-    scenes = list(record(player, environment, key, **how))
-    return Recording(environment.title, name, environment.spec.num_actions, scenes)
-
-
 def action_name(action: int) -> str:
-    """An action of any environment by name."""
+    """The name of an action in any environment but HackMatrix."""
     return f"action {action}"
-
-
-def _png(pixels: np.ndarray) -> bytes:
-    from PIL import Image
-
-    image = Image.fromarray(pixels, "RGB")
-    image.thumbnail((_SIDE, _SIDE))
-    if image.getcolors(_MOST_COLOURS) is not None:  # a third of the bytes
-        image = image.quantize(_MOST_COLOURS, dither=Image.Dither.NONE)
-    written = io.BytesIO()
-    image.save(written, format="PNG")
-    return written.getvalue()
 
 
 def _size(png: bytes) -> tuple[int, int]:
@@ -265,24 +176,23 @@ def load_game(path: Path | str) -> "Replay | Recording":
     """Reads the file of a game: a replay of HackMatrix, or a recording.
 
     Raises:
-        ConfigError: there is no such file, or it holds neither.
+        ConfigError: the file does not exist or is neither.
     """
     try:
         content = read_json(typed_path(path)) or {}
     except DamagedFileError:
-        content = {}  # the reader of replays says what is wrong
+        content = {}  # `Replay.load` raises the error
     is_recording = content.get("format") == RECORDING
     return Recording.load(path) if is_recording else Replay.load(path)
 
 
 class _Reader:
-    """Reads the content of a file that anybody may have written."""
+    """Checks the untrusted content of a file."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self._content = content
 
     def recording(self) -> Recording:
-        """The recording in the content."""
         content = self._content
         if content.get("format") != RECORDING:
             raise ConfigError(
@@ -369,7 +279,7 @@ class _Reader:
         elif isinstance(found, dict) and set(found) == {"png"} and isinstance(found["png"], str):
             try:
                 content = base64.b64decode(found["png"], validate=True)
-                # The size stands before what is packed, so nothing large is unpacked.
+                # The size is in the header, so no large picture is decompressed.
                 if max(_size(content)) <= MOST_PIXELS:
                     return content
             except (binascii.Error, OSError, ValueError, SyntaxError):

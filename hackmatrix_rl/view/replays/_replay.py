@@ -1,4 +1,4 @@
-"""A game in a few hundred bytes: rules version, seed and actions."""
+"""A game stored as rules version, seed and actions: a few hundred bytes."""
 
 import hashlib
 import string
@@ -29,7 +29,7 @@ from hackmatrix_rl.view.replays._match import CUT_OFF, DIED, ILLEGAL, WON, Match
 
 FORMAT = "hackmatrix-replay-1"
 LETTERS = "udlrs" + string.ascii_uppercase[: NUM_ACTIONS - 5]
-"""A letter for each action: the four moves, the siphon, the programs from A on."""
+"""One letter per action: the four moves, the siphon, and the programs from A."""
 MOST_MOVES = 20_000
 _LONGEST_NAME = 200
 _LARGEST_RETURN = 10**9
@@ -42,18 +42,18 @@ class Replay:
     seed: Seed  #: The two words of the game's random key.
     actions: tuple[Action, ...]
     config: GameConfig = field(default_factory=GameConfig)  #: The sizes of the game.
-    max_steps: int | None = None  #: Moves after which it was cut off, or `None`.
-    player: str = ""  #: Who played, in words.
-    end: str | None = None  #: How it ended, or `None` for an unfinished game.
-    total_reward: float = 0.0  #: Its return, by the game's own reward.
+    max_steps: int | None = None  #: The limit of moves, if there was one.
+    player: str = ""  #: The displayed name of the player.
+    end: str | None = None  #: How the game ended; `None` if it is unfinished.
+    total_reward: float = 0.0  #: The return, with the game's default reward.
     stage: int = 1
     score: int = 0
-    check: str = ""  #: A hash of the last position: a replay that ends elsewhere is noticed.
+    check: str = ""  #: A hash of the last position, which detects a replay that diverges.
     rules: int = RULES_VERSION  #: The version of the rules.
 
     @classmethod
     def from_match(cls, match: Match, *, player: str = "") -> "Replay":
-        """The replay of a game so far."""
+        """The replay of a match so far."""
         now = match.now
         return cls(
             seed=match.seed,
@@ -104,7 +104,7 @@ class Replay:
             raise ConfigError(
                 f"a replay of {len(found['actions']):,} moves with a history of "
                 f"{found['config'].history:,}; games with such a history have at most {most:,} "
-                "moves, since each position keeps its own"
+                "moves, since each position stores its history"
             )
         return cls(**found)
 
@@ -117,7 +117,7 @@ class Replay:
         """Reads a file.
 
         Raises:
-            ConfigError: there is no such file, or it is not a replay of these rules.
+            ConfigError: the file does not exist, or is not a replay of these rules.
         """
         said = ". Give a replay of `eval --save-replays`."
         with refusing(f"{path}: ", said, of=DamagedFileError):
@@ -128,10 +128,9 @@ class Replay:
             return cls.from_dict(content)
 
     def check_move(self, move: int | None) -> None:
-        """Raises a ConfigError if the replay has no such move; `None` stands for the last one."""
-        total = len(self.actions)
-        if move is not None and not 0 <= move <= total:
-            raise ConfigError(f"--move {move}: the replay has {total} moves; use 0 to {total}.")
+        """Raises a ConfigError if the replay has no such move; `None` is the last one."""
+        if move is not None:
+            check_move(move, len(self.actions))
 
     def match(
         self,
@@ -139,13 +138,13 @@ class Replay:
         *,
         on_move: Callable[[int, int], None] = lambda done, total: None,
     ) -> Match:
-        """Plays the game again: its first moves, or all, and then the end is checked.
+        """Replays the first `move` moves, or the full game, whose end is then checked.
 
-        `on_move` is called with the number of moves played, and the total.
+        `on_move` is called with the number of moves played and the total.
 
         Raises:
-            ConfigError: the replay has fewer moves; a move is not legal; or the game ends
-                otherwise than in the file.
+            ConfigError: the replay has fewer moves, a move is illegal, or the game ends differently
+                from the file.
         """
         self.check_move(move)
         total = len(self.actions)
@@ -167,12 +166,18 @@ class Replay:
         return match
 
     def summary(self) -> str:
-        """The game in a line."""
+        """The game in one line."""
         who = f"{self.player}: " if self.player else ""
         return (
             f"{who}{len(self.actions)} moves, stage {self.stage}, score {self.score}, "
             f"return {self.total_reward:.2f}, {self.end or 'unfinished'}"
         )
+
+
+def check_move(move: int, moves: int) -> None:
+    """Raises a ConfigError unless a game of `moves` moves has the move `move`."""
+    if not 0 <= move <= moves:
+        raise ConfigError(f"--move {move}: the replay has {moves} moves; use 0 to {moves}.")
 
 
 def _end_in_words(replay: Replay) -> str:
@@ -190,7 +195,7 @@ def _is_whole(value: object, least: int, most: int) -> bool:
 
 
 def _is_text(value: object, most: int) -> bool:
-    # A terminal would obey control characters.
+    # A terminal interprets control characters.
     return isinstance(value, str) and len(value) <= most and value.isprintable()
 
 
@@ -225,7 +230,7 @@ _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "score": (lambda value: _is_whole(value, 0, 2**31 - 1), "a whole number from 0"),
     "check": (lambda value: _is_text(value, 64), "a short printable text"),
 }
-"""Each field of a file: whether its value can be, and what can be."""
+"""For each field of a file, a check of its value and the expected value in words."""
 
 
 def _field(name: str, content: Mapping[str, Any]) -> Any:

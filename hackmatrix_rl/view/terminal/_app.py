@@ -1,4 +1,4 @@
-"""What the terminal's apps have in common."""
+"""The base class of the terminal's apps."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class Background:
-    """One thread for compiling and thinking, so that the screen updates; an error ends the app."""
+    """A thread for compilation and the agent's thoughts; an error in it ends the app."""
 
     def __init__(self, app: App[None]) -> None:
         self._app = app
@@ -32,11 +32,11 @@ class Background:
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way: its `then` has not been called yet."""
+        """Whether a job is unfinished: its `then` has not been called yet."""
         return self._jobs > 0
 
     def do(self, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
-        """Does some work in the thread, and then something with its result in the app."""
+        """Calls `work` in the thread, and then `then` with its result in the app."""
 
         async def wait() -> None:
             try:
@@ -54,19 +54,19 @@ class Background:
         self._app.run_worker(wait(), group="background")
 
     def close(self, console: Console) -> None:
-        """Waits for the thread, as a compiler cannot be stopped, and raises its error."""
+        """Waits for the thread, because a compilation cannot be stopped, and raises its error."""
         if self._last is not None and not self._last.done():
-            console.print("The compiler finishes its work first ...")
+            console.print("Waiting for the compiler ...")
         self._pool.shutdown(wait=True, cancel_futures=True)
         if self._failure is not None:
             raise self._failure
 
 
 class TerminalApp(App[None]):
-    """A game on the whole terminal, in its own colours. Ctrl-C is the action `leave`."""
+    """A game in a full-screen terminal, in the terminal's colours. Ctrl-C is the action `leave`."""
 
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS = [  # noqa: RUF012 - so it is in Textual
+    BINDINGS = [  # noqa: RUF012 - declared like this in Textual
         Binding("ctrl+c", "leave", priority=True, show=False),
         Binding("ctrl+q", "leave", priority=True, show=False),
     ]
@@ -80,16 +80,15 @@ class TerminalApp(App[None]):
         self._view = GameView(signs, complete=complete)
 
     def compose(self) -> Iterator[Widget]:
-        """The game fills the screen."""
         yield self._view
 
     def on_key(self, event: Key) -> None:
-        """Passes a key on, unless another screen covers the game."""
+        """Handles a key, unless another screen covers the game."""
         if len(self.screen_stack) == 1:
             self.pressed(typed(event))
 
     def pressed(self, said: str) -> None:
-        """Quits, or shows the rules."""
+        """Handles the keys of all apps: quit, and the rules."""
         if said == "q":
             self.action_leave()
         elif said == "?":
@@ -99,12 +98,12 @@ class TerminalApp(App[None]):
         self.exit()
 
     def get_driver_class(self) -> type[Driver]:
-        """The driver of this platform, which survives bytes that are no text."""
+        """The driver of this platform, which ignores input that is not valid text."""
         return _undisturbed(super().get_driver_class())
 
 
 def _undisturbed(driver: type[Driver]) -> type[Driver]:
-    """A driver that reads on after an input that cannot be decoded; Textual's ends the app."""
+    """A driver that continues after input that cannot be decoded; Textual's ends the app."""
 
     class Undisturbed(driver):  # type: ignore[misc, valid-type]
         def run_input_thread(self) -> None:

@@ -1,4 +1,4 @@
-"""A game on the screen: the board, the panel next to it, and lines of text below."""
+"""The layout of the screen: the board, the panel next to it, and lines of text below."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from hackmatrix_rl.view._text import BOARD_HEIGHT, BOARD_WIDTH, panel_of, prospe
 from hackmatrix_rl.view.replays import Moment, Opinion
 from hackmatrix_rl.view.replays import action_name as named
 
-_SMALLEST = 0.0005  # terms below it print as 0
-_RAREST = 0.005  # so do probabilities
+_SMALLEST = 0.0005  # smaller terms are printed as 0
+_RAREST = 0.005  # smaller probabilities are printed as 0
 
 _TITLE = "H A C K M A T R I X"
 LEAST_WIDTH, LEAST_HEIGHT = 80, 24
@@ -27,7 +27,7 @@ _WIDEST = 120  # columns; longer lines are hard to read
 
 
 def action_name(action: int, signs: Signs) -> str:
-    """The action by name; a direction of HackMatrix with its arrow."""
+    """The name of an action, with an arrow for a direction of HackMatrix."""
     is_way = isinstance(action, Action) and action < SIPHON
     return f"{signs.arrows[action]} {_label(action)}" if is_way else _label(action)
 
@@ -42,7 +42,7 @@ def number(value: float, signs: Signs) -> str:
 
 
 def move_line(moment: Moment, signs: Signs) -> Text:
-    """The move that led to a position, its reward, and the terms of it."""
+    """The move that led to a position, its reward, and the reward terms."""
     if moment.action is None:
         return styled("The game begins.")
     terms = [
@@ -56,7 +56,7 @@ def move_line(moment: Moment, signs: Signs) -> Text:
 
 
 def opinion_line(name: str, opinion: Opinion[Any], signs: Signs, *, most: int = 4) -> Text:
-    """What an agent would do, and why, with the probabilities of at most `most` actions."""
+    """An agent's opinion, with the probabilities of at most `most` actions."""
     found = styled(f"{name}: {action_name(opinion.action, signs)}", STYLES["title"])
     parts = []
     if opinion.value is not None:
@@ -71,7 +71,7 @@ def opinion_line(name: str, opinion: Opinion[Any], signs: Signs, *, most: int = 
 
 
 def _searched(opinion: Opinion[Any], signs: Signs) -> list[str]:
-    """What a search found for each action: how often it tried it, and its value."""
+    """The visits and the value of each action in a search."""
     visits, values = opinion.search_visits, opinion.search_values
     return [
         _label(action)
@@ -83,7 +83,7 @@ def _searched(opinion: Opinion[Any], signs: Signs) -> list[str]:
 
 @dataclass(frozen=True)
 class Page:
-    """The content of the screen; `history` is earlier moves, the newest first."""
+    """The content of the screen; `history` has earlier moves, newest first."""
 
     frame: Frame | None
     mask: np.ndarray | None
@@ -94,7 +94,7 @@ class Page:
 
 
 class GameView(Container):
-    """Shows one `Page`. A terminal that is too small shows a notice in its place."""
+    """Shows one `Page`, or a notice in a terminal that is too small."""
 
     DEFAULT_CSS = f"""
     GameView {{ align-horizontal: center; }}
@@ -118,7 +118,6 @@ class GameView(Container):
         self.complete = complete
 
     def compose(self) -> Iterator[Widget]:
-        """The parts of the screen."""
         with Container(id="inner"):
             with Horizontal(id="top"):
                 yield Static(id="board")
@@ -132,17 +131,15 @@ class GameView(Container):
 
     @property
     def is_small(self) -> bool:
-        """Whether there is too little room."""
         return self.has_class("small")
 
     def on_resize(self, event: Resize) -> None:
-        """Fills the room there is."""
+        """Adapts to the size of the terminal."""
         small = event.size.width < LEAST_WIDTH or event.size.height < LEAST_HEIGHT
         self.set_class(small, "small")
         self._draw()
 
     def show(self, page: Page) -> None:
-        """Shows another page."""
         self._page = page
         self._draw()
 

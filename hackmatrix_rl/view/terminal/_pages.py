@@ -1,4 +1,4 @@
-"""Screens of text: the rules at hand, the end of a game with the table of scores."""
+"""Text screens: the rules, and the end of a game with the table of scores."""
 
 import fcntl
 import os
@@ -32,7 +32,7 @@ from hackmatrix_rl.view.terminal._layout import number
 
 FORMAT = "hackmatrix-scores-1"
 MOST = 1000
-"""Games that the file keeps."""
+"""Most games in the file."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,17 @@ class Score:
     stage: int
     end: str
     moves: int
-    total_reward: float  #: The game's own return.
-    date: str  #: The day, as 2026-11-22.
-    seed: str  #: The two words of the game's random key, as text.
-    help: str  #: What help the player had: `""`, `"hints"`, or a replay that was taken over.
+    total_reward: float  #: The return, with the game's default reward.
+    date: str  #: The day: 2026-11-22.
+    seed: str  #: The two words of the game's random key as text.
+    help: str  #: The player's help: `""`, `"hints"`, or the replay that the game continues.
 
 
 class ScoreTable:
-    """The table of scores in a file, whose folder is made. Several processes may add to it at once.
+    """The table of scores in a file, whose folder is created. Concurrent processes may add to it.
 
-    A file that cannot be read is renamed, not overwritten. A file that cannot be written stops no
-    game.
+    A file that cannot be read is renamed, not overwritten. A file that cannot be written does not
+    end the game.
     """
 
     def __init__(self, file: Path) -> None:
@@ -61,19 +61,19 @@ class ScoreTable:
 
     @staticmethod
     def default_file() -> Path:
-        """`hackmatrix_rl/scores.json` in the user's folder for data (`XDG_DATA_HOME`)."""
+        """`hackmatrix_rl/scores.json` in the user's data folder (`XDG_DATA_HOME`)."""
         home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         return Path(home) / "hackmatrix_rl" / "scores.json"
 
     def add(self, score: Score) -> tuple[list[Score], str]:
-        """Adds a game. Returns all games, the best first, and what went wrong in words, or `""`."""
+        """Adds a game. Returns all games, best first, and an error message or `""`."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             place = self._file.with_name(f"{self._file.name}.lock")
             with os.fdopen(open_in_place(place, os.O_WRONLY), "wb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # a process that dies gives it back
+                fcntl.flock(lock, fcntl.LOCK_EX)  # released when the process ends
                 known, said = self._read()
-                # The better game has the larger key: score, then stage, then fewer moves.
+                # By score, then stage, then fewer moves.
                 known.append(score)
                 known.sort(key=lambda each: (each.score, each.stage, -each.moves), reverse=True)
                 games = [asdict(each) for each in known[:MOST]]
@@ -110,11 +110,10 @@ def _game(row: Any) -> Score:
 
 
 OWN_WIDTH = 78
-"""Columns of a line; the screen has 80, with a scroll bar next to the text."""
-
+"""Columns of a line; the screen has 80, including a scroll bar."""
 
 Keys = tuple[tuple[str, str], ...]
-"""Keys and what they do."""
+"""Keys and their functions."""
 
 
 def typed(event: Key) -> str:
@@ -123,7 +122,7 @@ def typed(event: Key) -> str:
 
 
 class TextScreen(Screen[str]):
-    """A text that scrolls, and a line of keys. The result is the answer that closed it."""
+    """A scrollable text and a line of keys. The result is the key in `answers` that closed it."""
 
     DEFAULT_CSS = """
     TextScreen { align-horizontal: center; }
@@ -140,17 +139,16 @@ class TextScreen(Screen[str]):
         self._text, self._keys, self._answers = text, keys, answers
 
     def compose(self) -> Iterator[Widget]:
-        """The text and the keys."""
         with VerticalScroll():
             yield Static(self._text, id="text")
         yield Static(bar(self._keys, 80), id="keys")
 
     def on_mount(self) -> None:
-        """Takes the keys that scroll."""
+        """Gives the focus to the text, which handles the keys that scroll."""
         self.query_one(VerticalScroll).focus()
 
     def on_key(self, event: Key) -> None:
-        """Closes at an answer."""
+        """Closes the screen at a key in `answers`."""
         said = typed(event)
         if said in self._answers:
             event.stop()
@@ -158,7 +156,7 @@ class TextScreen(Screen[str]):
 
 
 def help_screen(signs: Signs, own_keys: Keys) -> TextScreen:
-    """The rules at hand."""
+    """The screen with the keys and the rules."""
     return TextScreen(
         help_text(signs, own_keys),
         " arrows, PgUp, PgDn, End: scroll   ? or Esc: back to the game",
@@ -177,7 +175,7 @@ def _heading(text: str) -> list[Text]:
 
 
 def _row(key: str, text: str, indent: int = 10) -> list[Text]:
-    """A key and what it means, in as many lines as that needs."""
+    """A key and its meaning, wrapped."""
     first, later = f"{key:>8}  ", " " * indent
     lines = textwrap.wrap(text, OWN_WIDTH, initial_indent=first, subsequent_indent=later)
     return [styled(line) for line in lines]
@@ -247,7 +245,7 @@ def _programs() -> list[Text]:
 def end_screen(
     match: Match, mine: Score, known: list[Score], notes: list[str], signs: Signs
 ) -> TextScreen:
-    """The result of a game and the table of scores, the best first, with the row `mine` marked."""
+    """The result of a game and the table of scores, best first, with the row `mine` marked."""
     return TextScreen(
         _result(match, mine, known, notes, signs),
         " N new game   S save replay   Esc look at the board   q quit",

@@ -1,4 +1,4 @@
-"""A person plays in the terminal."""
+"""The app in which a person plays in the terminal."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from hackmatrix_rl.view.terminal._pages import Score, ScoreTable, end_screen
 ARROWS = {"up": Action.UP, "down": Action.DOWN, "left": Action.LEFT, "right": Action.RIGHT}
 ACTIONS = {key: action for action, key in KEYS.items()}
 OWN_KEYS = (
-    ("arrows", "move, or hit what stands in that direction"),
+    ("arrows", "move, or hit the first enemy in that direction"),
     ("s", "siphon"),
     ("letters", "a program: its letter is in the panel; (p) cannot be used now"),
     ("u", "UNDO: takes the last turn back, if you own it"),
@@ -35,22 +35,22 @@ PLAYER = "a person"
 
 @dataclass(frozen=True)
 class Seat:
-    """What a person plays with."""
+    """The settings of a person's games."""
 
-    #: Makes the first game; its argument is a function that takes messages about the progress.
+    #: Makes the first game; its argument receives progress messages.
     begin: Callable[[Callable[[str], None]], Match]
     again: Callable[[], Match]  #: Makes each later game.
-    advise: Callable[[Match], Mind]  #: Makes the agent that is asked for hints in a game.
+    advise: Callable[[Match], Mind]  #: Makes the agent that gives hints in a game.
     agent: str  #: The agent's name.
-    scores: ScoreTable  #: The table of scores.
-    #: File of the replay that is written when a game ends or is left; `None` for none.
+    scores: ScoreTable
+    #: The file for the replay of a game that ends or is abandoned; `None` writes none.
     save: Path | None = None
-    #: For the table of scores: the help that the player had from the start, or `""`.
+    #: The initial `Score.help`.
     help: str = ""
 
 
 class PlayApp(TerminalApp):
-    """The game on the whole terminal."""
+    """A person's game in a full-screen terminal."""
 
     def __init__(self, seat: Seat, signs: Signs) -> None:
         super().__init__(signs, OWN_KEYS)
@@ -71,7 +71,7 @@ class PlayApp(TerminalApp):
     # Games.
 
     def _start(self, make: Callable[[], Match]) -> None:
-        """Makes a game and compiles what its first move needs."""
+        """Makes a game and compiles its step."""
         self.match = self._mind = None
         self._message = Text()
         self._work, self._since = "Setting up the game", time.monotonic()
@@ -120,7 +120,7 @@ class PlayApp(TerminalApp):
     # Keys.
 
     def pressed(self, said: str) -> None:
-        """Plays, or does what else the key stands for."""
+        """Plays a move, or runs another command of the key."""
         if self._asked is not None:
             asked, self._asked = self._asked, None
             self._say("")
@@ -148,7 +148,7 @@ class PlayApp(TerminalApp):
         elif said.lower() in ACTIONS:
             self._play(match, ACTIONS[said.lower()])
         else:
-            self._say(f"{shortened(said)} is no key of this game; ? lists them.", "aim")
+            self._say(f"{shortened(said)} is not a key of this game; ? lists them.", "aim")
 
     def _play(self, match: Match, action: Action) -> None:
         now = match.now
@@ -212,7 +212,7 @@ class PlayApp(TerminalApp):
         self._save_if_asked()
         self.exit()
 
-    # What is shown.
+    # Drawing.
 
     def _report(self, progress: str) -> None:
         self._work = progress
@@ -222,7 +222,6 @@ class PlayApp(TerminalApp):
         self._show()
 
     def _tick(self) -> None:
-        """Shows that work is still in progress."""
         if self.background.busy:
             self._show()
 
@@ -243,7 +242,7 @@ class PlayApp(TerminalApp):
 
 
 def _free_name(match: Match) -> Path:
-    """A file in this folder that does not exist yet."""
+    """An unused file name in the working directory."""
     stem, number = f"hackmatrix_{match.seed[1]}_move{match.now.number}", 1
     file = Path(f"{stem}.json")
     while file.exists():

@@ -1,5 +1,6 @@
-"""The ways into the terminal."""
+"""The functions that run a game in the terminal."""
 
+import io
 import os
 import shutil
 import sys
@@ -7,14 +8,15 @@ import time
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 
+import numpy as np
 from rich.console import Console
 from rich.live import Live
+from rich.style import Style
 from rich.text import Text
 
-from hackmatrix_rl.system.errors import ConfigError
+from hackmatrix_rl.system.errors import ConfigError, printable
 from hackmatrix_rl.view import plain_console
 from hackmatrix_rl.view._names import STYLES, Signs, signs_for, styled
-from hackmatrix_rl.view._picture_text import picture_text
 from hackmatrix_rl.view._text import panel_of, text_of
 from hackmatrix_rl.view.replays import Match, Mind, Scene
 from hackmatrix_rl.view.terminal._layout import (
@@ -28,9 +30,11 @@ from hackmatrix_rl.view.terminal._layout import number as number_text
 from hackmatrix_rl.view.terminal._play import PlayApp, Seat
 from hackmatrix_rl.view.terminal._watch import WatchApp
 
+_WIDEST, _TALLEST = 80, 20  # most characters of a picture of pixels
+
 
 def is_terminal() -> bool:
-    """Whether a person sits in front of this process: it can show a game and take keys."""
+    """Whether this process runs in an interactive terminal with a movable cursor."""
     # Textual draws on standard error.
     streams = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
     on_terminal = all(each is not None and not each.closed and each.isatty() for each in streams)
@@ -38,7 +42,7 @@ def is_terminal() -> bool:
 
 
 def check_terminal(command: str) -> None:
-    """Checks that a game can be played here, before anything else begins."""
+    """Raises a ConfigError unless the terminal is interactive and large enough."""
     if not is_terminal():
         raise ConfigError(
             f"{command} needs a terminal: standard input, output or error is a pipe or a file, or "
@@ -53,7 +57,7 @@ def check_terminal(command: str) -> None:
 
 
 def play_in_terminal(seat: Seat) -> Match | None:
-    """Lets a person play until they quit; the last game. Call `check_terminal` before."""
+    """Lets a person play until they quit; returns the last game. Call `check_terminal` first."""
     app = PlayApp(seat, _signs_of_terminal())
     app.run()
     console = plain_console(stderr=True)
@@ -72,12 +76,12 @@ def watch_in_terminal(
     plays: bool = True,
     console: Console | None = None,
 ) -> None:
-    """Shows an agent play: the board, each move by name, its reward, and what the agent thinks.
+    """Shows an agent's game: the board, each move, its reward, and the agent's opinion.
 
-    Space pauses, the left and right arrows step, + and - change the speed, q ends. Moves that the
-    game has already are shown first; with `plays`, the agent plays it on to its end. Without a mind
-    there are no thoughts. Where there is no terminal, or the console (by default standard output)
-    is not one, each move is printed as a line, and then the last board.
+    Space pauses, the left and right arrows step, + and - change the speed, q quits. Existing moves
+    of the match are shown first; with `plays`, the agent then plays it to its end. Without a mind,
+    no opinions are shown. Without an interactive terminal, or if the console (by default standard
+    output) is not one, each move is printed as a line, and then the last board.
     """
     console = plain_console() if console is None else console
     if not (console.is_terminal and is_terminal()):
@@ -89,9 +93,9 @@ def watch_in_terminal(
 
 
 def show_in_terminal(scenes: Iterable[Scene], player: str, *, seconds_per_move: float) -> None:
-    """Shows the positions of any game one after another in the same place; Ctrl-C ends it.
+    """Shows the positions of any game in turn, in the same place; Ctrl-C ends it.
 
-    Where standard output is no terminal, each move is printed as a line, and then the last picture.
+    If standard output is not a terminal, each move is printed as a line, and then the last picture.
     """
     console = plain_console()
     signs = signs_for(console.encoding)
@@ -101,9 +105,9 @@ def show_in_terminal(scenes: Iterable[Scene], player: str, *, seconds_per_move: 
         for number, scene in enumerate(scenes):
             total += scene.reward
             move = _scene_line(number, scene, total, signs)
-            # Pixels are colours, which no file has.
+            # Pixels are shown as colours, which a text file does not have.
             if console.is_terminal or isinstance(scene.picture, str):
-                shown = picture_text(scene.picture, console.width)
+                shown = _picture(scene.picture, console.width)
             if console.is_terminal:
                 shown += Text("\n\n") + move
                 if scene.opinion is not None:
@@ -121,6 +125,34 @@ def _scene_line(number: int, scene: Scene, total: float, signs: Signs) -> Text:
     line = styled(f"{number} {action_name(scene.action, signs)}", STYLES["title"])
     said = f"  reward {number_text(scene.reward, signs)}, return {number_text(total, signs)}"
     return line + styled(said + (f", {scene.end}" if scene.end else ""))
+
+
+def _picture(picture: str | bytes, width: int) -> Text:
+    """Lines of text, or the content of a PNG file in at most `width` characters.
+
+    Each character shows two pixels, one above the other: upper half block, foreground, background.
+    """
+    if isinstance(picture, str):
+        lines = (printable(line.expandtabs()) for line in picture.split("\n"))
+        return Text("\n".join(lines), no_wrap=True)
+    from PIL import Image
+
+    with Image.open(io.BytesIO(picture), formats=["PNG"]) as opened:
+        image = opened.convert("RGB")
+        image.thumbnail((min(width, _WIDEST), 2 * _TALLEST))
+        pixels = np.asarray(image)
+    if len(pixels) % 2:
+        pixels = np.concatenate([pixels, pixels[-1:]])
+    rows = [
+        Text.assemble(*((chr(0x2580), _style(*pair)) for pair in zip(upper, lower, strict=True)))
+        for upper, lower in zip(pixels[::2], pixels[1::2], strict=True)
+    ]
+    return Text("\n", no_wrap=True).join(rows)
+
+
+def _style(upper: np.ndarray, lower: np.ndarray) -> Style:
+    above, below = ("#{:02x}{:02x}{:02x}".format(*pixel.tolist()) for pixel in (upper, lower))
+    return Style(color=above, bgcolor=below)
 
 
 def _signs_of_terminal() -> Signs:

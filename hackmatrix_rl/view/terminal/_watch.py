@@ -1,4 +1,4 @@
-"""A person watches an agent in the terminal."""
+"""The app in which a person watches an agent in the terminal."""
 
 import time
 
@@ -12,18 +12,18 @@ from hackmatrix_rl.view.terminal._layout import Page, move_line, opinion_line
 
 OWN_KEYS = (
     ("space", "pause, resume"),
-    ("arrows", "left and right: one move back, one move on"),
+    ("arrows", "left and right: one move back, one move forward"),
     ("+ -", "faster, slower"),
     ("v", "show only what the agent sees, or everything (hidden things in lower case)"),
     ("q", "quit"),
 )
 _KEYS = " space pause  arrows step  + - speed  v agent's view  ? rules  q quit"
 _FASTEST, _SLOWEST = 0.05, 10.0
-_REDRAW = 0.5  # seconds between two looks at a long thought
+_REDRAW = 0.5  # seconds between updates while the agent thinks
 
 
 class WatchApp(TerminalApp):
-    """An agent's game on the whole terminal."""
+    """An agent's game in a full-screen terminal."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class WatchApp(TerminalApp):
         self._arrive(0)
 
     def pressed(self, said: str) -> None:
-        """Pauses, steps, changes the speed."""
+        """Pauses, steps, or changes the speed."""
         super().pressed(said)
         if said == " ":
             self.paused = not self.paused
@@ -78,7 +78,7 @@ class WatchApp(TerminalApp):
             self._show()
 
     def _step(self) -> None:
-        """Goes one move on; plays it if it is new."""
+        """Shows the next move; plays it if it is new."""
         if self.at + 1 < len(self.match.moments):
             self._arrive(self.at + 1)
         elif self._plays and self.at in self._opinions and not self.background.busy:
@@ -88,7 +88,7 @@ class WatchApp(TerminalApp):
             )
 
     def _arrive(self, number: int) -> None:
-        """Shows a position, and asks what the agent thinks of it."""
+        """Shows a position, and requests the agent's opinion of it."""
         self.at, self._since = number, time.monotonic()
         mind = self._mind
         if mind is not None and self._moment.end is None and number not in self._opinions:

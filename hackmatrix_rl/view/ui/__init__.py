@@ -1,7 +1,7 @@
 """Games in a browser: a server on this machine, for one person.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+`__init__.pyi` lists the public names. Each is imported when it is first used, because commands
+that play no games do not import JAX.
 """
 
 import lazy_loader

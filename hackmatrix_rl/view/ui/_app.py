@@ -1,4 +1,4 @@
-"""The server's answers to the page that it sent, on this machine, and to nobody else."""
+"""The server's HTTP app: it answers only its own page on this machine."""
 
 import asyncio
 import inspect
@@ -21,7 +21,7 @@ from hackmatrix_rl.view.ui._clique_table import SEATS
 from hackmatrix_rl.view.ui._served import Served
 from hackmatrix_rl.view.ui._table import Worker
 
-# Starlette's own names for these are spelled in ways that checkers of types warn of.
+# Starlette's types for these are imprecise under mypy's strict mode.
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -30,7 +30,7 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 TOKEN_HEADER = "x-hackmatrix-token"
 MOST_BYTES = 1_000_000
-"""The longest body of a request: a replay of the most moves is a tenth of it."""
+"""Most bytes of a request's body; the longest replay has a tenth of it."""
 
 _HEADERS = {
     "cache-control": "no-store",
@@ -49,11 +49,12 @@ _LONGEST_NAME = 500
 class Guard:
     """Refuses requests without the token, for another host, or from another site.
 
-    An answer to a request whose body was not read to its end closes the connection: the rest may
-    have no end.
+    If the body of a request was not read to its end, the answer closes the connection, because the
+    rest may be endless.
 
-    A page of another site can make a browser send requests here. It does not know the token; its
-    origin differs; and if its domain resolves to 127.0.0.1, that domain is not in `hosts`.
+    A page of another site can make a browser send requests to this server. That page does not know
+    the token, its origin differs, and if its domain resolves to 127.0.0.1 (DNS rebinding), the
+    domain is not in `hosts`.
     """
 
     def __init__(self, app: ASGIApp, *, token: str, hosts: frozenset[str]) -> None:
@@ -62,7 +63,6 @@ class Guard:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
         if scope["type"] != "http":
             return
         refused = self._refusal(scope)
@@ -84,7 +84,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin.removeprefix("http://") not in self._hosts:
             return 403, "a request from another site"
-        # The page itself may be opened from a link elsewhere, such as a terminal in a browser.
+        # The page may be opened from a link on another site, such as a terminal in a browser.
         ours = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
         if not ours and not _is_page(scope):
             return 403, "a request from another site"
@@ -104,7 +104,7 @@ def _is_page(scope: Scope) -> bool:
 
 
 class _Body:
-    """Receives the body of a request, and knows whether it was read to its end."""
+    """Receives the body of a request and records whether it was read to its end."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         headers = dict(scope["headers"])
@@ -114,7 +114,6 @@ class _Body:
         self._receive = receive
 
     async def __call__(self) -> Message:
-        """The next part."""
         message = await self._receive()
         self.is_read |= not message.get("more_body", False)
         return message
@@ -141,10 +140,11 @@ class _BadRequestError(Exception):
 
 
 def make_app(table: Served, worker: Worker, *, token: str, hosts: frozenset[str]) -> ASGIApp:
-    """The whole server; only the worker touches the table.
+    """The full app; only the worker uses the table.
 
-    What a person can put right (a move that is not legal, an unknown agent, a damaged replay) is
-    an answer with a line under `error`; the page shows it. Other requests are refused by status.
+    An error that a person can correct (an illegal move, an unknown agent, a damaged replay) is an
+    answer with a line under `error`, which the page shows. Other invalid requests get an HTTP error
+    status.
     """
     page, policy = table.page()
     policy += "; frame-ancestors 'none'"
@@ -204,11 +204,11 @@ _FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "seat": (lambda value: value in SEATS, f"one of {', '.join(SEATS)}"),
     "replay": (lambda value: isinstance(value, dict), "a JSON object"),
 }
-"""The fields of requests: what fits, in code and in words."""
+"""For each field of a request, a check of its value and the expected value in words."""
 
 
 async def _arguments(method: Callable[..., Json], request: Request) -> dict[str, Any]:
-    """The arguments of a method from the body of a request."""
+    """The arguments of a method, from the body of a request."""
     try:
         given = parse_json(await _body(request))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""A clique game that two people play, or a person and a network."""
+"""A clique game between two people, or a person and a network."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,18 +13,17 @@ from hackmatrix_rl.view.replays import Json, assembled, consider, opinion_data, 
 from hackmatrix_rl.view.ui._served import Served
 
 SEATS = ("first", "second", "both")
-"""Whom a person plays: who begins, who answers, or both."""
+"""The players that a person plays: the first, the second, or both."""
 COLOURS = ("Blue", "Orange")
-"""The players by number, as the page calls them."""
+"""The page's names of the two players."""
 BUDGETS = (0, 16, 64, 256)
-"""Simulations to choose from, in addition to the opponent's own number; each compiles a program."""
-
+"""The offered numbers of simulations, besides the opponent's default. Each compiles a program."""
 
 _played = jax.jit(clique.play, static_argnums=0)
 
 
 class CliqueTable(Served):
-    """A clique game; the network plays the moves that are not the person's, and thinks of all."""
+    """A clique game; the network plays every move that is not the person's."""
 
     title = "The clique game"
     requests = ("state", "new", "play", "reply", "think", "take_back", "strength")
@@ -51,7 +50,7 @@ class CliqueTable(Served):
         self._sit_down(seat)
 
     def load(self) -> None:
-        """Nothing: the opponent is there already."""
+        """Does nothing: the opponent is already loaded."""
 
     def page(self) -> tuple[str, str]:
         config = self._game.config
@@ -104,14 +103,14 @@ class CliqueTable(Served):
         return self._news()
 
     def think(self, *, number: int) -> Json:
-        """What the network thinks of the newest position."""
+        """The network's opinion of the latest position."""
         self.check_newest(number)
         if self._over:
             raise ConfigError("the game is over")
         return self._news(thought=self._thought())
 
     def take_back(self, *, number: int) -> Json:
-        """Takes the person's last move back, and the network's answer to it."""
+        """Undoes the person's last move and the network's answer to it."""
         self.check_newest(number)
         own = [move for move in range(number) if self._is_persons(move)]
         if not own:
@@ -123,7 +122,7 @@ class CliqueTable(Served):
         """Changes the number of simulations before each move of the network."""
         if simulations not in self._budgets:
             listed = ", ".join(map(str, self._budgets))
-            raise ConfigError(f"{simulations} simulations are not to be had; there are {listed}")
+            raise ConfigError(f"{simulations} simulations are not available; use one of {listed}")
         self._simulations = simulations
         return self._news()
 
@@ -139,7 +138,7 @@ class CliqueTable(Served):
         return bool(self._states[-1].over)
 
     def _is_persons(self, number: int) -> bool:
-        """Whether a person makes a move, by its number from 0."""
+        """Whether a person plays move `number`, counted from 0."""
         return self._seat == "both" or SEATS[number % 2] == self._seat
 
     def _play(self, action: int) -> None:
@@ -153,7 +152,7 @@ class CliqueTable(Served):
         self._moves.append(action)
 
     def _thought(self) -> Json:
-        """The network's move in the newest position, and why."""
+        """The network's opinion of the latest position."""
         known = (self._simulations, *self._moves)
         if known not in self._thoughts:
             amount = f"{self._simulations} simulations" if self._simulations else "no search"
@@ -162,7 +161,7 @@ class CliqueTable(Served):
             player = self._opponent.player(self._simulations)
             state = self._states[-1]
             legal, carry = self._game.legal(state), player.initial_carry()
-            key = jax.random.key(0)  # it draws nothing
+            key = jax.random.key(0)  # unused: the player is deterministic
             action, _, thought = consider(player, self._game, state, legal, carry, key)
             self._compiled.add(self._simulations)
             opinion = opinion_of(int(action), thought, np.flatnonzero(legal).tolist())
@@ -208,7 +207,7 @@ class CliqueTable(Served):
 
 
 def clique_of(config: clique.CliqueConfig, moves: Sequence[int]) -> tuple[int, ...]:
-    """The vertices of a clique that the last move completes, in its colour; `()` if there is none.
+    """The vertices of a clique in the colour of the last move; `()` if there is none.
 
     `moves` are the edges of both players in turn.
     """
@@ -217,7 +216,6 @@ def clique_of(config: clique.CliqueConfig, moves: Sequence[int]) -> tuple[int, .
 
 
 def rules(config: clique.CliqueConfig) -> str:
-    """The rules of a board, in words."""
     full = {"draw": "a full board is a draw", "second-wins": "a full board is orange's win"}
     end = {"form": "wins", "avoid": "loses"}
     return (

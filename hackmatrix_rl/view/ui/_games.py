@@ -1,4 +1,4 @@
-"""The games of an agent in any environment, each played whole and shown."""
+"""An agent's games in any environment, each played to its end and then shown."""
 
 import secrets
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from hackmatrix_rl.view.ui._served import Served
 
 
 class Games(Served):
-    """An agent that plays one game after another; people watch.
+    """An agent that plays games sequentially while people watch.
 
-    The games of a seed are the games of `evaluate` and `watch` with this seed, in the same order.
+    The games of a seed are those of `evaluate` and `watch` with this seed, in the same order.
     """
 
     title = "The agent's page"
@@ -39,7 +39,7 @@ class Games(Served):
         self._shown: Json = {}
 
     def load(self) -> None:
-        """Nothing is missing: the player is there."""
+        """Does nothing: the player is already loaded."""
 
     def page(self) -> tuple[str, str]:
         return page_of_games({"live": True, "title": self._environment.title})
@@ -80,6 +80,6 @@ class Games(Served):
         return self._shown
 
     def _report_once(self, line: str) -> None:
-        if line not in self._reported:  # each game says it again
+        if line not in self._reported:  # each game reports it again
             self._reported.add(line)
             self._report(line)

@@ -1,3 +1,3 @@
-"""Where the server listens. Commands say it without JAX."""
+"""The server's default port, which `--help` imports without JAX."""
 
 PORT = 8337

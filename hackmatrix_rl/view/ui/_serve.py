@@ -23,9 +23,9 @@ GRACE_SECONDS = 1
 
 
 def open_socket(port: int) -> socket.socket:
-    """A listening socket on 127.0.0.1; port 0 takes any free one."""
+    """A listening socket on 127.0.0.1; port 0 selects any free port."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # A port that a server has just left is free; one that a server listens on is not.
+    # Allows a port whose server has just ended, but not one with a running server.
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
@@ -40,7 +40,7 @@ def open_socket(port: int) -> socket.socket:
 
 
 def check_installed() -> None:
-    """Checks that the libraries of the server are there."""
+    """Raises a ConfigError unless the server's packages are installed."""
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise ConfigError(
@@ -55,17 +55,17 @@ def serve(
     browser: bool = True,
     report: Callable[[str], None] = print,
 ) -> bool:
-    """Serves a game on 127.0.0.1 until Ctrl-C; port 0 takes any free one.
+    """Serves a game on 127.0.0.1 until Ctrl-C; port 0 selects any free port.
 
-    `make_table(say=...)` makes the game, which reports its progress to `say`. `report` takes lines
-    for the user.
+    `make_table(say=...)` makes the game, which reports its progress to `say`. `report` receives
+    lines for the user.
 
     Returns:
-        Whether nothing runs any more. Otherwise a thread compiles or plays, and the process has
-        to end by `os._exit`.
+        Whether the worker is idle. Otherwise its thread still compiles or plays, and the process
+        must end by `os._exit`.
 
     Raises:
-        ConfigError: a library is missing, the port is in use, or the game cannot start.
+        ConfigError: a package is missing, the port is in use, or the game cannot start.
     """
     check_installed()
     listening = open_socket(port)
@@ -78,20 +78,19 @@ def serve(
         url = f"http://{host}/?token={token}"
         report(f"{table.title} is at {url}")
         report("Ctrl-C ends it. Only this machine can reach it.")
-        # Compiling begins before the browser asks.
+        # Compilation starts before the browser's first request.
         worker.submit(table.warm_up)
         with TemporaryDirectory(prefix="hackmatrix_rl_") as folder:
             if browser:
                 page = _redirect(Path(folder), url)
                 threading.Thread(target=_open_browser, args=(page, report), daemon=True).start()
-            with suppress(KeyboardInterrupt):  # uvicorn has ended, and may pass it on
+            with suppress(KeyboardInterrupt):  # uvicorn has ended, and may reraise it
                 _run(table, worker, listening, token)
         report("Stopped.")
         return not worker.running
 
 
 def _run(table: Served, worker: Worker, listening: socket.socket, token: str) -> None:
-    # Only this command needs them.
     import uvicorn
 
     from hackmatrix_rl.view.ui._app import make_app
@@ -101,9 +100,9 @@ def _run(table: Served, worker: Worker, listening: socket.socket, token: str) ->
     app = make_app(table, worker, token=token, hosts=hosts)
     config = uvicorn.Config(
         app,
-        access_log=False,  # it would hold the token
+        access_log=False,  # it would contain the token
         lifespan="off",
-        log_level="critical",  # Ctrl-C during a long answer is no error; faults are in our log
+        log_level="critical",  # Ctrl-C during a long answer is not an error; `_app` logs faults
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
         ws="none",
@@ -112,9 +111,9 @@ def _run(table: Served, worker: Worker, listening: socket.socket, token: str) ->
 
 
 def _redirect(folder: Path, url: str) -> Path:
-    """A page that only this user can read and that leads to an address.
+    """A page that redirects to `url` and that only this user can read.
 
-    Everybody on the machine can read the command line of a browser, and the address has the token.
+    Every user of the machine can read the command line of a browser, and `url` contains the token.
     """
     page = folder / "open.html"
     page.touch(mode=0o600)
@@ -133,10 +132,10 @@ def _open_browser(page: Path, report: Callable[[str], None]) -> None:
 
 
 def _has_browser() -> bool:
-    """Whether there is a browser with a window, or one that the user named."""
+    """Whether there is a graphical browser, or one named by BROWSER."""
     try:
         found = webbrowser.get()
     except webbrowser.Error:
         return False
-    # Exactly this class: browsers in the terminal, which would take it over.
+    # Exactly this class: text browsers, which would take over the terminal.
     return "BROWSER" in os.environ or type(found) is not webbrowser.GenericBrowser

@@ -1,4 +1,4 @@
-"""What the server serves: a game, and the requests that its page makes."""
+"""The interface of a game that the server serves."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -7,10 +7,10 @@ from hackmatrix_rl.system.errors import ConfigError
 
 
 class Served(ABC):
-    """One game, and who sits at it. Its methods must not run at the same time.
+    """One game and its players. Its methods must not run concurrently.
 
-    They raise a ConfigError for what a person can put right. Each method that `requests` names
-    answers a request with JSON. Its parameters are the fields of the request.
+    They raise a ConfigError for errors that a person can correct. Each method named in `requests`
+    answers a request with JSON; its parameters are the fields of the request.
     """
 
     title: ClassVar[str]
@@ -18,7 +18,7 @@ class Served(ABC):
 
     @abstractmethod
     def load(self) -> None:
-        """Finds what the start needs, before anything is served."""
+        """Loads the players before the server starts."""
 
     @abstractmethod
     def page(self) -> tuple[str, str]:
@@ -26,7 +26,7 @@ class Served(ABC):
 
     @abstractmethod
     def warm_up(self) -> None:
-        """Starts the first game, and compiles what its first move needs."""
+        """Starts the first game and compiles its first move."""
 
     @property
     @abstractmethod
@@ -34,9 +34,9 @@ class Served(ABC):
         """Number of moves of the game."""
 
     def check_newest(self, number: int) -> None:
-        """Refuses a request that was made at another position than the newest."""
+        """Raises a ConfigError unless `number` is the number of moves so far."""
         if number != self.moves:
             raise ConfigError(
-                f"the game has moved on: it is at move {self.moves}, not {number}. Look at the "
-                "newest position, then move"
+                f"the game has moved on: it is at move {self.moves}, not {number}. Go to the "
+                "latest position, then move"
             )

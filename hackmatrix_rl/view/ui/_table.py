@@ -1,4 +1,4 @@
-"""A game that a person and an agent play in turn, and the thread that plays it."""
+"""A game of HackMatrix that a person and an agent play, and the thread that runs it."""
 
 import secrets
 import time
@@ -24,12 +24,12 @@ from hackmatrix_rl.view.replays import (
 from hackmatrix_rl.view.ui._served import Served
 
 FindPlayer = Callable[[str], tuple[Agent | ActorCritic, HackMatrix]]
-"""Finds a player by its name; a `ConfigError` says that there is none."""
+"""Returns a player by name; raises a `ConfigError` if there is none."""
 PERSON = "a person"
 
 
 class Worker:
-    """One thread for all jobs, so that none needs a lock."""
+    """One thread for all jobs, which therefore need no lock."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hackmatrix-rl ui")
@@ -42,14 +42,14 @@ class Worker:
         return self._pool.submit(self._do, job)
 
     def say(self, doing: str) -> None:
-        """Says what the running job does now, in words; empty for nothing."""
+        """Sets the displayed activity of the running job; empty for none."""
         if doing.split(":")[0] != self._doing.split(":")[0]:
             self._since = time.monotonic()
         self._doing = doing
 
     @property
     def running(self) -> bool:
-        """Whether a job runs. The interpreter must not end then: compiled code calls it."""
+        """Whether a job is running. The interpreter must not exit then: compiled code calls it."""
         return self._running
 
     @property
@@ -148,7 +148,7 @@ class Table(Served):
         return self._news(have)
 
     def branch(self, have: Mapping[str, int | None], *, number: int) -> Json:
-        """Takes back all moves after a position."""
+        """Removes all moves after a position."""
         self._sit_down(self.match.until(number), self._players[:number], self._seed)
         return self._news(have)
 
@@ -218,7 +218,7 @@ class Table(Served):
         return lambda done, total: self._say(f"{words}: move {done} of {total}")
 
     def _news(self, have: Mapping[str, int | None], *, opinions: list[Any] | None = None) -> Json:
-        """What the page does not have yet; `have` says what it has."""
+        """The data that the page does not have yet; `have` counts what it has."""
         report = self._counted("Drawing")
         for moment in self.match.moments[len(self._shown) :]:
             self._shown.append(self._film.moment(moment, reasons=True))

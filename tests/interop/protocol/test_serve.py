@@ -93,7 +93,7 @@ def test_the_help_names_the_flags_of_the_binary(command):
 
 
 def test_a_line_that_is_too_long_has_one_answer(monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.interop.protocol._serve.LONGEST", 40)
+    monkeypatch.setattr("hackmatrix_rl.interop.protocol._server.LONGEST", 40)
     lines = b"x" * 1000 + b"\n" + b'{"action": "getActionSpace"}\n' + b"y" * 1000
     told = []
     serve(Server(0), io.BytesIO(lines), answers := io.BytesIO(), say=told.append, debug=True)

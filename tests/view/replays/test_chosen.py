@@ -104,10 +104,10 @@ def test_anything_else_is_refused(text, said):
 
 
 def test_another_game_is_noticed(found, environment):
-    with pytest.raises(ConfigError, match=r"is not legal here|ends otherwise|the game has ended"):
+    with pytest.raises(ConfigError, match=r"is not legal here|ends differently|the game has ended"):
         list(replays_of(found, environment, key=jax.random.key(4), choice="best:12"))
     changed = {**found.values, "score": found.values["score"] + 1}
-    with pytest.raises(ConfigError, match=r"best-1_return.*ends otherwise.*score"):
+    with pytest.raises(ConfigError, match=r"best-1_return.*ends differently.*score"):
         list(replays_of(replace(found, values=changed), environment, key=KEY))
     with pytest.raises(ValueError, match="record=True"):
         list(replays_of(replace(found, actions=None), environment, key=KEY))

@@ -184,7 +184,7 @@ def test_pictures_beyond_the_room_are_left_out():
     environment = hm.Batched(Painted(), max_steps=9)
     seen = recorded(RandomAgent(), environment, KEY, most_bytes=1)
     assert isinstance(seen.scenes[0].picture, bytes)
-    assert seen.scenes[1].picture.startswith("(The pictures before this one")
+    assert seen.scenes[1].picture.startswith("(This position has no picture")
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ CONVERSATIONS = {
             (["r"], "ROW is not possible: costs 3 credits: you have 2."),
             (["u"], "UNDO is not possible: needs an earlier turn."),
             (["p"], "PUSH is not possible: you do not own it: siphon a block that holds it."),
-            (["1"], "1 is no key of this game; ? lists them."),
+            (["1"], "1 is not a key of this game; ? lists them."),
             ([], "(r) ROW    $3 E1"),  # greyed out without colour, too
         ],
     ),

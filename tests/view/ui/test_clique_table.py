@@ -117,7 +117,7 @@ def test_where_the_network_begins_its_move_stays():
         (lambda board: board.think(number=3), "the game has moved on"),
         (lambda board: board.take_back(number=1), "the game has moved on"),
         (lambda board: board.reply(number=2), "it is not the network's move"),
-        (lambda board: board.strength(simulations=5), "5 simulations are not to be had"),
+        (lambda board: board.strength(simulations=5), "5 simulations are not available"),
     ],
 )
 def test_what_cannot_be_is_a_line_and_changes_nothing(ask, said):

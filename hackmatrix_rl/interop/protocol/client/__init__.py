@@ -1,7 +1,7 @@
-"""Players of this package in the games of another program that speaks the protocol.
+"""A client of the line protocol: players of this package in the games of another program.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+`__init__.pyi` lists the public names. Each is imported when it is first used, because commands
+that play no games do not import JAX.
 """
 
 import lazy_loader

@@ -22,27 +22,27 @@ from hackmatrix_rl.system import parse_json
 from hackmatrix_rl.system.errors import ConfigError, shortened
 
 _LEAVE_SECONDS = 5.0
-"""How long an app may take to end after its input has."""
+"""Seconds that an app may take to exit after its input is closed."""
 
 _MOST_MOVES = 200
-"""Moves that a person makes while an answer is due."""
+"""Most moves that a person makes before an answer arrives."""
 
 
 class AppError(ConfigError):
-    """An app that ended, is late, or answers something else than the protocol says."""
+    """The app exited, timed out, or broke the protocol."""
 
 
 class App:
-    """An app as a process, asked one thing at a time. Use it as a context.
+    """An app as a process that answers one request at a time. Use it as a context manager.
 
-    At the end of the context the app and the processes that it has started are ended, but for those
-    that have made themselves a session.
+    At the end of the context, the app and its child processes are killed, except those that started
+    a session.
 
     Args:
-        command: the app, and its flags.
-        patience: seconds that an answer may take.
-        person: whether a person plays in its window. The answers to the person's steps, which
-            nobody has asked for, are kept for `next_move`.
+        command: the app and its arguments.
+        patience: timeout of an answer in seconds.
+        person: whether a person plays in the app's window. The app's unsolicited answers to the
+            person's steps are kept for `next_move`.
 
     Raises:
         AppError: it cannot be started.
@@ -77,7 +77,7 @@ class App:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the app: first by the end of its input."""
+        """Closes the app's input, waits, and kills its process group."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -85,13 +85,14 @@ class App:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_LEAVE_SECONDS)
         finally:
-            with suppress(ProcessLookupError, PermissionError):  # none is left; a dead one on macOS
+            # ProcessLookupError: the group is empty; PermissionError: it is dead, on macOS.
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process.stdout.close()
 
     def reset(self) -> Json:
-        """Begins a game; its first observation."""
+        """Starts a game; returns its first observation."""
         observation: Json = self.ask({"action": "reset"}, "observation")["observation"]
         self._moves.clear()  # of the game before
         return observation
@@ -102,29 +103,29 @@ class App:
         return mask_of(Record(answer, "answer", ["validActions"]))
 
     def step(self, action: int) -> Json:
-        """Takes an action; the answer."""
+        """Plays an action; returns the answer."""
         return self.ask({"action": "step", "actionIndex": action}, "observation")
 
     @property
     def moved(self) -> bool:
-        """Whether a move of the person waits for `next_move`."""
+        """Whether `next_move` returns at once."""
         return bool(self._moves)
 
     def next_move(self) -> Json:
-        """The answer to the person's next step, however long that takes.
+        """The answer to the person's next step, without a timeout.
 
         Raises:
-            AppError: the app has ended, or answers otherwise.
+            AppError: the app exited or broke the protocol.
         """
         if self._moves:
             return self._moves.popleft()
         return self._next("a person's move", "reward", until=math.inf)
 
     def ask(self, request: Json, expected: str) -> Json:
-        """The answer to a request, which must have the field that is expected.
+        """The answer to a request; it must have the field `expected`.
 
         Raises:
-            AppError: the app has ended, is late, or answers otherwise.
+            AppError: the app exited, timed out, or broke the protocol.
         """
         said = request["action"]
         try:
@@ -138,7 +139,7 @@ class App:
         return self._next(said, expected, until=time.monotonic() + self._patience)
 
     def _next(self, said: str, expected: str, *, until: float) -> Json:
-        """The next answer, which is late at a time; a person's moves before it are kept."""
+        """The next answer, with the deadline `until`; a person's moves before it are kept."""
         while True:
             answer = self._answer(said, until)
             fields = answer if isinstance(answer, dict) else {}
@@ -155,7 +156,7 @@ class App:
                 raise AppError(f"{self._name} answers {said} without {expected}: {shown}")
 
     def _answer(self, said: str, until: float) -> Any:
-        """The value that the next line holds."""
+        """The JSON value of the next line."""
         try:
             line = self._pipes.read(until)
         except TimeoutError as error:

@@ -1,7 +1,7 @@
-"""Advice for a person who plays a game of an app.
+"""Advice for a person who plays in an app's window.
 
-The app answers a person's moves as if they had been asked for, but does not say which they were. So
-a move is recognised by what came of it.
+The app answers a person's moves like requested steps, but does not name the action. So an action is
+inferred from its result.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from hackmatrix_rl.interop.protocol.client._app import App
 from hackmatrix_rl.interop.protocol.client._pilot import observed
 from hackmatrix_rl.interop.protocol.client._seen_game import SeenGame
 
-_SHOWN = 3  # actions of an advice
+_SHOWN = 3  # actions in a line of advice
 
-# What a difference between a tried action and the answer counts.
+# Weights of the differences between the result of a tried action and the answer.
 _OF_END, _OF_NUMBER, _OF_TERM, _OF_CELL = 100, 10, 5, 1
 
 
@@ -35,19 +35,19 @@ def coach(
     key: Key[Array, ""],
     tell: Callable[[str], None],
 ) -> None:
-    """Advises a person in each move of a game, until it ends.
+    """Advises a person before each move of one game.
 
     Args:
-        app: shows the game, and answers the person's moves.
-        player: who gives the advice.
-        environment: whose observation the player reads.
-        game: follows the game, by the moves as they are recognised.
-        key: of the player's choices.
-        tell: takes the advice for a position, one line. There is none for a position that the
-            person has already left.
+        app: shows the game and answers the person's moves.
+        player: the player that gives the advice.
+        environment: makes the observation that the player reads.
+        game: follows the game by the inferred actions.
+        key: key of the player's choices.
+        tell: receives one line of advice per position, except for positions that the person has
+            already left.
 
     Raises:
-        ConfigError: the app failed, or its answers are of no game; the message is one line.
+        ConfigError: the app failed, or its answers are not a valid game; the message is one line.
     """
     engine = Engine(0, environment.config)
     engine.begin()
@@ -69,7 +69,7 @@ def coach(
 
 
 def advice(action: Action, thought: Thought, mask: np.ndarray) -> str:
-    """`SIPHON 62%, UP 20%, WAIT 8%`: the likeliest actions, or the one that the player takes."""
+    """`SIPHON 62%, UP 20%, WAIT 8%`: the most probable actions, or else the player's action."""
     if thought.probabilities is None:
         return action.name
     probs = np.where(mask, np.asarray(thought.probabilities), -1)
@@ -78,13 +78,14 @@ def advice(action: Action, thought: Thought, mask: np.ndarray) -> str:
 
 
 def recognised(engine: Engine, state: State, step: Step) -> int:
-    """The legal action after which the engine's game is most like the answer.
+    """The legal action whose result in the engine is closest to the answer.
 
-    What the screen hides, and chance, differ. Of actions with the same effect, it is the first.
+    No result need match exactly: hidden parts of the state and random numbers differ. Ties go to
+    the first action.
 
     Args:
-        engine: tries the actions; it has begun a game, which is lost.
-        state: the position before the action, as far as it is known.
+        engine: tries the actions; its current game is lost.
+        state: the position before the action, with a guess for its hidden parts.
         step: the answer to the action.
     """
     distances = []
@@ -96,11 +97,11 @@ def recognised(engine: Engine, state: State, step: Step) -> int:
 
 
 def _distance(view: View, result: Result, step: Step) -> float:
-    """How far a tried action is from an answer."""
+    """The distance between the result of a tried action and an answer."""
     ends = [(result.completed, step.completed), (result.died, step.died), (result.over, step.done)]
     terms = dict(zip(TERM_NAMES, np.asarray(result.terms).tolist(), strict=True))
     numbers = np.asarray(view.seen.numbers) != np.asarray(step.seen.numbers)
-    # A new stage has a board that nobody could know.
+    # The board of a new stage is random.
     cells = np.asarray(view.seen.grid) != np.asarray(step.seen.grid)
     return (
         _OF_END * sum(bool(one) != other for one, other in ends)

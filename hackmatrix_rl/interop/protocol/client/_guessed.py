@@ -1,6 +1,6 @@
-"""States that look like what a tracker sees, for players that try moves out on a position.
+"""States that match what a tracker sees, for players that search.
 
-What the screen hides is a guess: see `seen_position`. A fair player draws it again before it looks.
+The hidden parts are a guess; see `seen_position`. A fair player resamples them before it searches.
 """
 
 import jax
@@ -32,25 +32,21 @@ _SHORT = GameConfig(history=1)
 
 
 class Guesses:
-    """Makes a `State` of what a tracker knows.
-
-    Args:
-        config: the sizes of the states.
-    """
+    """Builds a `State` from a tracker. `config` has the sizes of the states."""
 
     def __init__(self, config: GameConfig) -> None:
         self._config = config
         self._rows: dict[int, tuple[Snapshot, UInt32[Array, " words"]]] = {}
 
     def state(self, tracker: Tracker) -> State:
-        """A game that looks like the tracker's, with the history that the tracker remembers."""
+        """A state that matches the tracker's screen, with the tracker's history."""
         with refusing("the screen shows no position that this package can play: ", ""):
             return self._state(tracker)
 
     def _state(self, tracker: Tracker) -> State:
         here = from_arrays(self._config, _arrays(tracker.observation(), snapshots=0))
         snapshots = list(tracker.snapshots)[-self._config.history :]
-        # A snapshot keeps its row: each move adds one at most.
+        # Rows are cached by snapshot: each move adds at most one.
         self._rows = {id(each): self._rows.get(id(each)) or self._row(each) for each in snapshots}
         ring = here.history.ring * jnp.uint32(0)
         if snapshots:
@@ -61,7 +57,7 @@ class Guesses:
         return State(here.position, History(ring, following, jnp.int32(count)))
 
     def _row(self, snapshot: Snapshot) -> tuple[Snapshot, UInt32[Array, " words"]]:
-        """A snapshot as a row of the history, which `from_arrays` makes of the position then."""
+        """A snapshot and its row of the history, which `from_arrays` builds from its position."""
         memory = np.zeros(len(Memory), np.int32)
         memory[Memory.ATK_PLUS_USES] = snapshot.attack_uses
         seen = snapshot.seen
@@ -76,7 +72,7 @@ def _position(seen: TacticalObservation) -> State:
 
 
 def _arrays(seen: TacticalObservation, *, snapshots: int) -> Arrays:
-    """The arrays of a position that looks like this."""
+    """The arrays of a position that matches an observation."""
     arrays = to_arrays(_position(seen))
     arrays["game"][_SNAPSHOTS] = snapshots
     hp = ENEMY_HP[EnemyType.CRYPTOG]
@@ -91,7 +87,7 @@ def _arrays(seen: TacticalObservation, *, snapshots: int) -> Arrays:
 
 
 def _cryptogs(seen: CompactObservation, arrays: Arrays) -> list[tuple[int, int]]:
-    """A cell for each hidden cryptog, and where it was last seen: the nearest one out of sight."""
+    """A cell for each hidden cryptog, and where it was last seen: the nearest free hidden cell."""
     row, col = (int(each) for each in arrays["player"][:2])
     taken = [field_of(seen.grid, name) for name in ("enemy", "transmission")]
     blocks = (arrays["cells"][:, 0] >= 1) & (arrays["cells"][:, 0] <= 4)

@@ -1,4 +1,4 @@
-"""A player of this package plays a game of an app."""
+"""Plays an app's game with a player of this package."""
 
 import time
 from collections.abc import Callable
@@ -26,22 +26,23 @@ def play_app(
     pause: float = 0.0,
     on_move: Callable[[int], None] = lambda moves: None,
 ) -> None:
-    """Plays one game to its end, which `game` follows as far as it goes.
+    """Plays one game to its end.
 
-    The player sees what `environment` shows, and draws as in `evaluate`: against the server of this
-    package with the same seed it plays the same game as there, if it reads no state.
+    The player reads the observation of `environment` and samples as in `evaluate`. On this
+    package's server with the same seed, a player that does not read states plays the same game as
+    there.
 
     Args:
-        app: what plays the game.
-        player: who chooses the actions.
-        environment: whose observation the player reads.
-        game: follows the game.
-        key: of the player's choices, as `env_keys` makes it for a game.
+        app: runs the game.
+        player: chooses the actions.
+        environment: makes the observation that the player reads.
+        game: records the game.
+        key: key of the player's choices, one of `env_keys`.
         pause: seconds before each move.
         on_move: called with the number of moves.
 
     Raises:
-        ConfigError: the app failed, or its answers are of no game; the message is one line.
+        ConfigError: the app failed, or its answers are not a valid game; the message is one line.
     """
     game.begin(app.reset())
     carry = player.initial_carry()
@@ -57,7 +58,7 @@ def play_app(
 
 
 def observed(game: SeenGame, environment: HackMatrix) -> PyTree[Array]:
-    """What the environment would show of the present position."""
+    """The environment's observation of the current position."""
     tracker = game.tracker
     if environment.observation == "tactical":
         return tracker.observation()

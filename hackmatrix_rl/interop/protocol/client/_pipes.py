@@ -1,4 +1,4 @@
-"""The pipes of another program: lines of a bounded length, written and read within a time."""
+"""Lines of bounded length over the pipes of another program, with timeouts."""
 
 import math
 import os
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import IO
 
 LONGEST = 2**17
-"""Bytes of a line that is read. A screen takes 5,000, and 20,000 with something on each cell."""
+"""Most bytes of a line. A screen takes 5,000 bytes, or 20,000 with something on every cell."""
 
 _CHUNK = 2**16
 _SLICE = 0.2
-"""Seconds between two looks at whether the program still runs."""
+"""Seconds between checks whether the program still runs."""
 
 
 class LongLineError(ValueError):
@@ -22,14 +22,14 @@ class LongLineError(ValueError):
 class Pipes:
     """The standard input and output of a program, as lines.
 
-    Neither end blocks, so nothing waits for longer than `patience`, whatever the program and its
-    children do with theirs.
+    Both pipes are nonblocking, so no call waits longer than its timeout, whatever the program and
+    its children do.
 
     Args:
         requests: the program's input.
-        answers: its output.
-        patience: seconds that a line may take.
-        has_ended: whether the program has ended. A child of it may still hold its output.
+        answers: the program's output.
+        patience: timeout in seconds.
+        has_ended: whether the program has exited. Its children may still hold its output open.
     """
 
     def __init__(
@@ -47,21 +47,20 @@ class Pipes:
             os.set_blocking(each.fileno(), False)
 
     def write(self, line: bytes) -> None:
-        """Writes a line."""
         until, rest = time.monotonic() + self._patience, memoryview(line)
         while rest:
             self._wait(self._requests, select.POLLOUT, until)
             try:
                 rest = rest[os.write(self._requests.fileno(), rest) :]
-            except BlockingIOError:  # there is room, but for less than the line
+            except BlockingIOError:  # there is room, but less than the line needs
                 time.sleep(0.01)
 
     def read(self, until: float = math.inf) -> bytes:
-        """The next line; an empty one is the end of the output.
+        """The next line; empty at the end of the output.
 
         Args:
-            until: when it is late, by `time.monotonic`. Without it, a line may take any time while
-                the program runs, and `patience` afterwards.
+            until: the deadline on the clock `time.monotonic`. Without one, a line may take any time
+                while the program runs, and `patience` seconds after it has exited.
         """
         while (end := self._read.find(b"\n") + 1) == 0 and len(self._read) <= LONGEST:
             self._wait(self._answers, select.POLLIN, until)

@@ -1,4 +1,4 @@
-"""A game of an app, as it was seen: for players, for people, and as a record."""
+"""A game of an app as the client sees it, and its record on disk."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,12 +22,12 @@ class SeenGame:
     """Follows a game of an app move by move.
 
     Args:
-        config: sizes and league of the states that players get.
+        config: sizes and league of the states that players read.
 
     Attributes:
-        tracker: what is known of the position.
-        moments: all positions so far as far as they are known: what the screen hides is a guess.
-        end: how the game ended, or `None` while it lasts.
+        tracker: the known part of the position.
+        moments: all positions so far, with a guess for what the screen hides.
+        end: how the game ended; `None` while it is running.
     """
 
     def __init__(self, config: GameConfig) -> None:
@@ -41,24 +41,24 @@ class SeenGame:
 
     @property
     def state(self) -> State:
-        """A state that looks like the present position."""
+        """A state that matches the current position."""
         return self.moments[-1].state
 
     def begin(self, observation: Json) -> None:
-        """The game begins with this screen."""
+        """Starts the game with its first screen."""
         self.tracker.begin(seen_of(observation))
         self._start = {"observation": observation, "validActions": []}
         state = self._guesses.state(self.tracker)
         self.moments = [Moment(state, np.zeros(NUM_ACTIONS, bool), 0, None, {}, None)]
 
     def allow(self, mask: np.ndarray) -> None:
-        """The legal actions of the present position."""
+        """Sets the legal actions of the current position."""
         self.moments[-1] = replace(self.moments[-1], mask=mask)
         latest = self._moves[-1] if self._moves else self._start
         latest["validActions"] = np.flatnonzero(mask).tolist()
 
     def follow(self, action: int, answer: Json) -> None:
-        """An action was answered so. Nothing is legal then until `allow` says it."""
+        """Adds an action and its answer. No action is legal until `allow` is called."""
         step = Step.from_answer(answer)
         self.tracker.follow(action, step)
         if step.done:
@@ -75,11 +75,11 @@ class SeenGame:
         self._moves.append({"action": action, "answer": answer, "validActions": []})
 
     def match(self) -> Match:
-        """The game as a match that nobody can play on."""
+        """The game as a match that cannot be continued."""
         return Match.seen(self.moments, self._config)
 
     def record(self, *, player: str) -> Json:
-        """The game as it was answered, for a JSON file."""
+        """All answers of the game, for a JSON file."""
         league = self._config.league
         return {
             "format": FORMAT,
@@ -92,10 +92,10 @@ class SeenGame:
 
     @staticmethod
     def of_record(content: Mapping[str, Any]) -> "SeenGame":
-        """The game of a record.
+        """Replays a record.
 
         Raises:
-            ConfigError: a field is missing or unknown, or the answers are of no game.
+            ConfigError: a field is missing or unknown, or the answers are not a valid game.
         """
         given = Record(dict(content), "record", ("format", *_FIELDS))
         start = given.record("start", ("observation", "validActions"))

@@ -1,7 +1,7 @@
 /* The board of the clique game: vertices on a circle, edges to tap. */
 
 const SIZE = 600, RADIUS = 256, VERTEX = 21;
-/** How far a finger may be from a vertex or an edge, in the picture's units. */
+/** The largest distance of a tap from a vertex or an edge, in the picture's units. */
 const NEAR_VERTEX = 36, NEAR_EDGE = 30;
 const LISTED = 5;
 const SEAT_WORDS = { first: "blue, and begin", second: "orange", both: "both colours" };
@@ -37,7 +37,7 @@ const worth = (value) => value >= 0.9 ? "winning" : value >= 0.25 ? "better"
 
   /* The server. */
 
-  /** Asks for something at the newest position; shows in a line what was refused. */
+  /** Sends a request at the latest position; shows a refusal as a line. */
   async function ask(path, body = {}) {
     message("");
     try {
@@ -65,7 +65,7 @@ const worth = (value) => value >= 0.9 ? "winning" : value >= 0.25 ? "better"
 
   const at = (more = {}) => ({ number: state.moves.length, ...more });
 
-  /** Lets the network move where it is its turn, and think where that is shown. */
+  /** Lets the network move if it is its turn, and think if its thoughts are shown. */
   async function go(done) {
     while (done && !state.over && !state.yours) done = await ask("/reply", at());
     if (done && shown.thinking && !state.over && !state.thought) await ask("/think", at());
@@ -94,7 +94,7 @@ const worth = (value) => value >= 0.9 ? "winning" : value >= 0.25 ? "better"
 
   const begin = () => ask("/new", { seat: find("seat").value }).then(go);
 
-  /* What a finger or a pointer means. */
+  /* Taps and pointer moves. */
 
   function pointed(event) {
     const point = new DOMPoint(event.clientX, event.clientY);
@@ -109,7 +109,7 @@ const worth = (value) => value >= 0.9 ? "winning" : value >= 0.25 ? "better"
     return index < 0 ? null : index;
   }
 
-  /** The free edge that is nearest; `null` if none is near. */
+  /** The nearest free edge; `null` if none is near. */
   function edgeAt(point) {
     let found = null, least = NEAR_EDGE;
     data.edges.forEach(([one, other], edge) => {
@@ -119,7 +119,7 @@ const worth = (value) => value >= 0.9 ? "winning" : value >= 0.25 ? "better"
     return found;
   }
 
-  /** The edge from the vertex that was chosen before, or that vertex for the next choice. */
+  /** Plays the edge between the chosen vertex and this one, or chooses this vertex. */
   function choose(vertex) {
     const before = shown.chosen;
     shown.chosen = before === null ? vertex : null;

@@ -1,10 +1,10 @@
-/* The live page of an agent in any environment: the server plays each game whole, and it is shown. */
+/* The live page of an agent in any environment: the server plays each game to its end first. */
 
 async function startLive() {
   const data = {}, message = lineIn("message"), server = makeServer(lineIn("busy"));
   let view = null;
 
-  /** Shows the game that the server answers with; says in a line what it refused. */
+  /** Shows the game in the server's answer; shows a refusal as a line. */
   async function show(path, body = {}) {
     if (server.busy) return;
     message("");

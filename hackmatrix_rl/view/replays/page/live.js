@@ -1,4 +1,4 @@
-/* The live page: a person and an agent play one game, in turn. */
+/* The live page: a person and an agent play one game; either may make each move. */
 
 const LONGEST_REPLAY = 900_000;
 const PLAYER_KEYS = { ArrowUp: 0, ArrowDown: 1, ArrowLeft: 2, ArrowRight: 3 };
@@ -25,7 +25,7 @@ async function startLive(page) {
   const have = () =>
     ({ game: data.game, moments: data.moments.length, shapes: data.shapes.length });
 
-  /** Asks the server and takes in what is new; says in a line what it refused. */
+  /** Sends a request and takes in the news; shows a refusal as a line. */
   async function ask(path, body = {}) {
     message("");
     try {
@@ -64,7 +64,7 @@ async function startLive(page) {
   async function act(action) {
     if (server.busy) return;
     if (behind()) {
-      message("You look back. Enter plays on from here, End goes to the newest move.");
+      message("This is an earlier position. Enter continues from here, End goes to the latest move.");
       return;
     }
     const taken = state.seat === "you" ? ""
@@ -80,7 +80,7 @@ async function startLive(page) {
     if (!ended()) message(taken);
   }
 
-  /** The agent's move; whether it may have another. */
+  /** Plays the agent's move; returns whether it may play another. */
   async function beyond() {
     if (server.busy) return true;
     if (ended()) return false;
@@ -120,7 +120,7 @@ async function startLive(page) {
     if (on) think();
   }
 
-  /** Asks what the agent makes of the position that is shown, unless that is known. */
+  /** Requests the agent's opinion of the shown position, unless it is known. */
   async function think() {
     const index = view.at, moment = data.moments[index];
     if (!state.thinking || moment.end || server.busy || view.playing) return;
@@ -238,8 +238,8 @@ async function startLive(page) {
     [["s"], "siphon; programs have the letters beside them"],
     [["h"], "what the agent would do, and why"],
     [["1", "2"], "you play, the agent plays"],
-    [[",", "."], "one move back, on"],
-    [["Enter"], "while you look back: play on from here"],
+    [[",", "."], "one move back, forward"],
+    [["Enter"], "at an earlier position: continue from here"],
     ...VIEWER_KEYS,
   ]);
   connectKeys(view, key);

@@ -1,12 +1,13 @@
-/* The viewer: one position at a time, played, stepped, and jumped through. */
+/* The viewer: shows one position at a time, with playback, steps and jumps. */
 
 const SPEEDS = [0.5, 1, 2, 4, 8, 16];
 
 /**
  * Shows a game.
  * @param data the game: moments, shapes, actions, board.
- * @param hooks what a live page adds: `beyond()` asks for a move after the last one and tells
- *   whether there may be another; `shown(index)`; `empty(index)`: words where nobody thinks; `seen`: in words.
+ * @param hooks of a live page: `beyond()` requests a move after the last one and returns whether
+ *   there may be another; `shown(index)` is called for each shown position; `empty(index)` is the
+ *   text for a position without opinions; `seen` names the view without hidden things.
  */
 function makeViewer(data, hooks = {}) {
   const view = {
@@ -52,7 +53,7 @@ function makeViewer(data, hooks = {}) {
       `Move ${view.at}: ${name}${worth}. ${moment.end ? ENDS[moment.end] : ""}`;
   }
 
-  /** Takes in what has changed in `data`: more moves, other thoughts, another game. */
+  /** Updates the page after a change of `data`: more moves, other opinions, another game. */
   view.refresh = () => {
     fit();
     let sum = 0;
@@ -132,7 +133,7 @@ function makeViewer(data, hooks = {}) {
     find("help").onclick = () => find("keys").showModal();
   }
 
-  /** One move on; at the end of a live game it asks for one. */
+  /** Shows the next move; at the end of a live game it requests one. */
   view.forward = () => {
     view.pause();
     if (view.at >= view.last() && hooks.beyond) hooks.beyond();
@@ -145,7 +146,7 @@ function makeViewer(data, hooks = {}) {
   return view;
 }
 
-/** Keys that every page has; `more(event)` may take a key first. */
+/** Connects the keys of every page; `more(event)` may handle a key first. */
 function connectKeys(view, more = () => false) {
   const keys = {
     " ": view.toggle,
@@ -164,7 +165,7 @@ function connectKeys(view, more = () => false) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || find("keys").open) return;
     const target = event.target.closest("input, select, textarea, button, summary, a");
-    // What has the focus keeps its own keys.
+    // A focused input handles its keys itself.
     if (target && target.matches("input, select, textarea")) return;
     if (target && (event.key === " " || event.key === "Enter")) return;
     if (more(event)) { event.preventDefault(); return; }
@@ -172,7 +173,7 @@ function connectKeys(view, more = () => false) {
   });
 }
 
-/** Fills the list of keys. */
+/** Fills the list of keys from pairs of keys and their function. */
 function listKeys(pairs) {
   find("key-list").replaceChildren(...pairs.flatMap(([names, does]) => [
     element("dt", {}, ...names.map((name) => element("kbd", {}, name))),

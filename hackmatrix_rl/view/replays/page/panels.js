@@ -1,4 +1,4 @@
-/* What stands beside the board: the player's numbers, the last move, the agents' thoughts. */
+/* The panels next to the board: the player's numbers, the last move, the agents' opinions. */
 
 /** The player's numbers and programs. */
 function showFacts(place, moment, actions) {
@@ -52,7 +52,7 @@ function showMove(place, title, moment, index, soFar, actions) {
         row("return so far", soFar, "sum"))));
 }
 
-/** What each agent makes of a position; `played` is the action that was taken in it. */
+/** Each agent's opinion of a position; `played` is the action that was played there. */
 function showThoughts(place, moment, played, actions, empty) {
   const opinions = Object.entries(moment.opinions || {});
   const shown = opinions.map(([name, opinion]) =>
@@ -79,14 +79,14 @@ function numbersOf(opinion) {
     [element("dt", {}, name), element("dd", {}, value)]));
 }
 
-/** The legal actions, the likeliest first, with what a search found for them. */
+/** The legal actions, most probable first, with their values and visits in a search. */
 function bars(opinion, played, actions) {
   const chances = new Map(opinion.probabilities || []);
   const values = new Map(opinion.values || []);
   const visits = new Map(opinion.visits || []);
   const listed = [...new Set([...chances.keys(), ...visits.keys(), ...values.keys()])];
   if (!listed.length) {
-    return element("p", { class: "quiet" }, "It tells its move only, no probabilities.");
+    return element("p", { class: "quiet" }, "It reports only its move, no probabilities.");
   }
   const most = Math.max(...visits.values(), 1);
   const row = (action) => {

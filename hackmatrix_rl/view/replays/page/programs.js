@@ -1,9 +1,9 @@
-/* What a person can do now: buttons for moves and programs, and places to click on the board. */
+/* A person's actions: buttons for moves and programs, and places to click on the board. */
 
 const DIRECTIONS = ["up", "down", "left", "right"];
 const SIPHON_ACTION = 4;
 
-/** A button for an action. It stays in reach when it is not legal, and says why. */
+/** A button for an action. It stays focusable when the action is illegal, and says why. */
 function actionButton(action, about, reason, act, ...children) {
   const words = [about.name, about.does || "", reason ? `not now: ${reason}` : ""];
   return element("button", {
@@ -56,7 +56,7 @@ function showActions(data, moment, act) {
   if (focused) document.querySelector(`button[data-action="${focused}"]`)?.focus();
 }
 
-/** Places on the board: a cell beside or beyond the player moves there, the player siphons. */
+/** Places to click: a cell in the player's row or column moves that way, the player siphons. */
 function showPlaces(data, moment, act) {
   for (const old of find("board").querySelectorAll(".place")) old.remove();
   if (moment.end) return;

@@ -1,9 +1,9 @@
-/* The way to the server: one request at a time, and what it is busy with. */
+/* Requests to the server, and its activity while they run. */
 
-/** The server did what it could; the line says why that was nothing. */
+/** The server refused a request, or did not answer; the message is a line for the user. */
 class Refused extends Error {}
 
-/** A function that shows words in an element, and hides it for none. */
+/** A function that shows words in an element, and hides the element without words. */
 const lineIn = (id) => (words) => {
   find(id).hidden = !words;
   find(id).textContent = words;
@@ -11,7 +11,7 @@ const lineIn = (id) => (words) => {
 
 const MOST_SEED = 2 ** 32 - 1;
 
-/** The seed in the dialog of a new game, `null` for any; `undefined`, with a line, for none. */
+/** The seed in the dialog of a new game; `null` for any; `undefined`, with a message, if invalid. */
 function seedGiven(message) {
   const text = find("seed").value.trim();
   if (Number(text) <= MOST_SEED) return text === "" ? null : Number(text);
@@ -39,7 +39,7 @@ function makeServer(notice) {
     return answer;
   }
 
-  /** Tells what the server does, while it does it. */
+  /** Shows the server's activity while a request runs. */
   async function tell() {
     if (!waiting) return;
     const { doing, seconds } = await send("/status", { method: "GET" });

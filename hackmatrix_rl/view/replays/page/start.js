@@ -1,6 +1,6 @@
-/* Starts the page: live if a server is behind it, else the game that it carries. */
+/* Starts the page: live with a server, else the game in its data. */
 
-/** The words of a game, and the panels that it fills. */
+/** Shows the title and the player of a game, and the panels that it fills. */
 function describe(data) {
   find("title").textContent = data.title;
   const named = !data.player || data.title.includes(data.player);
@@ -9,18 +9,18 @@ function describe(data) {
   find("thoughts-panel").hidden = !data.moments.some((moment) => moment.opinions);
 }
 
-/** Shows a whole game; `more` are further keys, and `told` their lines in the list of keys. */
-function startRecorded(data, more = {}, told = []) {
+/** Shows a recorded game; `more` are further keys, and `listed` their lines in the list of keys. */
+function startRecorded(data, more = {}, listed = []) {
   describe(data);
   const view = makeViewer(data);
-  // A report holds the page in a sandbox without downloads, and links the replay itself.
+  // A report shows the page in a sandbox without downloads, and has a link to the replay.
   find("save").hidden = !data.replay
     || (window !== window.parent && window.origin === "null");
   find("save").onclick = () => download("replay.json", JSON.stringify(data.replay, null, 1));
-  // Hidden things and the signs on the board are HackMatrix's.
+  // Only HackMatrix has hidden things and marks on the board.
   const ours = data.moments.every((moment) => moment.facts);
   for (const name of ["view", "reading-title", "reading"]) find(name).hidden = !ours;
-  listKeys([[["\u2190", "\u2192"], "one move back, on"], ...told,
+  listKeys([[["\u2190", "\u2192"], "one move back, forward"], ...listed,
     ...VIEWER_KEYS.filter(([names]) => ours || names[0] !== "0")]);
   connectKeys(view, (event) => {
     if (!Object.hasOwn(more, event.key)) return false;

@@ -1,4 +1,4 @@
-/* The whole game at a glance: stages, return, value and hp over the moves. A click jumps. */
+/* The timeline of a game: stages, return, value and hp over the moves. A click jumps to a move. */
 
 function makeTimeline(place, legend, jump) {
   let moments = [], sums = [], values = [], width = 0, cursor = null;
