@@ -17,19 +17,19 @@ class LossMetrics(eqx.Module):
     """Metrics of a loss; every field is a mean over the batch."""
 
     policy_loss: Float32[Array, ""]  #: The clipped objective, negated.
-    #: Half the squared error of the value, in units of the network, or what the network's
-    #: `ValueHead` minimises.
+    #: Half the squared error of the value, in squared units of the network, or the loss of the
+    #: network's `ValueHead`.
     value_loss: Float32[Array, ""]
     entropy: Float32[Array, ""]  #: Entropy of the policy, in nats.
     approx_kl: Float32[Array, ""]  #: Estimate of KL(old || new) from the actions taken, in nats.
-    #: Share of the actions with a ratio outside of the clip range.
+    #: Fraction of the actions whose ratio is outside of the clip range.
     clip_fraction: Float32[Array, ""]
-    #: Further numbers of a custom loss, by name.
+    #: Further metrics of a custom loss, by name.
     extra: dict[str, Float32[Array, ""]] = eqx.field(default_factory=dict)
     #: Metrics of the auxiliary loss; `None` without one.
     auxiliary: AuxiliaryMetrics | None = None
     #: KL(old || new) over all legal actions, in nats; `None` if the loss does not compute it. `old`
-    #: is the policy that acted, `new` the policy that learns.
+    #: is the policy that acted, `new` the policy that is trained.
     kl: Float32[Array, ""] | None = None
 
     @property
@@ -43,15 +43,15 @@ class NetworkOutput(eqx.Module):
 
     logits: Float32[Array, "num_steps batch num_actions"]  #: Of all actions.
     value: Float32[Array, "num_steps batch"]  #: In units of the network.
-    #: The trunk's output; `None` for a network that does not show it.
+    #: The trunk's output; `None` for a network without a trunk.
     hidden: Float[Array, "num_steps batch width"] | None
-    #: What the network's `ValueHead` minimises; `None` for a plain value, which learns by squared
-    #: errors.
+    #: The loss of the network's `ValueHead`; `None` for a scalar value head, which learns by
+    #: squared errors.
     own_value_loss: Float32[Array, "num_steps batch"] | None
 
     @staticmethod
     def from_policy(policy: Evaluator, batch: Batch) -> "NetworkOutput":
-        """The outputs of a policy on a batch."""
+        """Evaluates a policy on a batch."""
         sequences = batch.observation, batch.initial_carry, batch.done
         if not isinstance(policy, TrunkEvaluator):
             return NetworkOutput(*policy.unroll(*sequences), None, None)
@@ -106,7 +106,7 @@ class PPOLoss(eqx.Module):
             log-probabilities of all actions: 4 bytes for each action of each step.
         teacher_kl_coef: weight of KL(teacher || new) over all legal actions, which keeps the
             policy near a teacher; a number or a schedule; 0 without a teacher. A batch then keeps
-            as many log-probabilities again.
+            the teacher's log-probabilities of all actions, too.
     """
 
     clip_coef: float | Float32[Array, ""] = 0.2
@@ -129,8 +129,8 @@ class PPOLoss(eqx.Module):
         return ends_of(self.teacher_kl_coef) != (0.0,)
 
     def __check_init__(self) -> None:
-        # A number of one of several trainings is not known here.
-        if not all(number > 0 for number in ends_of(self.clip_coef)):  # NaN neither
+        # `ends_of` is empty for an array: in a population, coefficients differ between members.
+        if not all(number > 0 for number in ends_of(self.clip_coef)):  # also refuses NaN
             raise ValueError(f"clip_coef must be positive, not {self.clip_coef}")
         if self.value_clip is not None and not self.value_clip > 0:
             raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")
@@ -140,11 +140,11 @@ class PPOLoss(eqx.Module):
                     raise ValueError(f"{name} must not be negative, but is {number}")
 
     def prepare(self, batch: Batch) -> tuple["PPOLoss", Batch]:
-        """Normalizes the advantages over the whole batch, before the batch is cut into parts.
+        """Normalizes the advantages over the full batch, before the batch is split.
 
         Returns:
             A loss and a batch. The mean of this loss over equal parts of this batch is the loss
-            on the whole batch.
+            on the full batch.
         """
         if not self.normalize_advantage:
             return self, batch
@@ -206,21 +206,21 @@ class PPOLoss(eqx.Module):
             return None
         if not isinstance(policy, TrunkEvaluator) or policy.auxiliary is None:
             raise ValueError(
-                "the auxiliary loss needs a policy to which add_auxiliary_head gave a head"
+                "the auxiliary loss needs a policy with an auxiliary head: see add_auxiliary_head"
             )
         if batch.auxiliary is None:
             raise ValueError("the auxiliary loss needs a rollout that keeps the reward's terms")
-        assert found.hidden is not None  # a TrunkEvaluator shows it
+        assert found.hidden is not None  # the policy is a TrunkEvaluator
         given = batch.action, batch.auxiliary, batch.number
         return self.auxiliary(policy.auxiliary, found.hidden, *given, done=batch.done)
 
 
 def _needed(batch: Batch, field: str, argument: str) -> MaskedCategorical:
-    """The distributions whose log-probabilities a batch keeps in a field."""
+    """The distributions in a field of a batch, which an argument of the loss needs."""
     log_probs = getattr(batch, field)
     if log_probs is None:
         raise ValueError(
-            f"PPOLoss({argument}) needs a batch with {field}, as the trainer makes it: see "
+            f"PPOLoss({argument}) needs a batch with {field}, such as the trainer makes: see "
             "Batch.from_rollout"
         )
     return MaskedCategorical(log_probs, batch.mask)

@@ -1,4 +1,4 @@
-"""Collects rollouts: the policy acts in the environment for some steps."""
+"""Collects rollouts: a fixed number of steps of a policy in a batch of environments."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -27,20 +27,20 @@ Fields = dict[str, PyTree[Array]]
 
 
 class EpisodeSums(eqx.Module):
-    """Sums over the episodes that ended within some steps and count. Such sums can be added."""
+    """Sums over the counted episodes that ended within some steps; they can be added."""
 
     count: Float32[Array, ""]  #: Number of episodes that ended.
     total_reward: Float32[Array, ""]  #: Sum of their undiscounted returns.
     length: Float32[Array, ""]  #: Sum of their lengths in steps.
-    #: Sums of the environment's own numbers (`EpisodeStatistics.extra`).
+    #: Sums of the environment's further statistics (`EpisodeStatistics.extra`).
     extra: dict[str, Float32[Array, ""]]
-    #: Sums of the parts of the reward over ALL these steps, also of unfinished episodes.
+    #: Sums of the terms of the reward over ALL these steps, also of unfinished episodes.
     terms: dict[str, Float32[Array, ""]]
 
     @classmethod
     def of(cls, timestep: Timestep, own: Bool[Array, " num_envs"] | None = None) -> "EpisodeSums":
-        """The sums of one step of a batch; `own`: whose episodes the policy plays, `None`: all."""
-        if platform() == "gpu":  # else a sum's single block of threads computes what it adds up
+        """The sums of one step; `own`: environments that the policy itself plays (`None`: all)."""
+        if platform() == "gpu":  # else XLA fuses their computation into single-block reductions
             timestep = materialize(timestep)
         episode, counts = timestep.episode, timestep.episode.counts
         if own is not None:
@@ -63,11 +63,11 @@ class EpisodeSums(eqx.Module):
 
     @property
     def totals(self) -> dict[str, Any]:
-        """The sums of the numbers of an episode, by name, on the device or on the host."""
+        """The sums of the episode statistics by name, on the device or on the host."""
         return {"return": self.total_reward, "length": self.length, **self.extra}
 
     def means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Means over episodes: their numbers, and the terms of their reward, by name, on the host.
+        """Means per episode, by name, on the host: of its statistics, and of its reward terms.
 
         Both are empty without a finished episode. The terms are summed over all steps, unfinished
         episodes included, and divided by the number of finished episodes.
@@ -98,16 +98,15 @@ class Rollout(OfEnvironments):
     reward: Float32[Array, "num_steps num_envs"]  #: Reward of the action.
     #: The environment's rules ended the episode with this action.
     terminated: Bool[Array, "num_steps num_envs"]
-    truncated: Bool[Array, "num_steps num_envs"]  #: A limit cut the episode after this action.
-    #: Value of the position that the action led to, if the episode was truncated there; 0
-    #: elsewhere.
+    truncated: Bool[Array, "num_steps num_envs"]  #: A limit ended the episode with this action.
+    #: Value of the position before the reset, if the episode was truncated there; 0 elsewhere.
     bootstrap_value: Float32[Array, "num_steps num_envs"]
-    #: The policy's memory before the first step.
+    #: The policy's carry before the first step.
     initial_carry: PyTree[Array] = eqx.field(metadata=PER_ENVIRONMENT)
-    #: Value of the observation after the last step, perhaps the first of an episode.
+    #: Value of the observation after the last step, which may be the first of an episode.
     last_value: Float32[Array, " num_envs"] = eqx.field(metadata=PER_ENVIRONMENT)
     episodes: EpisodeSums = eqx.field(metadata=SHARED)  #: Sums over the episodes that ended.
-    #: The parts of the reward in the form of `AuxiliaryTargets.terms`; `None` if not kept.
+    #: The terms of the reward in the form of `AuxiliaryTargets.terms`; `None` if not kept.
     terms: Float16[Array, "num_steps num_envs terms"] | None = None
     #: Log-probabilities of all actions, minus infinity for illegal ones; `None` unless the
     #: collector keeps them.
@@ -124,7 +123,7 @@ class Collector(eqx.Module):
     """Lets a policy act in an environment and records the steps."""
 
     num_steps: eqx.AbstractVar[int]  #: Steps of each environment in a rollout.
-    #: Names of the parts of the reward to keep for every step, for an auxiliary loss.
+    #: Names of the terms of the reward to keep for every step, for an auxiliary loss.
     terms: eqx.AbstractVar[tuple[str, ...]]
     #: Whether to keep the log-probabilities of all actions for every step.
     keep_log_probs: eqx.AbstractVar[bool]
@@ -144,7 +143,7 @@ class Collector(eqx.Module):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """One rollout of actions that the policy samples, and the environments after it."""
+        """Collects one rollout. Returns it, and the state after its last step."""
 
 
 class RolloutCollector(Collector):
@@ -252,8 +251,8 @@ def _bootstrap_value(
     carry: PyTree[Array],
 ) -> Float32[Array, " num_envs"]:
     """Value of the position before the reset if the episode was truncated, else 0."""
-    # A second pass through the network, only in a step in which some episode is truncated; for an
-    # environment that never truncates, it is not compiled.
+    # A second pass through the network, only in steps in which an episode is truncated; it is not
+    # compiled for an environment that never truncates.
     nothing = jnp.zeros_like(timestep.reward)
     if not environment.truncates:
         return nothing
@@ -265,7 +264,7 @@ def _bootstrap_value(
         logits, value, _ = eqx.combine(arrays, code)(observation, carry)
         return choice.state_value(logits, value, mask)
 
-    if is_dense():  # all other computations are so fast that the network's on all games would count
+    if is_dense():  # there, a network pass over all environments is a noticeable part of a step
 
         def one(truncated: Bool[Array, ""], seen: Any, arrays: Any) -> Float32[Array, ""]:
             return sparse_cond(
