@@ -32,7 +32,7 @@ KERNEL = 3
 
 
 class Conv(eqx.Module):
-    """A 3 x 3 convolution over a board, which keeps the board's size."""
+    """A 3 x 3 convolution over a board, zero-padded to keep the board's size."""
 
     weight: Float[Array, "3 3 inputs outputs"]
     bias: Float[Array, " outputs"]
@@ -47,18 +47,17 @@ class Conv(eqx.Module):
     def __call__(
         self, board: Float[Array, "rows cols inputs"]
     ) -> Float[Array, "rows cols outputs"]:
-        """The board convolved and rectified, in the dtype of the weights."""
+        """The convolution with a ReLU, in the dtype of the weights."""
         return jax.nn.relu(self.linear(board))
 
     def linear(self, board: Float[Array, "rows cols inputs"]) -> Float[Array, "rows cols outputs"]:
-        """The board convolved, without the rectifier."""
+        """The convolution without the ReLU."""
         return plus_bias(_convolve(board.astype(self.weight.dtype), self.weight), self.bias)
 
 
 def _convolution(
     board: Float[Array, "rows cols inputs"], weight: Float[Array, "3 3 inputs outputs"]
 ) -> Float[Array, "rows cols outputs"]:
-    """The convolution; beyond the board everything is zero."""
     return jax.lax.conv_general_dilated(
         # Not `[None]`, whose gradient is a sum (of one term) in the dtype of the weights.
         board.reshape(1, *board.shape),
@@ -72,7 +71,7 @@ def _convolution(
 def _product_of_patches(
     board: Float[Array, "rows cols inputs"], weight: Float[Array, "3 3 inputs outputs"]
 ) -> Float[Array, "rows cols outputs"]:
-    """The convolution as one matrix product, of the nine cells around each cell."""
+    """The convolution as one matrix product with the 3 x 3 patch of each cell."""
     rows, cols, _ = board.shape
     padded = jnp.pad(board, ((1, 1), (1, 1), (0, 0)))
     patches = [
@@ -82,7 +81,7 @@ def _product_of_patches(
 
 
 _convolve = jax.custom_jvp(_convolution)
-"""The convolution; on a CPU, its gradient is computed as matrix products.
+"""The convolution, whose gradient on a CPU is computed by matrix products.
 
 Training scans over minibatches, and inside a loop XLA's own gradient of a convolution is many times
 slower on a CPU (`benchmarks/convolution.py`).
@@ -115,17 +114,17 @@ def grid_shape(features: Features) -> tuple[int, int, int]:
 
 @final
 class ConvActorCritic(TrunkActorCritic):
-    """A network with one layer for all cells of a board. No memory.
+    """Residual convolutions over a board, then dense layers. No memory.
 
-    The same layer turns the features of each cell into `channels` numbers.
-    Convolutions mix neighbouring cells. Dense layers see the whole board and the flat features.
-    With `layers=0` only the dense layers mix cells. That is by far the fastest network on a CPU,
-    where convolutions are slow.
+    A layer that all cells share turns the features of each cell into `channels` numbers.
+    Convolutions mix neighbouring cells. Dense layers read the full board and the flat features.
+    With `layers=0` only the dense layers mix cells: by far the fastest network on a CPU, where
+    convolutions are slow.
 
     Attributes:
         cell: the layer of each cell.
-        convolutions: each added to its input.
-        dense: the layers that see everything.
+        convolutions: the residual convolutions.
+        dense: the dense layers over the board and the flat features.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
@@ -181,11 +180,11 @@ class ConvActorCritic(TrunkActorCritic):
 
 
 READ = 16
-"""Numbers of each cell that the layer over the whole board reads."""
+"""Channels of each cell that the layer over the full board reads."""
 
 
 class ConvBlock(eqx.Module):
-    """A board, plus two convolutions of its normalised cells; the sum is float32."""
+    """Two convolutions over normalised cells; the residual sum is float32."""
 
     norm: LayerNorm
     first: Conv
@@ -201,7 +200,6 @@ class ConvBlock(eqx.Module):
     def __call__(
         self, board: Float32[Array, "rows cols width"]
     ) -> Float32[Array, "rows cols width"]:
-        """The input plus the output of the block's layers."""
         normal = jax.vmap(jax.vmap(self.norm))(board)
         return board + self.second.linear(self.first(normal)).astype(jnp.float32)
 
@@ -211,8 +209,8 @@ class ResNetActorCritic(BlockActorCritic):
     """Residual 3 x 3 convolutions, with an embedding of each action. No memory.
 
     One layer turns the features of each cell into `width` numbers, and another adds the flat
-    features to all cells alike. After the blocks, a dense layer reads the whole board and queries
-    the actions: a direction is the adjacent cell of the player, a program is a learned embedding.
+    features to all cells. After the blocks, a dense layer reads the full board and queries the
+    actions: a direction is embedded from the player's adjacent cell, a program from its token.
 
     Source: He et al. 2016, "Identity mappings in deep residual networks"; Silver et al. 2017,
     "Mastering the game of Go without human knowledge" (a tower of residual convolutions).
@@ -224,9 +222,9 @@ class ResNetActorCritic(BlockActorCritic):
     #: All blocks as one module, each array with a leading axis of blocks.
     blocks: Callable[[Array], Array]
     norm: LayerNorm  #: Of each cell, after the blocks.
-    read: Dense  #: A few numbers of each cell, for the next layer.
+    read: Dense  #: Reduces each cell to `READ` channels.
     dense: Dense  #: Over these and the flat features.
-    tokens: ActionTokens  #: Of the actions that are about no cell.
+    tokens: ActionTokens  #: Of the actions that concern no cell.
     embeddings: ActionEmbeddings  #: Of all actions.
     heads: Heads
 
