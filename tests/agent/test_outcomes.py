@@ -179,7 +179,7 @@ def one_loss(policy, without=False, **auxiliary):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: add_auxiliary_head(Closed(PLAIN), SPEC, key=KEY), "Closed is not a TrunkActorCritic"),
+        (lambda: add_auxiliary_head(Closed(PLAIN), SPEC, key=KEY), "not a TrunkActorCritic"),
         (
             lambda: add_auxiliary_head(PLAIN, EnvSpec(3, SPEC.observation), key=KEY),
             "no terms of the reward",

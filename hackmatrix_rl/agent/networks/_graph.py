@@ -160,8 +160,8 @@ class GraphActorCritic(BlockActorCritic):
             raise ValueError(f"width {width} is not a multiple of heads, {heads}")
         if not isinstance(spec.observation, CliqueObservation):
             raise ValueError(
-                "the network graph plays only the clique game (hm.CliqueGame), and this environment's "
-                f"observation is a {type(spec.observation).__name__}; use mlp"
+                "the network graph plays only the clique game (hm.CliqueGame), and this "
+                f"environment's observation is a {type(spec.observation).__name__}; use mlp"
             )
         embed_key, blocks_key, pool_key, head_key = jax.random.split(key, 4)
         self.embed = Dense(STATE_FEATURES, width, gain=1.0, key=embed_key)
