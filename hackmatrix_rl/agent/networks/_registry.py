@@ -80,7 +80,7 @@ def build_network(
     sizes = {size: number for size, number in given.items() if number is not None}
     for size in sizes:
         if not _takes(factory, size) and size not in optional:
-            raise ValueError(f"network {name!r} takes no {size}")
+            raise ValueError(f"network {name!r} has no {size}")
     taken = {size: number for size, number in sizes.items() if _takes(factory, size)}
     network = factory(spec, **taken, key=key)
     if not isinstance(network, ActorCritic):
