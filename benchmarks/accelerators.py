@@ -4,8 +4,8 @@
 
 It compiles the program of `hackmatrix-rl train --algorithm ppo --dry-run --target v4-8` and ranks
 the instructions of a rollout step (of all games on a device) and of a gradient step by estimated
-cycles. Nothing runs. A loop of the game counts one round, and gathers, scatters and what devices
-send have no estimate: their number is printed. So use it to compare two programs.
+cycles. Nothing runs. A loop of the game counts as one iteration. Gathers, scatters and collectives
+have no estimate; the number of gathers and scatters is printed. So use it to compare two programs.
 
 `--save FILE` keeps the text of the program, and `--program FILE` ranks such a text.
 """
@@ -24,7 +24,6 @@ GAMES = 4096
 
 
 def main() -> None:
-    """Compiles, or reads a compiled program, and prints its steps."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", default="v4-8", help="the slice; default: v4-8")
     parser.add_argument("--games", type=int, default=GAMES, help=f"a device; default: {GAMES}")

@@ -1,10 +1,10 @@
-"""Population-based training beside the same population without it: PPO on CartPole.
+"""Population-based training against the same population without it: PPO on CartPole.
 
     python benchmarks/population_based.py [--seeds 3] [--steps 200000] [--interval 10] [--json FILE]
 
-Eight members begin with learning rates from 1e-5 to 1e-1, evenly spaced on a logarithmic scale, and
-keep them, or copy and change them every `--interval` updates. Both populations have the same keys,
-network and steps. A return is the mean over the games that ended in ten updates.
+Eight members start with learning rates from 1e-5 to 1e-1, evenly spaced on a logarithmic scale. One
+population keeps them, the other copies and changes them every `--interval` updates. Both have the
+same keys, network and steps. A return is the mean over the games that ended in ten updates.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""Sides of a comparison, each a process of its own, that work in turns.
+"""Sides of a comparison, each in a process, that run in turns.
 
-The machines are shared: what is compared in turns meets the same neighbours.
+Other work on the machine then slows all sides equally.
 """
 
 import json
@@ -21,7 +21,7 @@ WARMUP = 2
 
 
 def serve(side: Side, updates: int) -> None:
-    """In the process of a side: makes updates whenever a line comes, and prints what they took."""
+    """Runs in the process of a side: makes updates for each input line, and prints their cost."""
     began = time.perf_counter()
     make, parameters = side()
     make(WARMUP)

@@ -1,4 +1,4 @@
-"""An agent without this package: NumPy plays its JSON, and JAX alone its StableHLO.
+"""An agent without this package: its JSON evaluated with NumPy, its StableHLO with JAX alone.
 
 `hackmatrix-rl export AGENT --format json --output agent.json` writes the same files.
 
@@ -18,7 +18,7 @@ from hackmatrix_rl.runs.export import export_agent
 BATCH = 16
 
 
-# The reader: plain NumPy.
+# From here to `play`: a reader of the JSON in plain NumPy.
 def dense(layer, x):
     return x @ np.array(layer["weight"], np.float32) + np.array(layer["bias"], np.float32)
 
@@ -66,9 +66,6 @@ def play(agent, grid, flat, mask, carry=()):
     hidden, carry = trunk(agent, grid, flat, carry)
     logits = np.where(mask, dense(agent["layers"]["policy"], hidden), -np.inf)
     return logits, dense(agent["layers"]["value"], hidden)[0], carry
-
-
-# The end of the reader.
 
 
 JAX_ALONE = """
