@@ -18,7 +18,7 @@ from hackmatrix_rl.runs.export import export_agent
 BATCH = 16
 
 
-# From here to `play`: a reader of the JSON in plain NumPy.
+# The reader, in plain NumPy.
 def dense(layer, x):
     return x @ np.array(layer["weight"], np.float32) + np.array(layer["bias"], np.float32)
 
@@ -66,6 +66,9 @@ def play(agent, grid, flat, mask, carry=()):
     hidden, carry = trunk(agent, grid, flat, carry)
     logits = np.where(mask, dense(agent["layers"]["policy"], hidden), -np.inf)
     return logits, dense(agent["layers"]["value"], hidden)[0], carry
+
+
+# The end of the reader.
 
 
 JAX_ALONE = """
