@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def _print_step(name: str, rounds: int, found: Sequence[Estimate], unknown: int, top: int) -> None:
-    """A table of one step, which is a round of the loop with so many rounds in an update."""
+    """Prints the table of one step, an iteration of the loop with `rounds` iterations."""
     inside = [each for each in found if _is_in(each.loops, rounds)]
     cycles = sum(each.total for each in inside) // rounds
     print(
@@ -100,7 +100,7 @@ def _without_estimate(program: str, rounds: int) -> int:
 
 
 def _is_in(loops: Sequence[int], rounds: int) -> bool:
-    """Whether an instruction is in the second loop from outside, and that has so many rounds."""
+    """Whether an instruction is in the second loop from outside, which has `rounds` iterations."""
     return len(loops) > 1 and loops[1] == rounds
 
 

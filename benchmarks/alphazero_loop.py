@@ -69,7 +69,7 @@ class PgxGame(SingleGame[Any]):
 
 
 class Example:
-    """The loop of the example on a game of pgx."""
+    """The loop of pgx's example on one of its games."""
 
     def __init__(self, name: str, given: argparse.Namespace) -> None:
         import pgx

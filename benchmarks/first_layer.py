@@ -49,7 +49,7 @@ def main() -> None:
     for name, found in speeds.items():
         print(f"{name:7}{median(found):10,.0f} steps/s")
     low, high = min(ratios), max(ratios)
-    print(f"training, sparse beside dense: {median(ratios):.2f} ({low:.2f} to {high:.2f})")
+    print(f"training, sparse / dense: {median(ratios):.2f} ({low:.2f} to {high:.2f})")
     if given.json:
         given.json.write_text(json.dumps(speeds | {"ratios": ratios}, indent=2) + "\n")
 

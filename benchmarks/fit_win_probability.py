@@ -30,7 +30,7 @@ from hackmatrix_rl.search import (
 from hackmatrix_rl.system import enable_compilation_cache, write_whole
 
 SEED = 20_261_205
-"""Of the games; far from those of every measurement."""
+"""The seed of the games; no measurement uses one near it."""
 HELD = 0.5
 """Weight of the prior: of half the squared change of each row, in nats over all examples."""
 

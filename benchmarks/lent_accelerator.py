@@ -44,11 +44,11 @@ from all import markdown, provenance, spread
 ROOT = Path(__file__).parents[1]
 MINUTES = 9.0
 STARTING = 15.0
-"""Seconds that are not of any part: what the device is, and the ends of stopped parts."""
+"""Seconds outside of all parts: identifying the device, and ending stopped parts."""
 COMPILING = 190.0
-"""Seconds at most until all have compiled, side by side on 16 cores."""
+"""Most seconds until all have compiled, in parallel on 16 cores."""
 ENDING = 5.0
-"""Seconds that a stopped process has to end by itself."""
+"""Seconds in which a stopped process must end by itself."""
 PACKAGE = (sys.executable, "-m", "hackmatrix_rl")
 SIZES, SMALL_SIZES = (4096, 65_536, 262_144), (16,)
 TRAINED = (("bf16", 4096), ("bf16", 16_384), ("bf16", 65_536), ("f32", 16_384), ("f32", 65_536))
@@ -56,9 +56,9 @@ SMALL_GAMES = 64
 REPEATS = 5
 SEEDS = 3
 COMPARED = 4_000_000
-"""Steps of each training of `precision` where `training` found no speed."""
+"""Steps of each training of `precision` if `training` measured no speed."""
 TRAINING_SHARE = 0.5
-"""Of the time of `precision`; the rest compiles and plays."""
+"""The share of the time of `precision` for training; the rest compiles and plays."""
 SMALL = {
     **{"preset": "debug", "num_envs": SMALL_GAMES, "num_steps": 4, "num_minibatches": 2},
     **{"update_epochs": 1, "width": 8, "updates_per_dispatch": 1, "history": 4},
@@ -184,7 +184,7 @@ def conformance(file: Path, small: bool) -> None:
 
 
 def environment(file: Path, small: bool, games: str) -> None:
-    """Times random play of so many games, as `bench --full` does."""
+    """Times random play of a number of games, as `bench --full` does."""
     from hackmatrix_rl.cli.bench._full_benchmark import SpeedCurve
     from hackmatrix_rl.runs import config_here, make_mesh
     from hackmatrix_rl.runs.config import TrainConfig
@@ -200,7 +200,7 @@ def environment(file: Path, small: bool, games: str) -> None:
 
 
 def training(file: Path, small: bool, precision: str, games: str) -> None:
-    """Times updates of PPO, beside what the compiler says of them."""
+    """Times updates of PPO, with the compiler's figures."""
     from hackmatrix_rl.runs import config_here, training_keys
     from hackmatrix_rl.runs._compose import compose
     from hackmatrix_rl.runs._plan import make_plan
@@ -235,7 +235,7 @@ def training(file: Path, small: bool, precision: str, games: str) -> None:
 
 
 def search(file: Path, small: bool, simulations: str) -> None:
-    """Times `pretrained` with a search of so many simulations (0: alone), in whole games."""
+    """Times `pretrained` with a search of a number of simulations (0: alone), in full games."""
     import jax
     import numpy as np
 

@@ -58,8 +58,8 @@ class Training(NamedTuple):
     """One training.
 
     Attributes:
-        seconds: of the training alone: those of the clock, and those of the CPU.
-        evaluate: plays episodes with the trained policy, and returns the mean of their returns.
+        seconds: wall time and CPU time of the training alone.
+        evaluate: plays episodes with the trained policy, and returns the mean return.
     """
 
     seconds: tuple[float, float]
@@ -296,7 +296,7 @@ def versions() -> dict[str, str]:
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each player its speeds, those of the first player over its own, run by run, and returns.
+    """The speeds and returns of each player, and the speed of the first player relative to it.
 
     Each is by the clock and by CPU time.
     """

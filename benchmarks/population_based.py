@@ -26,7 +26,7 @@ SHARES = (0.25, 0.5, 1.0)
 
 
 def members(seed: int) -> list[hm.PPO]:
-    """PPO with each learning rate, and a network of its own."""
+    """PPO with each learning rate; the networks have different initial weights."""
     environment = hm.CartPole()
     keys = jax.random.split(jax.random.key(seed), len(RATES))
     policies = [hm.MLPActorCritic(environment.spec, width=64, depth=2, key=key) for key in keys]

@@ -31,7 +31,7 @@ Train = Callable[[], Any]
 
 
 def algorithm(environment: hm.Environment, seed: int) -> hm.PPO:
-    """PPO with a network of its own."""
+    """PPO with a new network."""
     policy = TwoTowers(environment.spec, key=jax.random.key(seed))
     return our_ppo(environment, policy, num_envs=NUM_ENVS, num_steps=NUM_STEPS)
 

@@ -228,7 +228,7 @@ def training(given: Any, game: CliqueGame, seed: int, **changes: Any) -> hm.Trai
 
 
 def train_for(trainer: hm.Trainer[Any], seconds: float) -> Metrics:
-    """Trains for so many seconds; returns the last metrics.
+    """Trains for a number of seconds; returns the last metrics.
 
     The seconds are CPU time by the number of devices, so that a core that others use, too, counts
     as much as a free one.

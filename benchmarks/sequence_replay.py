@@ -59,7 +59,7 @@ def ours(train_freq: int, devices: int) -> tuple[Callable[[int], object], int]:
 
 
 def in_torch(train_freq: int, batched: bool) -> tuple[Callable[[int], object], int]:
-    """The same by a plain PyTorch loop, all sequences at once or one after another."""
+    """The same by a plain PyTorch loop, with the sequences as a batch or sequentially."""
     import copy
 
     import numpy as np

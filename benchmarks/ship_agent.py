@@ -133,7 +133,7 @@ def stages_of_recipe(run: str, recipe: str, hardware: str) -> Iterator[dict[str,
 
 
 def settings_of(config: TrainConfig) -> dict[str, Any]:
-    """Every setting but those of folders and of watching, and the weight of each reward term."""
+    """All settings except folders and logging, and the weight of each reward term."""
     return {
         "config": {name: each for name, each in config.as_dict().items() if name not in _OWN},
         "reward_weights": dataclasses.asdict(config.reward_config),

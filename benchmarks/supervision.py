@@ -72,7 +72,7 @@ def trained(variant: str, seed: int, updates: int) -> list[dict[str, Any]]:
 
 
 def scores(curves: dict[str, list[dict[str, Any]]], within: float) -> Iterator[tuple[str, float]]:
-    """Percent of puzzles right of each variant of a seed, by so many seconds."""
+    """The percentage of solved puzzles of each variant of a seed, after a number of seconds."""
     for variant, curve in curves.items():
         seconds = [row["seconds"] for row in curve]
         for name, which in ((variant, "averaged"), (RAW, "raw")):

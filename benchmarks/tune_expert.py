@@ -151,7 +151,7 @@ def main() -> None:
         )
         random = np.random.default_rng([options.seed, generation])
         drawn = mean + deviation * random.normal(size=(options.candidates, len(names)))
-        drawn[0] = mean  # it plays along, so that the file tells how good it is
+        drawn[0] = mean  # the file also has the results of the mean
         key = jax.random.fold_in(jax.random.key(options.seed), generation)
         found = games(jnp.asarray(drawn, jnp.float32), jax.random.split(key, options.games))
         result = np.asarray(found.total).mean(axis=1)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Make = Callable[[int], object]
-"""Makes so many updates."""
+"""Makes a number of updates."""
 Side = Callable[[], tuple[Make, int]]
 """Prepares a side; returns what makes its updates, and its number of parameters."""
 WARMUP = 2
@@ -46,7 +46,7 @@ def in_turns(
     Args:
         commands: of each side, which `serve`s.
         rounds: turns of each side.
-        environment: variables of each side's process, beside those of this one.
+        environment: environment variables of each side's process, in addition to the current ones.
     """
     variables = environment or {}
     sides = {

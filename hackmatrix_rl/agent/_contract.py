@@ -238,8 +238,8 @@ def check_policy_numbers(policy: ActorCritic, spec: EnvSpec) -> None:
     """
     _check_parameters(policy)
     if not is_ours(policy):
-        given = _made_up(spec, 0, ()), policy.initial_carry()
-        _check_finite(place(policy, "__call__"), *jax.device_get(_called(policy, *given)))
+        outputs = eqx.filter_jit(policy)(_made_up(spec, 0, ()), policy.initial_carry())
+        _check_finite(place(policy, "__call__"), *jax.device_get(outputs[:2]))
 
 
 def _check_parameters(policy: ActorCritic) -> None:
@@ -286,12 +286,6 @@ def _made_up(spec: EnvSpec, seed: int, axes: tuple[int, ...]) -> Any:
         return jnp.asarray(draw.integers(0, 2, shape), leaf.dtype)
 
     return jax.tree.map(numbers, spec.observation)
-
-
-@eqx.filter_jit
-def _called(policy: ActorCritic, observation: Any, carry: Any) -> Any:
-    logits, value, _ = policy(observation, carry)
-    return logits, value
 
 
 @eqx.filter_jit

@@ -88,7 +88,7 @@ def play_episodes(
 def _paced(steps: int, seconds: float) -> int:
     """The number of steps of the next call, after a call with these steps and seconds."""
     if seconds < _QUICK:
-        return min(4 * steps, MOST_STEPS)  # each call copies the whole state
+        return min(4 * steps, MOST_STEPS)  # each call copies the full state
     return max(steps // 2, 1) if seconds > _SLOW else steps
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple, final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.env import HackMatrix, compact_observation
 from hackmatrix_rl.evaluation import (
@@ -126,9 +126,9 @@ def _harvest(position: Position, mask: Legal) -> _Harvest:
     pickups = (board.content == Content.PICKUP) & (steps < UNREACHED)
     can_siphon = mask[SIPHON] | mask[_SIPH_PLUS]
     fetches = ~can_siphon & pickups.any()
-    away = -steps.astype(jnp.float32)
-    value = jnp.where(fetches, _only(pickups, away), _only(worthy, worth))
-    target = jnp.argmax(value).astype(jnp.int32)
+    worth = jnp.where(fetches, -steps.astype(jnp.float32), worth)
+    targets = jnp.where(fetches, pickups, worthy)
+    target = jnp.argmax(jnp.where(targets, worth, -jnp.inf)).astype(jnp.int32)
 
     last = (position.stage == LAST_STAGE) & (player.hp >= _LEAST_HP)
     stays = last & worthy.any() & (can_siphon | fetches)
@@ -140,10 +140,6 @@ def _harvest(position: Position, mask: Legal) -> _Harvest:
     action = jnp.where(target == player.cell, siphon, step).astype(jnp.int32)
     barred = jnp.zeros(NUM_ACTIONS, bool).at[: len(Direction)].set(_towards(here, at_exit))
     return _Harvest(jnp.where(stays & calm & mask[action], action, -1), stays & barred)
-
-
-def _only(cells: Bool[Array, "36"], values: Float32[Array, "36"]) -> Float32[Array, "36"]:
-    return jnp.where(cells, values, -jnp.inf)
 
 
 def _towards(start: CellSet, cells: CellSet) -> Bool[Array, "4"]:

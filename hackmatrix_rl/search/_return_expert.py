@@ -104,10 +104,10 @@ class ReturnExpert(GameAgent):
     def _results(self, state: State, legal: Legal, chance: Chance) -> PerAction:
         """The value of each legal action's result; `NOTHING` for the others."""
 
-        def results(which: Legal, luck: Chance) -> PerAction:
-            seen = draw_unseen(state.position, chance=luck.fold_in(ImaginedStream.UNSEEN))
+        def results(which: Legal, chance: Chance) -> PerAction:
+            seen = draw_unseen(state.position, chance=chance.fold_in(ImaginedStream.UNSEEN))
             game = deciding(seen, which)
-            play = luck.fold_in(ImaginedStream.PLAY)
+            play = chance.fold_in(ImaginedStream.PLAY)
             values = imagine(self.config, game, self.weights, chance=play).values
             assert values is not None
             return values

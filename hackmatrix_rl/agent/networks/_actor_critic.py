@@ -238,8 +238,8 @@ class BlockActorCritic(TrunkActorCritic):
     """A network of blocks of equal structure."""
 
     #: All blocks as one module, each array with a leading axis of blocks. The trunk scans over
-    #: them, and calls each as `block(hidden)`. `remat="blocks"` replaces them by another module
-    #: with the same call.
+    #: them, so the time to compile does not grow with their number, and calls each as
+    #: `block(hidden)`. `remat="blocks"` replaces them by another module with the same call.
     blocks: eqx.AbstractVar[Callable[[Array], Array]]
 
     @final

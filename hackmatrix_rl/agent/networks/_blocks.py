@@ -69,7 +69,7 @@ class GatheredBlock(WrappedBlock):
 
 
 def _is_no_gather(primitive: Any, *_: Any, **parameters: Any) -> bool:
-    """The checkpoint policy that saves all results but those of `all_gather`."""
+    """The checkpoint policy that saves all results except gathered arrays."""
     # A function with a custom gradient may appear here as one operation.
     called = parameters.get("call_jaxpr")
     within = [] if called is None else [each.primitive for each in equations(called)]

@@ -29,7 +29,7 @@ from hackmatrix_rl.agent.networks._sparse_first_layer import SparseFirstLayerEva
 
 
 def evaluator_of(policy: ActorCritic | Evaluator) -> Evaluator:
-    """The fastest evaluator for a network; an evaluator is returned as it is.
+    """The fastest evaluator for a network; an evaluator is returned unchanged.
 
     The choice depends on the abstract base class of the network, never on its concrete class.
     """

@@ -101,15 +101,19 @@ def _convolve_jvp(
     return _convolution(*primals), changed
 
 
-def grid_shape(features: Features) -> tuple[int, int, int]:
-    """Rows, columns and channels of a board; raises a ValueError if the features have none."""
+def feature_sizes(spec: EnvSpec) -> tuple[int, int, int, int]:
+    """Rows, columns and channels of the grid, and the number of flat features.
+
+    Raises a ValueError if the features have no grid.
+    """
+    features = jax.eval_shape(spec.encode, spec.observation)
     if features.grid is None:
         raise ValueError(
             "this network needs an environment whose features have a grid; use the mlp or gru "
             "network here"
         )
     rows, cols, channels = features.grid.shape
-    return rows, cols, channels
+    return rows, cols, channels, features.flat.size
 
 
 @final
@@ -148,12 +152,11 @@ class ConvActorCritic(TrunkActorCritic):
         Raises:
             ValueError: the environment has no grid, or a size is too small.
         """
-        features = jax.eval_shape(spec.encode, spec.observation)
-        rows, cols, numbers = grid_shape(features)
+        rows, cols, numbers, num_flat = feature_sizes(spec)
         counts(channels=channels, width=width, depth=depth)
         whole("layers", layers, 0)
         cell_key, conv_key, dense_key, head_key = jax.random.split(key, 4)
-        inputs = rows * cols * channels + features.flat.size
+        inputs = rows * cols * channels + num_flat
         self.encode = spec.encode
         self.cell = Dense(numbers, channels, gain=HIDDEN_GAIN, key=cell_key)
         self.convolutions = tuple(
@@ -219,7 +222,6 @@ class ResNetActorCritic(BlockActorCritic):
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
     cell: Dense  #: The layer of each cell.
     flat: Dense  #: The layer of the flat features.
-    #: All blocks as one module, each array with a leading axis of blocks.
     blocks: Callable[[Array], Array]
     norm: LayerNorm  #: Of each cell, after the blocks.
     read: Dense  #: Reduces each cell to `READ` channels.
@@ -243,19 +245,18 @@ class ResNetActorCritic(BlockActorCritic):
             ValueError: the environment has no grid, or a size is less than 1.
         """
         counts(width=width, depth=depth, units=units)
-        features = jax.eval_shape(spec.encode, spec.observation)
-        rows, cols, channels = grid_shape(features)
+        rows, cols, channels, num_flat = feature_sizes(spec)
         keys = iter(jax.random.split(key, 8))
         self.encode = spec.encode
         self.cell = Dense(channels, width, gain=1.0, key=next(keys))
-        self.flat = Dense(features.flat.size, width, gain=1.0, key=next(keys))
+        self.flat = Dense(num_flat, width, gain=1.0, key=next(keys))
         # The sum of all blocks starts with about the variance of the board.
         self.blocks = eqx.filter_vmap(lambda key: ConvBlock(width, gain=depth**-0.5, key=key))(
             jax.random.split(next(keys), depth)
         )
         self.norm = LayerNorm(width)
         self.read = Dense(width, READ, gain=HIDDEN_GAIN, key=next(keys))
-        inputs = rows * cols * READ + features.flat.size
+        inputs = rows * cols * READ + num_flat
         self.dense = Dense(inputs, units, gain=HIDDEN_GAIN, key=next(keys))
         self.tokens = ActionTokens(spec, width, key=next(keys))
         self.embeddings = ActionEmbeddings(spec, width, key=next(keys))

@@ -137,7 +137,6 @@ class GraphActorCritic(BlockActorCritic):
 
     Attributes:
         embed: from the features of a vertex or an edge to its state.
-        blocks: all blocks as one module, each array with a leading axis of blocks.
         pool: pools the states for the value.
     """
 

@@ -1,7 +1,7 @@
 """Layers of the networks."""
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
 import equinox as eqx
@@ -118,12 +118,18 @@ def _broadcastable(
     return bias.astype(jnp.float32).reshape(*(1 for _ in product.shape[:-1]), -1)
 
 
-def attention(
-    query: Float[Array, "positions heads size"],
-    key: Float[Array, "positions heads size"],
-    value: Float[Array, "positions heads size"],
+def self_attention(
+    projected: Float[Array, "positions inputs"],
+    heads: int,
+    encode_positions: Callable[[Array], Array] = lambda x: x,
 ) -> Float[Array, "positions width"]:
-    """Scaled dot-product attention of each head, with the outputs of all heads concatenated."""
+    """Scaled dot-product attention of each head, with the outputs of all heads concatenated.
+
+    `projected` has the queries, keys and values of all heads, in this order. `encode_positions`
+    maps queries and keys, `[positions, heads, size]`.
+    """
+    parts = projected.reshape(projected.shape[0], 3, heads, -1)
+    query, key, value = encode_positions(parts[:, 0]), encode_positions(parts[:, 1]), parts[:, 2]
     scores = jnp.einsum("ihd,jhd->hij", query, key, preferred_element_type=jnp.float32)
     weights = jax.nn.softmax(scores * query.shape[-1] ** -0.5, axis=-1)
     outputs = jnp.einsum("hij,jhd->ihd", weights.astype(value.dtype), value)

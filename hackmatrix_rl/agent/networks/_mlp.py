@@ -1,4 +1,4 @@
-"""Networks of dense layers over the whole observation."""
+"""Networks of dense layers over the full observation."""
 
 from collections.abc import Callable
 from typing import final
@@ -92,7 +92,7 @@ class ResidualBlock(eqx.Module):
 
 @final
 class ResidualActorCritic(BlockActorCritic):
-    """Residual blocks over an embedding of the whole observation. No memory.
+    """Residual blocks over an embedding of the full observation. No memory.
 
     If the features have a grid, a layer that all cells share first embeds each cell, as in the
     network `cells`.
@@ -104,8 +104,6 @@ class ResidualActorCritic(BlockActorCritic):
     Attributes:
         cell: the layer of each cell; `None` without a grid.
         embed: from the features to the width of the blocks.
-        blocks: all blocks as one module, each array with a leading axis of blocks. The trunk scans
-            over them, so the time to compile does not grow with the depth.
         norm: before the heads.
     """
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks._action_heads import ActionEmbeddings, ActionHeads, ActionTokens
 from hackmatrix_rl.agent.networks._actor_critic import BlockActorCritic, TrunkOutput
-from hackmatrix_rl.agent.networks._conv import grid_shape
+from hackmatrix_rl.agent.networks._conv import feature_sizes
 from hackmatrix_rl.agent.networks._layers import Heads
 from hackmatrix_rl.agent.networks._recursive_blocks import (
     Linear,
@@ -159,8 +159,8 @@ class RecursiveNetwork(RecursiveActorCritic):
 
     Positions are the flat features (first) and the cells of the board, row by row. A cycle of
     `z_H` is `low_cycles` times `z_L <- f(z_L + z_H + x)`, then `z_H <- f(z_H + z_L)`, where `f` is
-    the stack and `x` the embedded features. Only the last cycle of `z_H` has a gradient. Both
-    states start anew with each observation.
+    the stack and `x` the embedded features. Only the last cycle of `z_H` has a gradient. Each
+    observation resets both states.
 
         network = hm.RecursiveNetwork(environment.spec, key=key)
         longer = network.with_cycles(6, 4)      # nothing is compiled again
@@ -174,11 +174,9 @@ class RecursiveNetwork(RecursiveActorCritic):
     cell: Linear  #: From the features of a cell to its vector.
     flat: Linear  #: From the flat features to their vector.
     first: Float[Array, " width"]  #: Added to the vector of the flat features; starts at 0.
-    start: NonTrainable  #: The initial `Thought` of every position, drawn once.
-    #: All blocks as one module, each array with a leading axis of blocks. Both states share them.
+    start: NonTrainable
     blocks: Callable[[Array], Array]
-    cycles: Cycles  #: Number of cycles of each state.
-    #: The gradient flows through the last updates of `z_L`, at most this many.
+    cycles: Cycles
     gradient_cycles: int = eqx.field(static=True)
     tokens: ActionTokens  #: Of the actions that concern no cell.
     embeddings: ActionEmbeddings  #: Of all actions.
@@ -216,14 +214,13 @@ class RecursiveNetwork(RecursiveActorCritic):
         """
         check_recursion(width, depth, heads, mixer)
         self.cycles = Cycles.of(high_cycles, low_cycles)
-        features = jax.eval_shape(spec.encode, spec.observation)
-        rows, cols, channels = grid_shape(features)
+        rows, cols, channels, num_flat = feature_sizes(spec)
         keys = iter(jax.random.split(key, 8))
         self.encode = spec.encode
         # A binary feature selects a row of the weight as its embedding, whose numbers have a
         # standard deviation of 1, as the states have.
         self.cell = Linear(channels, width, std=1.0, key=next(keys))
-        self.flat = Linear(features.flat.size, width, std=1.0, key=next(keys))
+        self.flat = Linear(num_flat, width, std=1.0, key=next(keys))
         self.first = jnp.zeros((width,), jnp.float32)
         self.start = drawn_start(width, key=next(keys))
         sizes = 1 + rows * cols, width, depth, heads

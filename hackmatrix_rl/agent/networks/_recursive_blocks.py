@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Key
 
-from hackmatrix_rl.agent.networks._layers import attention
+from hackmatrix_rl.agent.networks._layers import self_attention
 from hackmatrix_rl.agent.networks._names import MIXERS
 from hackmatrix_rl.system.errors import counts
 
@@ -50,7 +50,7 @@ class Linear(eqx.Module):
 
 @partial(jax.jit, static_argnums=(1, 2))
 def truncated(key: Key[Array, ""], shape: tuple[int, ...], std: float) -> Float32[Array, "*shape"]:
-    """Samples a normal distribution truncated at two deviations; `std` is that of the result."""
+    """Samples a normal distribution truncated at two deviations, with standard deviation `std`."""
     return jax.random.truncated_normal(key, -2.0, 2.0, shape, jnp.float32) * (std / 0.87962566)
 
 
@@ -90,10 +90,7 @@ class RotaryAttention(eqx.Module):
         self.heads = heads
 
     def __call__(self, x: Float[Array, "positions width"]) -> Float32[Array, "positions width"]:
-        count, width = x.shape
-        projected = self.ask(x).reshape(count, 3, self.heads, width // self.heads)
-        query, key, value = (projected[:, part] for part in range(3))
-        return self.answer.full(attention(rotated(query), rotated(key), value))
+        return self.answer.full(self_attention(self.ask(x), self.heads, rotated))
 
 
 def rotated(x: Float[Array, "positions heads size"]) -> Float[Array, "positions heads size"]:

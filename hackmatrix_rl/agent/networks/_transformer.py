@@ -10,8 +10,14 @@ from jaxtyping import Array, Float, Float32, Key, PyTree
 
 from hackmatrix_rl.agent.networks._action_heads import ActionEmbeddings, ActionHeads, ActionTokens
 from hackmatrix_rl.agent.networks._actor_critic import BlockActorCritic, TrunkOutput
-from hackmatrix_rl.agent.networks._conv import grid_shape
-from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, Heads, LayerNorm, attention
+from hackmatrix_rl.agent.networks._conv import feature_sizes
+from hackmatrix_rl.agent.networks._layers import (
+    HIDDEN_GAIN,
+    Dense,
+    Heads,
+    LayerNorm,
+    self_attention,
+)
 from hackmatrix_rl.env import EnvSpec, Features
 from hackmatrix_rl.system.errors import counts
 
@@ -39,11 +45,8 @@ class AttentionBlock(eqx.Module):
         self.heads = heads
 
     def __call__(self, tokens: Float32[Array, "tokens width"]) -> Float32[Array, "tokens width"]:
-        count, width = tokens.shape
         projected = self.ask(jax.vmap(self.look_norm)(tokens))
-        projected = projected.reshape(count, 3, self.heads, width // self.heads)
-        query, key, value = (projected[:, part] for part in range(3))
-        tokens = tokens + self.answer.full(attention(query, key, value))
+        tokens = tokens + self.answer.full(self_attention(projected, self.heads))
         normal = jax.vmap(self.think_norm)(tokens)
         return tokens + self.narrow.full(jax.nn.relu(self.widen(normal)))
 
@@ -65,7 +68,6 @@ class TransformerActorCritic(BlockActorCritic):
     places: Float[Array, "cells width"]  #: The position embedding of each cell.
     flat: Dense  #: From the flat features to their token.
     tokens: ActionTokens  #: Of the actions that concern no cell.
-    #: All blocks as one module, each array with a leading axis of blocks.
     blocks: Callable[[Array], Array]
     norm: LayerNorm  #: Of each token, after the blocks.
     embeddings: ActionEmbeddings  #: Of all actions.
@@ -83,13 +85,12 @@ class TransformerActorCritic(BlockActorCritic):
         counts(width=width, depth=depth, heads=heads)
         if width % heads:
             raise ValueError(f"width {width} is not a multiple of heads, {heads}")
-        features = jax.eval_shape(spec.encode, spec.observation)
-        rows, cols, channels = grid_shape(features)
+        rows, cols, channels, num_flat = feature_sizes(spec)
         keys = iter(jax.random.split(key, 7))
         self.encode = spec.encode
         self.cell = Dense(channels, width, gain=1.0, key=next(keys))
         self.places = 0.5 * jax.random.normal(next(keys), (rows * cols, width), jnp.float32)
-        self.flat = Dense(features.flat.size, width, gain=1.0, key=next(keys))
+        self.flat = Dense(num_flat, width, gain=1.0, key=next(keys))
         self.tokens = ActionTokens(spec, width, key=next(keys))
         self.blocks = eqx.filter_vmap(
             lambda key: AttentionBlock(width, heads, gain=(2 * depth) ** -0.5, key=key)
