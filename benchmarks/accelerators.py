@@ -4,8 +4,8 @@
 
 It compiles the program of `hackmatrix-rl train --algorithm ppo --dry-run --target v4-8` and ranks
 the instructions of a rollout step (of all games on a device) and of a gradient step by estimated
-cycles. Nothing runs. A loop of the game counts one round, and gathers, scatters and what devices
-send have no estimate: their number is printed. So use it to compare two programs.
+cycles. Nothing runs. A loop of the game counts as one iteration. Gathers, scatters and collectives
+have no estimate; the number of gathers and scatters is printed. So use it to compare two programs.
 
 `--save FILE` keeps the text of the program, and `--program FILE` ranks such a text.
 """
@@ -24,7 +24,6 @@ GAMES = 4096
 
 
 def main() -> None:
-    """Compiles, or reads a compiled program, and prints its steps."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", default="v4-8", help="the slice; default: v4-8")
     parser.add_argument("--games", type=int, default=GAMES, help=f"a device; default: {GAMES}")
@@ -75,7 +74,7 @@ def main() -> None:
 
 
 def _print_step(name: str, rounds: int, found: Sequence[Estimate], unknown: int, top: int) -> None:
-    """A table of one step, which is a round of the loop with so many rounds in an update."""
+    """Prints the table of one step, an iteration of the loop with `rounds` iterations."""
     inside = [each for each in found if _is_in(each.loops, rounds)]
     cycles = sum(each.total for each in inside) // rounds
     print(
@@ -101,7 +100,7 @@ def _without_estimate(program: str, rounds: int) -> int:
 
 
 def _is_in(loops: Sequence[int], rounds: int) -> bool:
-    """Whether an instruction is in the second loop from outside, and that has so many rounds."""
+    """Whether an instruction is in the second loop from outside, which has `rounds` iterations."""
     return len(loops) > 1 and loops[1] == rounds
 
 

@@ -2,9 +2,9 @@
 
     python benchmarks/all.py [--only environment pgx] [--json FOLDER] [--results FILE]
 
-Each benchmark runs in its own process and writes JSON. When it is done, its table in RESULTS.md
+Each benchmark runs in a process and writes JSON. When it is done, its table in RESULTS.md
 between the markers `<!-- name -->` and `<!-- /name -->` is replaced, with machine, versions and
-command. The rest of that file stays as it is. Everything takes about an hour on two cores.
+command. The rest of that file does not change. Everything takes about an hour on two cores.
 """
 
 import argparse
@@ -242,7 +242,7 @@ def markers(name: str) -> tuple[str, str]:
 
 
 def replaced(text: str, name: str, lines: Sequence[str]) -> str:
-    """A page with new lines between the markers of a name.
+    """Replaces the lines between the markers of a name in a page.
 
     Raises:
         ValueError: the page has not exactly one pair of markers in order.
@@ -280,7 +280,7 @@ def machine() -> str:
 
 
 def provenance(seconds: float) -> str:
-    """When, from what and on what a table was made, and how long that took."""
+    """The provenance of a table: time, command, versions, machine, and duration."""
     # Here, since another script that imports this one sets what JAX reads at its import.
     from hackmatrix_rl.runs import versions
     from hackmatrix_rl.runs._versions import commit
@@ -308,10 +308,9 @@ def block(benchmark: Benchmark, figures: Any, seconds: float) -> list[str]:
 
 
 def main() -> None:
-    """Runs the benchmarks one after another."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
-    parser.add_argument("--json", type=Path, help="folder to keep the figures in")
+    parser.add_argument("--json", type=Path, help="folder for the figures as JSON")
     parser.add_argument("--results", type=Path, default=FOLDER / "RESULTS.md")
     options = parser.parse_args()
     for name in options.only:  # before anything long starts

@@ -1,18 +1,18 @@
-"""Self-play beside the loop of pgx's AlphaZero example: game, batch, search and network are equal.
+"""Self-play against the loop of pgx's AlphaZero example, with equal game, batch, search, network.
 
     pip install pgx
     python benchmarks/alphazero_loop.py [--rounds 5] [--simulations 64] [--only NAME ...]
 
-pgx's repository has an AlphaZero trainer as an example (examples/alphazero). An iteration of it
-plays in one compiled scan, with the Gumbel MuZero policy of mctx and automatic resets; brings the
-moves to the host and shuffles them there; and calls a compiled gradient step for each minibatch,
-whose losses it reads. `example` here is that loop, written anew with this package's network in
-place of a residual one, so that both sides compute the same layers. `ours` is an update of
-`SelfPlay` on the same game through pgx, and on boards of the clique game with about as many
-actions. Both sides take as many moves and gradient steps, and work in turns.
+pgx's repository has an AlphaZero trainer as an example (examples/alphazero). An iteration plays in
+one compiled scan, with the Gumbel MuZero policy of mctx and automatic resets; transfers the moves
+to the host and shuffles them there; and calls a compiled gradient step for each minibatch, whose
+losses it reads. `example` here is that loop, rewritten with this package's network instead of a
+residual one, so both sides compute the same layers. `ours` is an update of `SelfPlay` on the same
+game through pgx, and on boards of the clique game with a similar number of actions. Both sides make
+the same number of moves and gradient steps, and run in turns.
 
-`playing` is the searched moves alone, `whole` is moves/s of whole iterations with learning and
-metrics, and `program` the share of their time in which a compiled program runs.
+`playing` is the speed of searched moves alone, `whole` that of full iterations with learning and
+metrics, and `program` the share of the time in which a compiled program runs.
 """
 
 import argparse
@@ -69,7 +69,7 @@ class PgxGame(SingleGame[Any]):
 
 
 class Example:
-    """The loop of the example on a game of pgx."""
+    """The loop of pgx's example on one of its games."""
 
     def __init__(self, name: str, given: argparse.Namespace) -> None:
         import pgx
@@ -223,15 +223,14 @@ class Ours:
 
 
 def main() -> None:
-    """Measures each game's sides in turns, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PAIRS, default=list(PAIRS))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--at-once", type=int, default=64, help="games")
-    parser.add_argument("--moves", type=int, default=64, help="of each game in an iteration")
-    parser.add_argument("--simulations", type=int, default=64, help="before each move")
+    parser.add_argument("--at-once", type=int, default=64, help="parallel games")
+    parser.add_argument("--moves", type=int, default=64, help="moves of each game in an iteration")
+    parser.add_argument("--simulations", type=int, default=64, help="simulations before each move")
     parser.add_argument("--batch", type=int, default=512, help="positions of a gradient step")
-    parser.add_argument("--width", type=int, default=64, help="of the network's two layers")
+    parser.add_argument("--width", type=int, default=64, help="width of the network's two layers")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     given.depth = 2

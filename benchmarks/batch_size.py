@@ -1,10 +1,10 @@
-"""What to change when the batch of PPO grows 16 times: HackMatrix, from random weights.
+"""How to scale PPO to a batch 16 times as large: HackMatrix, from random weights.
 
     python benchmarks/batch_size.py [--steps 4194304] [--seeds 3] [--only NAME ...] [--json FILE]
 
-Each way is one program: the learning rates of `--rates` with all seeds, as `train --vary --seeds`
-does. The minibatches grow with the batch (as many of them), or stay as large (more of them).
-Seconds are CPU time of one device. `--json` keeps what is done, and a second start does the rest.
+Each way is one program: the learning rates of `--rates` with all seeds, as in `train --vary
+--seeds`. Either the size of the minibatches grows with the batch, or their number.
+Seconds are CPU time of one device. `--json` stores results, and a second start continues.
 """
 
 import argparse
@@ -97,15 +97,14 @@ def cells(found: dict[str, Any], given: argparse.Namespace, seconds: float) -> l
 
 
 def main() -> None:
-    """Trains each way that is not in the file, and prints a table of all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=WAYS, default=list(WAYS))
-    parser.add_argument("--steps", type=int, default=2**22, help="of each training")
+    parser.add_argument("--steps", type=int, default=2**22, help="steps of each training")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
-    parser.add_argument("--width", type=int, default=256, help="of the network's two layers")
+    parser.add_argument("--width", type=int, default=256, help="width of the network's two layers")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--json", type=Path, help="keep the curves here")
+    parser.add_argument("--json", type=Path, help="write the curves here")
     given = parser.parse_args()
     print(describe_device(), flush=True)
     known = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}

@@ -1,12 +1,12 @@
-"""Trains with a choice on and off, at equal steps from the same start: the table of learning.md.
+"""Trains variants of a setting for equal steps from the same start: the table of learning.md.
 
     python benchmarks/choices.py value --init runs/imitated [--steps 2_000_000] [--seeds 0 1 2]
     python benchmarks/choices.py network --steps 300_000
 
-Each variant of a choice is trained once for each seed, and its summary plays games apart: by
-`hackmatrix-rl train` from one run, or, for networks, by `hackmatrix-rl imitate` from random
-weights. The results go to benchmarks/learning/choices.json after each training, so that a
-measurement that is stopped goes on where it was; without a choice, the table is printed.
+Each variant is trained once for each seed, and evaluated on separate games: by `hackmatrix-rl
+train` from one run, or, for networks, by `hackmatrix-rl imitate` from random weights. Results are
+written to benchmarks/learning/choices.json after each training, and a measurement that is stopped
+continues from there. Without a choice, the table is printed.
 """
 
 import argparse
@@ -134,7 +134,6 @@ def line(choice: str, variant: str, name: str, runs: list[dict[str, Any]]) -> st
 
 
 def main() -> None:
-    """Measures the choices that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("choices", nargs="*", metavar="CHOICE", help=f"of {', '.join(CHOICES)}")
     parser.add_argument("--init", help="the run to start from")

@@ -2,10 +2,10 @@
 
     python benchmarks/communication.py [--devices 8 64 512] [--fsdp 1 8] [--json FILE]
 
-It compiles the update of the cpu preset's network for pretended CPU devices, each number in its own
-process, and reads the collectives from the compiled program. Nothing runs. Each device has few
-games and steps: the traffic depends only on the parameters and the number of minibatches. The
-compiler of a TPU or GPU may choose other collectives.
+It compiles the update of the cpu preset's network for simulated CPU devices, one process for each
+number of devices, and reads the collectives from the compiled program. Nothing runs. Each device
+has few games and steps: the traffic depends only on the parameters and the number of minibatches.
+The compiler of a TPU or GPU may choose other collectives.
 """
 
 import argparse
@@ -18,10 +18,11 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Compiles for each mesh and prints a row for it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512])
-    parser.add_argument("--fsdp", type=int, nargs="+", default=[1, 8], help="devices along fsdp")
+    parser.add_argument(
+        "--fsdp", type=int, nargs="+", default=[1, 8], help="sizes of the mesh axis fsdp"
+    )
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--one", help=argparse.SUPPRESS)  # the mesh of a child process
     options = parser.parse_args()

@@ -3,9 +3,9 @@
     python benchmarks/compiler_options.py [--games 1024] [--repeats 9] [--json FILE]
     python benchmarks/compiler_options.py --check [--games 1 8 64]
 
-The first command measures random play of the whole game. The second trains a few updates with the
-options for this version of jaxlib, for each number of games in its own process, because a compiler
-failure ends the process. A version that passes may stand in `CPU_OPTIONS`
+The first command measures random play of the full game. The second trains a few updates with the
+options for this version of jaxlib, in one process for each number of games, because a compiler
+failure ends the process. A version that passes may be added to `CPU_OPTIONS`
 (`hackmatrix_rl/system/_compatibility.py`).
 """
 
@@ -75,9 +75,10 @@ def measure(games: int, repeats: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """Checks or measures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="train with the options in use")
+    parser.add_argument(
+        "--check", action="store_true", help="train with the options of this version"
+    )
     parser.add_argument("--games", type=int, nargs="+", default=None)
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--json", type=Path, help="also write the figures here")

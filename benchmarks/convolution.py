@@ -1,9 +1,9 @@
-"""What the gradient of convolutions costs on a CPU, alone and in a loop, in two ways.
+"""The cost of the gradient of convolutions on a CPU, alone and in a loop, computed in two ways.
 
     python benchmarks/convolution.py [--width 32] [--layers 6] [--boards 1024]
 
-The package's `Conv` takes its gradient from matrix products; beside it, XLA's own gradient.
-Nanoseconds of a core for each board and layer, the smallest of three; compilation is not counted.
+The package's `Conv` computes its gradient by matrix products; the other row is XLA's own gradient.
+Figures are nanoseconds of a core per board and layer, the least of three, without compilation.
 """
 
 import argparse
@@ -58,7 +58,6 @@ def cost(
 
 
 def main() -> None:
-    """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--layers", type=int, default=6)

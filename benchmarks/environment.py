@@ -1,15 +1,15 @@
-"""The speed of the whole game by number of games.
+"""The speed of the full game by number of games.
 
     python benchmarks/environment.py [--sizes 256 1024 4096] [--devices 2] [--json FILE]
 
-Random legal play with resets under training's capacities. Observation, mask and reward of every
-step enter a checksum that the program returns. Compilation is measured separately. On a CPU, the
-games are split over `--devices` devices of one core each.
+Random legal play with resets, with the capacities of training. Observation, mask and reward of
+every step enter a checksum that the program returns. Compilation is measured separately. On a CPU,
+the games are split over `--devices` devices of one core each.
 
 Each size has two rows: games from the first stage on, and games that start at `--stage`, with more
-enemies. Random play soon loses there and continues in stage 1. So late games start again for each
-run. A late run is timed after their enemies have arrived, and is short. `restarted` is the
-percentage of games that ended in it.
+enemies. Random play soon loses there and continues in stage 1. So late games are started again for
+each run, which is short and begins when the enemies have arrived. `restarted` is the percentage of
+games that ended in it.
 """
 
 import argparse
@@ -23,13 +23,12 @@ import jax
 
 
 def main() -> None:
-    """Measures each size and prints its rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[64, 256, 1024, 4096, 16384])
     parser.add_argument(
-        "--devices", type=int, default=os.cpu_count(), help="on a CPU; default: cores"
+        "--devices", type=int, default=os.cpu_count(), help="devices of a CPU; default: cores"
     )
-    parser.add_argument("--stage", type=int, default=6, help="where late games start, 2 to 8")
+    parser.add_argument("--stage", type=int, default=6, help="first stage of late games, 2 to 8")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each size")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()

@@ -1,10 +1,9 @@
-"""What the sparse first layer of `mlp` gains on a CPU: PPO with it and without it, in turns.
+"""The gain of the sparse first layer of `mlp` on a CPU: PPO with and without it, in turns.
 
     python benchmarks/first_layer.py [--games 1024] [--width 256] [--repeats 5] [--json FILE]
 
-Both networks have the same weights. The dense one multiplies all features, as an accelerator does
-(`hackmatrix_rl.agent.networks`). The weights are random, so
-most games are in the first two stages.
+Both networks have the same weights. The dense one multiplies all features, as on an accelerator
+(`hackmatrix_rl.agent.networks`). The weights are random, so most games are in the first two stages.
 """
 
 import argparse
@@ -22,11 +21,10 @@ STEPS = 128
 
 
 def main() -> None:
-    """Trains and plays with each network in turns, and prints the speeds and their ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--games", type=int, default=1024)
     parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each network")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
 
@@ -51,7 +49,7 @@ def main() -> None:
     for name, found in speeds.items():
         print(f"{name:7}{median(found):10,.0f} steps/s")
     low, high = min(ratios), max(ratios)
-    print(f"training, sparse beside dense: {median(ratios):.2f} ({low:.2f} to {high:.2f})")
+    print(f"training, sparse / dense: {median(ratios):.2f} ({low:.2f} to {high:.2f})")
     if given.json:
         given.json.write_text(json.dumps(speeds | {"ratios": ratios}, indent=2) + "\n")
 

@@ -1,10 +1,10 @@
-"""Fits the win probability at the start of a stage, which ends the searches of `Expert`.
+"""Fits the win probability at the start of a stage, the leaf value of a search with `Expert`.
 
     python benchmarks/fit_win_probability.py FILE [--league no-rewind] [--rollouts 30] [--games 500]
 
 FILE is a file of weights, such as those in hackmatrix_rl/search/. The expert with these weights
-plays games (with --rollouts its search does); each stage that begins is one example of whether the
-game is won. A logistic regression that is held near the table of FILE takes its place there.
+plays games (with --rollouts, its search does). Each start of a stage is an example, labelled by
+whether the game is won. A logistic regression, regularised towards the table of FILE, replaces it.
 """
 
 import argparse
@@ -30,14 +30,13 @@ from hackmatrix_rl.search import (
 from hackmatrix_rl.system import enable_compilation_cache, write_whole
 
 SEED = 20_261_205
-"""Of the games; far from those of every measurement."""
+"""The seed of the games; no measurement uses one near it."""
 HELD = 0.5
-"""How strongly each row is held near its old number: half its squared change counts like this many
-nats of all examples together."""
+"""Weight of the prior: of half the squared change of each row, in nats over all examples."""
 
 
 def examples(given: argparse.Namespace, config: GameConfig) -> tuple[np.ndarray, np.ndarray]:
-    """What the player had at the start of each stage, and whether it won."""
+    """The player's resources at the start of each stage, and whether it won."""
     expert = Expert(config, EvaluationWeights.read(given.file))
     guide = ExpertGuide(config, expert, WinWeights.read(given.file))
     player = RolloutSearch(guide, given.rollouts) if given.rollouts else expert
@@ -85,14 +84,15 @@ def loss(terms: np.ndarray, won: np.ndarray, weights: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Plays, fits and writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path, help="file of weights; its win probability is replaced")
     parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
-    parser.add_argument("--rollouts", type=int, default=0, help="of the search; 0: the expert")
+    parser.add_argument(
+        "--rollouts", type=int, default=0, help="rollouts of the search; 0: no search"
+    )
     parser.add_argument("--games", type=int, default=500)
     parser.add_argument("--at-once", type=int, default=256)
-    parser.add_argument("--max-steps", type=int, default=600, help="moves that cut a game")
+    parser.add_argument("--max-steps", type=int, default=600, help="move limit of a game")
     given = parser.parse_args()
     enable_compilation_cache()
     config = GameConfig.of_league(given.league)

@@ -1,10 +1,10 @@
-"""The buffer of Q-learning beside those of flashbax: what a draw costs and sends.
+"""The buffer of Q-learning against that of flashbax: time and communication of a sample.
 
     pip install flashbax && python benchmarks/flashbax_buffer.py [--devices 2]
 
 64 environments with 512 steps each of `DelayedMatch()`, and 64 sequences of 20 steps; flashbax
-keeps the same steps, with a period of 4. A draw is compiled alone: for one device, where it is
-timed in turns, and for CPU devices that cut the environments, where the program says what it sends.
+stores the same steps, with a period of 4. Sampling is compiled alone: for one device, where it is
+timed in turns, and sharded over CPU devices, where the compiled program shows its communication.
 """
 
 import argparse
@@ -98,7 +98,6 @@ def sent(name: str, state: Any, draw: Draw, devices: int) -> str:
 
 
 def main() -> None:
-    """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=15)

@@ -1,4 +1,4 @@
-"""The memory of many games, and of a whole training update.
+"""The memory of many games, and of a full training update.
 
     python benchmarks/footprint.py [--held 16384] [--games 2048 --steps 256] [--json FILE]
 
@@ -30,11 +30,10 @@ def held_bytes(environment, games: int) -> int:
 
 
 def main() -> None:
-    """Counts, compiles, updates twice, and prints the memory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--held", type=int, default=16384, help="games whose states are counted")
-    parser.add_argument("--games", type=int, default=2048, help="of the update")
-    parser.add_argument("--steps", type=int, default=256, help="of each game in it")
+    parser.add_argument("--games", type=int, default=2048, help="games of the update")
+    parser.add_argument("--steps", type=int, default=256, help="steps of each game in the update")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
 

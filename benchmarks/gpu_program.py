@@ -2,10 +2,10 @@
 
     pip install '.[gpu-plan]' && python benchmarks/gpu_program.py [--sizes 4096 65536] [--json FILE]
 
-XLA compiles for the description of a GPU. Nothing runs and kernels are not tuned, so this gives no
-speeds: only the number of kernels that a step starts, of loops that ask the host after each round
-whether to go on, and what the program is made of. A loop without a fixed number of rounds counts
-one round.
+XLA compiles for the description of a GPU. Nothing runs and kernels are not tuned, so there are no
+speeds: only the number of kernels that a step launches, the number of loops whose condition the
+host reads after each iteration, and counts of the program's instructions. A loop without a fixed
+number of iterations counts as one.
 """
 
 import argparse
@@ -18,7 +18,6 @@ COUNTED = ("instructions", "fusions", "loops", "copies")
 
 
 def main() -> None:
-    """Compiles for each size and prints a row for it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 65536])
     parser.add_argument("--json", type=Path, help="also write the figures here")

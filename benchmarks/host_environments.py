@@ -1,9 +1,9 @@
-"""Q-learning on environments that Python steps: in turn, and with a thread that plays ahead.
+"""Q-learning on environments in Python: without and with a thread that plays ahead.
 
     python benchmarks/host_environments.py [--updates 60] [--envs 16] [--width 128]
 
-Needs the neurogym extra. Both ways train the same network on NeuroGym's delayed match to sample,
-in turns of one process; compiling is not counted.
+It needs the neurogym extra. Both ways train the same network on NeuroGym's delayed match to sample,
+in turns in one process; compilation is not counted.
 """
 
 import argparse
@@ -40,9 +40,8 @@ def updates_of(given: argparse.Namespace, ahead: int) -> Iterator[Any]:
 
 
 def main() -> None:
-    """Measures both, alternately."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--updates", type=int, default=60, help="of each turn")
+    parser.add_argument("--updates", type=int, default=60, help="updates of each turn")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--envs", type=int, default=16)
     parser.add_argument("--train-freq", type=int, default=16)

@@ -1,11 +1,10 @@
-"""How often a teacher agrees with itself: the limit of what imitation can agree with.
+"""How often a teacher agrees with itself: the upper bound of the agreement of imitation.
 
     python benchmarks/label_noise.py RUN [--teacher expert] [--league no-rewind] [--games 256]
 
-The network of RUN plays; in every 16th of its positions the teacher is asked 65 times, each time
-with other luck. A student that knew the teacher's likeliest action of each position would agree
-with one more answer as often as the limit says. Shares are of answers of a kind, as imitation
-counts them: all, siphons, programs.
+The network of RUN plays; in every 16th of its positions the teacher acts 65 times with different
+random numbers. The limit is the agreement of a student that always plays the teacher's likeliest
+action. The shares are of all actions, of siphons and of programs, as in the metrics of imitation.
 """
 
 import argparse
@@ -23,7 +22,7 @@ from hackmatrix_rl.system import enable_compilation_cache
 
 SEED = 20_261_124
 ANSWERS = 64
-"""They tell the teacher's likeliest action; one more answer is what a student meets."""
+"""Samples that estimate the teacher's likeliest action; one more is the label of a student."""
 EVERY = 16
 KINDS = {
     "all": (0, NUM_ACTIONS),
@@ -33,12 +32,11 @@ KINDS = {
 
 
 def main() -> None:
-    """Plays, asks and prints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("--teacher", default="expert")
     parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
-    parser.add_argument("--games", type=int, default=256, help="played side by side")
+    parser.add_argument("--games", type=int, default=256, help="parallel games")
     parser.add_argument("--rounds", type=int, default=40, help=f"of {EVERY} moves in each game")
     given = parser.parse_args()
     enable_compilation_cache()

@@ -3,9 +3,9 @@
     python benchmarks/ladder.py PLAYER [PLAYER ...] [--games 1000] [--league no-rewind]
         [--max-steps 1000] [--greedy] [--without-undo] [--search 32] [--at-once 256]
 
-The results go to benchmarks/learning/ladder.json after each part of the games, so that a
-measurement that is stopped goes on where it was. Without players the table is printed. The games
-have a seed that no training and no choice has used.
+Results are written to benchmarks/learning/ladder.json after each part of the games, and a
+measurement that is stopped continues from there. Without players the table is printed. The games
+have a seed that no training and no choice of settings has used.
 """
 
 import argparse
@@ -101,12 +101,11 @@ def line(label: str, league: str, parts: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measures the players that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("players", nargs="*", metavar="PLAYER")
     parser.add_argument("--games", type=int, default=1000)
     parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
-    parser.add_argument("--max-steps", type=int, default=1000, help="moves that cut a game")
+    parser.add_argument("--max-steps", type=int, default=1000, help="move limit of a game")
     parser.add_argument("--at-once", type=int, default=256)
     parser.add_argument("--search", type=int, help="simulations of a tree search")
     parser.add_argument("--greedy", action="store_true")

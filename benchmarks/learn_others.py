@@ -3,11 +3,11 @@
     python benchmarks/learn_others.py cartpole [--seeds 0 1 2] [--steps N] [--json FILE]
     python benchmarks/learn_others.py cartpole-gymnasium breakout --seeds 0
 
-After the training the policy plays 200 whole episodes with drawn actions.
+After the training the policy plays 200 full episodes with sampled actions.
 
-CartPole-v1 ends after 500 steps, and no return is larger. For Breakout-MinAtar of gymnax 28 is
-known: the README of gymnax gives it for the PPO of gymnax-blines, which trains 10 M steps with 64
-games x 128 steps, 4 epochs of 8 minibatches and an MLP of two layers of 256.
+CartPole-v1 ends after 500 steps, so 500 is the largest return. For Breakout-MinAtar, the README of
+gymnax reports 28 for the PPO of gymnax-blines, which trains 10 M steps with 64 games x 128 steps,
+4 epochs of 8 minibatches and an MLP of two layers of 256.
 """
 
 import argparse
@@ -26,7 +26,7 @@ EPISODES = 200
 
 
 class Game(NamedTuple):
-    """What is learned, and how.
+    """A game and the settings of its training.
 
     Attributes:
         make: the environment.
@@ -96,11 +96,10 @@ def learn(game: Game, steps: int, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Learns the games that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("games", nargs="+", choices=GAMES)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--steps", type=int, help="environment steps; default: the game's own")
+    parser.add_argument("--steps", type=int, help="environment steps; default: by game")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
     rows = []

@@ -1,11 +1,11 @@
-"""Draws how agents learned: the curves of benchmarks/learning.md, and those of Q-learning.
+"""Draws the learning curves of benchmarks/learning.md, and those of Q-learning.
 
     python benchmarks/learning.py [NAME=RUN[,RUN...] ...]
 
-Each NAME is a training, and its runs are the stages of it in order; RUN@STEPS is a stage that the
-next one left after so many steps, and curve:NAME stands for all stages of a curve that is already
-there. Their wins over environment steps are added to benchmarks/learning/curves.json, and the
-picture of each league is drawn anew from that file. The returns of Q-learning are drawn from
+Each NAME is a training, and its runs are its stages in order. RUN@STEPS is a stage from which the
+next one continued after that number of steps; curve:NAME is all stages of a stored curve. Their
+wins over environment steps are added to benchmarks/learning/curves.json, and the picture of each
+league is drawn from that file. The returns of Q-learning are drawn from
 benchmarks/learning/q_learning.json, which benchmarks/q_learning.py writes.
 """
 
@@ -107,7 +107,6 @@ def draw_q_learning(rows: list[dict[str, Any]], picture: Path) -> None:
 
 
 def main() -> None:
-    """Adds the curves that the command line names, and draws all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="*", metavar="NAME=RUN[,RUN...]")
     FOLDER.mkdir(exist_ok=True)

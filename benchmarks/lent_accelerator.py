@@ -1,4 +1,4 @@
-"""Everything that is worth measuring on an accelerator, in the nine minutes that one is lent.
+"""All measurements for an accelerator that is available for nine minutes.
 
     python benchmarks/lent_accelerator.py --out FOLDER            # on the machine with it
     python benchmarks/lent_accelerator.py --out FOLDER --small    # a rehearsal on a CPU
@@ -8,19 +8,19 @@ The parts:
 - `conformance`: the recordings of the original, played on the device
   (`tests/env/test_conformance_through_step.py`); it needs pytest.
 - `environment`: random play by number of games, from stage 1 and from a late stage.
-- `training`: updates of PPO in bf16 and f32, beside what the device's compiler says of them:
-  memory, and kernels or estimated cycles.
-- `search`: `pretrained` alone, and with a search in trees before each move.
+- `training`: updates of PPO in bf16 and f32, with the figures of the device's compiler: memory,
+  and kernels or estimated cycles.
+- `search`: `pretrained` alone, and with a tree search before each move.
 - `self-play`: `benchmarks/self_play.py` at n=6 and n=14.
 - `precision`: `hackmatrix-rl compare --precision`, with its verdict. It trains for as many steps
-  as fit, by the speeds that `training` found.
+  as fit, by the speeds that `training` measured.
 
-Compiling takes most of the time. So all processes start at once, compile side by side (and play the
-recordings), and then measure one after another, alone. Only `self-play` and `precision` start in
-their turn; the first of them has compiled before. Each part has a limit and is stopped there; what
-it leaves over goes to the next ones. FOLDER has a JSON file for each process, the output of all in
-`log.txt`, and in `results.md` the tables for RESULTS.md. They are written after each part: what was
-measured stays when the machine vanishes.
+Compiling takes most of the time. So all processes start together, compile in parallel (and play the
+recordings), and then measure sequentially, alone. Only `self-play` and `precision` start in their
+turn; the first of them has compiled before. Each part has a time limit and is stopped there; the
+following parts get its unused time. FOLDER has a JSON file for each process, the output of all in
+`log.txt`, and in `results.md` the tables for RESULTS.md. They are written after each part, so
+results survive the loss of the machine.
 """
 
 import argparse
@@ -44,11 +44,11 @@ from all import markdown, provenance, spread
 ROOT = Path(__file__).parents[1]
 MINUTES = 9.0
 STARTING = 15.0
-"""Seconds that are not of any part: what the device is, and the ends of stopped parts."""
+"""Seconds outside of all parts: identifying the device, and ending stopped parts."""
 COMPILING = 190.0
-"""Seconds at most until all have compiled, side by side on 16 cores."""
+"""Most seconds until all have compiled, in parallel on 16 cores."""
 ENDING = 5.0
-"""Seconds that a stopped process has to end by itself."""
+"""Seconds in which a stopped process must end by itself."""
 PACKAGE = (sys.executable, "-m", "hackmatrix_rl")
 SIZES, SMALL_SIZES = (4096, 65_536, 262_144), (16,)
 TRAINED = (("bf16", 4096), ("bf16", 16_384), ("bf16", 65_536), ("f32", 16_384), ("f32", 65_536))
@@ -56,9 +56,9 @@ SMALL_GAMES = 64
 REPEATS = 5
 SEEDS = 3
 COMPARED = 4_000_000
-"""Steps of each training of `precision` where `training` found no speed."""
+"""Steps of each training of `precision` if `training` measured no speed."""
 TRAINING_SHARE = 0.5
-"""Of the time of `precision`; the rest compiles and plays."""
+"""The share of the time of `precision` for training; the rest compiles and plays."""
 SMALL = {
     **{"preset": "debug", "num_envs": SMALL_GAMES, "num_steps": 4, "num_minibatches": 2},
     **{"update_epochs": 1, "width": 8, "updates_per_dispatch": 1, "history": 4},
@@ -88,7 +88,7 @@ class Part(NamedTuple):
 
 
 def wait_for_turn() -> None:
-    """Called by a process that has compiled: returns when it is alone with the device."""
+    """A process calls this when it has compiled; returns when it has the device to itself."""
     gate = os.environ.get(GATE)
     if gate is None:
         return
@@ -110,7 +110,7 @@ def precision_command(file: Path, small: bool, folder: Path) -> list[str]:
 
 
 def compared_steps(folder: Path, seconds: float) -> int:
-    """Steps that fit into the time of `precision`, by the slowest training that was measured."""
+    """The steps that fit into the time of `precision`, by the speed of the slowest training."""
     found = filter(None, map(read, folder.glob("training-*.json")))
     speeds = [row["steps_per_second"]["median"] for row in found]
     return round(TRAINING_SHARE * seconds * min(speeds) / (2 * SEEDS)) if speeds else COMPARED
@@ -184,7 +184,7 @@ def conformance(file: Path, small: bool) -> None:
 
 
 def environment(file: Path, small: bool, games: str) -> None:
-    """Times random play of so many games, as `bench --full` does."""
+    """Times random play of a number of games, as `bench --full` does."""
     from hackmatrix_rl.cli.bench._full_benchmark import SpeedCurve
     from hackmatrix_rl.runs import config_here, make_mesh
     from hackmatrix_rl.runs.config import TrainConfig
@@ -200,7 +200,7 @@ def environment(file: Path, small: bool, games: str) -> None:
 
 
 def training(file: Path, small: bool, precision: str, games: str) -> None:
-    """Times updates of PPO, beside what the compiler says of them."""
+    """Times updates of PPO, with the compiler's figures."""
     from hackmatrix_rl.runs import config_here, training_keys
     from hackmatrix_rl.runs._compose import compose
     from hackmatrix_rl.runs._plan import make_plan
@@ -235,7 +235,7 @@ def training(file: Path, small: bool, precision: str, games: str) -> None:
 
 
 def search(file: Path, small: bool, simulations: str) -> None:
-    """Times `pretrained` with a search of so many simulations (0: alone), in whole games."""
+    """Times `pretrained` with a search of a number of simulations (0: alone), in full games."""
     import jax
     import numpy as np
 
@@ -307,7 +307,7 @@ def conformance_table(rows: list[Any]) -> list[str]:
 
 
 def training_table(rows: list[Any]) -> list[str]:
-    """What was measured, and what the compiler had said: nothing about speed on a CPU."""
+    """Measurements and the compiler's figures; a CPU has no figures about speed."""
 
     def says(row: Mapping[str, Any]) -> str:
         if row["cycles"] is not None:
@@ -408,24 +408,24 @@ PRINTS_JSON = ("precision",)
 
 
 def save(file: Path, found: Any) -> None:
-    """Writes JSON as a whole: a reader finds the old file or the new one."""
+    """Writes JSON atomically: a reader finds the old file or the new one."""
     draft = file.with_suffix(".part")
     draft.write_text(json.dumps(found, indent=2) + "\n")
     draft.replace(file)
 
 
 def read(file: Path) -> Any:
-    """The JSON of a part; `None` if there is none, or no whole one."""
+    """The JSON of a part; `None` if it does not exist or is incomplete."""
     with contextlib.suppress(OSError, json.JSONDecodeError):
         return json.loads(file.read_text())
     return None
 
 
 class Process:
-    """A process with its JSON file, in a group of its own, which ends with it."""
+    """A process with its JSON file, in a separate process group, which ends with it."""
 
     def __init__(self, name: str, command: Sequence[str], folder: Path) -> None:
-        """Starts it. One that calls `wait_for_turn` waits for `measure`."""
+        """Starts it; `wait_for_turn` in it waits for `measure`."""
         self.name, self._gate = name, folder / name
         with contextlib.ExitStack() as stack:
             log = stack.enter_context((folder / "log.txt").open("a"))
@@ -446,7 +446,7 @@ class Process:
         return Path(f"{self._gate}.ready").exists() or self._process.poll() is not None
 
     def measure(self, seconds: float) -> str:
-        """Lets it measure for so many seconds at most, and says how it ended."""
+        """Lets it measure until a time limit, and returns how it ended."""
         Path(f"{self._gate}.go").touch()
         try:
             status = self._process.wait(max(seconds, 0))
@@ -458,7 +458,7 @@ class Process:
         return "done" if status in (0, 10, 11) else f"ended with status {status}"
 
     def end(self) -> None:
-        """Ends it with all that it started, whatever happens there."""
+        """Ends it and all processes that it started, even if it hangs."""
         for sign in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 os.killpg(self._process.pid, sign)
@@ -466,7 +466,7 @@ class Process:
 
 
 def device_here() -> str:
-    """What JAX computes on, asked by a process of its own: this one must not hold the device."""
+    """The device of JAX, from another process, because this one must not hold the device."""
     code = "from hackmatrix_rl.system import describe_device\nprint(describe_device())"
     command = [sys.executable, "-c", code]
     asked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -476,7 +476,7 @@ def device_here() -> str:
 
 
 def section(name: str, how: Mapping[str, str], seconds: float, found: list[Any]) -> list[str]:
-    """What `results.md` says of a part that has ended."""
+    """The section of `results.md` for a part that has ended."""
     try:
         table = PARTS[name].table(found) if found else ["Nothing was measured."]
     except (KeyError, TypeError, IndexError, ValueError) as error:
@@ -490,10 +490,10 @@ def section(name: str, how: Mapping[str, str], seconds: float, found: list[Any])
 
 
 def measure(names: Sequence[str], folder: Path, *, minutes: float, small: bool) -> bool:
-    """Compiles everything side by side, then measures in turn. Says whether all went well.
+    """Compiles everything in parallel, then measures in turn. Returns whether all parts succeeded.
 
-    A part may take its own limit and what the parts before it have left over. Where `minutes` are
-    other than the nine of `PARTS`, all limits are in proportion.
+    A part may use its time limit and the unused time of the parts before it. If `minutes` is not
+    nine, as in `PARTS`, all limits are scaled in proportion.
     """
     began = time.monotonic()
     device = device_here()
@@ -547,9 +547,8 @@ def measure(names: Sequence[str], folder: Path, *, minutes: float, small: bool) 
 
 
 def main() -> None:
-    """Measures, or is one of the parts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, help="a new or empty folder for what is found")
+    parser.add_argument("--out", type=Path, help="a new or empty folder for the results")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"default: {MINUTES:g}")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--small", action="store_true", help="a rehearsal, with tiny sizes")

@@ -58,14 +58,13 @@ def blank_batch(spec, policy, *, steps: int, games: int) -> Batch:
 
 
 def main() -> None:
-    """Compiles and times the gradient with each measure, and prints a row for it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--network", default="residual")
     parser.add_argument("--width", type=int)
     parser.add_argument("--depth", type=int)
     parser.add_argument("--precision", default="f32")
-    parser.add_argument("--games", type=int, default=128, help="of the minibatch")
-    parser.add_argument("--steps", type=int, default=32, help="of each game")
+    parser.add_argument("--games", type=int, default=128, help="games of the minibatch")
+    parser.add_argument("--steps", type=int, default=32, help="steps of each game")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()

@@ -1,14 +1,14 @@
-"""Memory tasks: what networks with memory reach by three algorithms, beside the best return.
+"""Memory tasks: the returns of networks with memory by three algorithms, and the best returns.
 
 python benchmarks/memory_tasks.py                           # everything, three seeds
 python benchmarks/memory_tasks.py match --algorithms r2d2 --networks gru --seeds 0
-python benchmarks/memory_tasks.py maze --networks forgetful # a memory that is never looked at
+python benchmarks/memory_tasks.py maze --networks forgetful # a memory that is never read
 
-An algorithm has one setting for all tasks and networks, but for the length of a sequence, which
-holds a whole trial. Prints the mean return of greedy games, apart from those of the training, as it
-goes on; and at the end a table of the last networks, none of which is chosen: percent of the best
-return by seed (and thousand steps to 95% of it), in bold below 95. With `--json`, what is in the
-file is not trained again.
+An algorithm has the same settings for all tasks and networks, except the length of a sequence,
+which contains a full trial. It prints the mean return of greedy evaluation games during training,
+and at the end a table of the final networks (without a selection): percent of the best return by
+seed (and thousand steps to 95% of it), in bold below 95. With `--json`, trainings in the file are
+not repeated.
 """
 
 import argparse
@@ -52,11 +52,11 @@ LIMITS = {"maze": 40}
 """Steps of an episode, where the rules have no limit: a bad player of the maze never leaves it."""
 LEARNING_RATE = 3e-3
 ENOUGH = 0.95
-"""Of the best return: a task is learned."""
+"""The fraction of the best return from which a task counts as learned."""
 
 
 class Forgetful(ActorCritic):
-    """A network without memory, in the form of one that has some."""
+    """A recurrent network that ignores its memory: a control."""
 
     inner: hm.MLPActorCritic
 
@@ -65,7 +65,7 @@ class Forgetful(ActorCritic):
         return jnp.zeros((1,), jnp.float32)
 
     def __call__(self, observation: Any, carry: Any) -> Any:
-        """Plays and values this observation; the memory stays as it is."""
+        """Logits and value of this observation; the memory does not change."""
         logits, value, _ = self.inner(observation, ())
         return logits, value, carry
 
@@ -134,7 +134,7 @@ ALGORITHMS: dict[str, Callable[..., Any]] = {"r2d2": r2d2, "ppo": ppo, "pqn": pq
 def learn(
     name: str, algorithm: str, kind: str, seeds: list[int], given: Any
 ) -> list[dict[str, Any]]:
-    """Trains one network on one task for each seed, and evaluates it meanwhile."""
+    """Trains one network on one task for each seed, with evaluations during training."""
     task, environment = TASKS[name], environment_of(name)
     first = network(kind, environment.spec, given.width, 0)
     rate = Linear(LEARNING_RATE, 0.0, given.steps)

@@ -1,9 +1,9 @@
-"""What each observation costs the environment: its speed beside the compact one, in turns.
+"""The cost of each observation: the environment's speed against the compact one, in turns.
 
     python benchmarks/observations.py [--games 1024] [--repeats 9] [--devices 1] [--json FILE]
 
 Random legal play with resets, compiled as in training; all numbers of an observation enter a
-checksum. The features of `tactical` are not part of it: PPO computes them once per step, when it
+checksum. The features of `tactical` are not included: PPO computes them once per step, when it
 acts. `hackmatrix-rl bench` includes them.
 """
 
@@ -16,11 +16,10 @@ import jax
 
 
 def main() -> None:
-    """Plays with each observation in turns, and prints the speeds and their ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--games", type=int, default=1024)
-    parser.add_argument("--repeats", type=int, default=9, help="runs of each")
-    parser.add_argument("--devices", type=int, default=1, help="on a CPU")
+    parser.add_argument("--repeats", type=int, default=9, help="runs of each observation")
+    parser.add_argument("--devices", type=int, default=1, help="devices of a CPU")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
     if given.games % given.devices:

@@ -1,21 +1,21 @@
-"""This package's PPO beside those of rejax and Stable-Baselines3, on CartPole-v1.
+"""This package's PPO against those of rejax and Stable-Baselines3, on CartPole-v1.
 
     pip install --group peers
     python benchmarks/peers.py [--players ours rejax] [--devices 2] [--repeats 3] [--json FILE]
 
-The players train in turns in one process, with the settings below, an Adam, and two networks of
-two layers of 64 tanh, one for the policy and one for the value; `ours-shared` has this package's
-own network instead, one for both. Compiling, evaluating and making the games are not timed. CPU
-time is that of all threads: on a busy machine it moves less than the time on the clock. After the
-first training of each seed, the policy plays whole episodes with drawn actions.
+The players train in turns in one process, with the settings below, Adam, and two networks of two
+tanh layers of 64 units, one for the policy and one for the value; `ours-shared` has one
+MLP of this package for both instead. Compilation, evaluation and the construction of the games are
+not timed. CPU time is that of all threads: on a busy machine it varies less than wall time. After
+the first training of each seed, the policy plays full episodes with sampled actions.
 
 On a CPU, this package splits its games over devices of one core each (`--devices`), as `train`
 does by default there. The others leave the second core to the threads of their libraries.
 
-What remains different is what a package has and the others lack. This one goes on from the value
-where the limit of steps cuts an episode, as Stable-Baselines3 does, scales the values, and draws
-minibatches of blocks of neighbouring games. rejax clips the value, and each number of the gradient
-by itself. Stable-Baselines3 plays gymnasium's CartPole, the others play gymnax's.
+The remaining differences are features that only some packages have. This one bootstraps from the
+value of truncated episodes, as Stable-Baselines3 does, normalises values, and samples minibatches
+of blocks of neighbouring games. rejax clips the value, and each component of the gradient
+separately. Stable-Baselines3 plays gymnasium's CartPole, the others play gymnax's.
 
 rejax 0.1.3 is written for gymnax 0.0: `BeforeGymnax1` gives it the environments of gymnax 1.
 """
@@ -58,8 +58,8 @@ class Training(NamedTuple):
     """One training.
 
     Attributes:
-        seconds: of the training alone: those of the clock, and those of the CPU.
-        evaluate: plays episodes with the trained policy, and returns the mean of their returns.
+        seconds: wall time and CPU time of the training alone.
+        evaluate: plays episodes with the trained policy, and returns the mean return.
     """
 
     seconds: tuple[float, float]
@@ -296,7 +296,7 @@ def versions() -> dict[str, str]:
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each player its speeds, those of the first player over its own, run by run, and returns.
+    """The speeds and returns of each player, and the speed of the first player relative to it.
 
     Each is by the clock and by CPU time.
     """
@@ -322,14 +322,13 @@ def spread(figures: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Trains in turns, and prints each training and the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--repeats", type=int, default=1, help="trainings of each seed")
     parser.add_argument("--steps", type=int, default=32 * NUM_ENVS * NUM_STEPS)
     parser.add_argument("--json", type=Path, help="also write the figures here")
-    parser.add_argument("--devices", type=int, default=1, help="CPU devices that ours trains on")
+    parser.add_argument("--devices", type=int, default=1, help="CPU devices of `ours`")
     options = parser.parse_args()
     if options.steps < 1 or options.steps % (NUM_ENVS * NUM_STEPS):
         parser.error(f"--steps {options.steps}: a multiple of {NUM_ENVS * NUM_STEPS}, one update.")

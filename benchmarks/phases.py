@@ -1,13 +1,13 @@
-"""What each measure does to a training, by the compilers of TPUs and GPUs that are not here.
+"""The effect of each measure that saves memory, by the compilers of absent TPUs and GPUs.
 
     pip install '.[tpu-plan,gpu-plan]'
     python benchmarks/phases.py [--target v4-8] [--network large] [--json FILE]
 
 It plans PPO without any measure, with each one alone and with several together (`hm.plan`). Nothing
-runs. The default network plays HackMatrix, and one of 30 M parameters CartPole, which has no
-auxiliary loss. The games stand still, because the rules of HackMatrix take longer to compile than
-everything else, and no measure changes them: what is left is a network that plays and learns.
-docs/scaling.md says how to install the compilers.
+runs. The default network plays HackMatrix, and one of 30 M parameters plays CartPole, which has no
+auxiliary loss. The game is replaced by one that never changes, because the rules of HackMatrix take
+longer to compile than everything else, and no measure changes them. docs/scaling.md explains how to
+install the compilers.
 """
 
 import argparse
@@ -48,11 +48,10 @@ TOGETHER: dict[str, tuple[str, ...]] = {
 
 
 def main() -> None:
-    """Plans each combination and prints a row for it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", default="v4-8", help="the devices; default: v4-8")
     parser.add_argument("--network", default="large", choices=NETWORKS)
-    parser.add_argument("--only", nargs="+", choices=[*ALONE, *TOGETHER], help="these rows alone")
+    parser.add_argument("--only", nargs="+", choices=[*ALONE, *TOGETHER], help="only these rows")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args()
     # The compilers get no devices; a machine's own are not needed.
@@ -92,7 +91,7 @@ def together(name: str, network: str) -> dict[str, Any]:
 
 
 def planned(target: Any, network: str, measures: dict[str, Any]) -> dict[str, Any]:
-    """The plan of a training with some measures, in figures; or why it is refused."""
+    """The figures of a plan with some measures, or the reason why it is refused."""
     import jax
 
     import hackmatrix_rl as hm
@@ -135,7 +134,7 @@ def standing_still(algorithm: Any) -> Any:
     import hackmatrix_rl as hm
 
     class StandingStill(hm.Environment):
-        """Each step gives the timestep that the state holds, so no compiler knows what is in it."""
+        """Each step returns the timestep in the state, which no compiler can treat as constant."""
 
         environment: hm.Environment
 

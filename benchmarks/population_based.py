@@ -1,10 +1,10 @@
-"""Population-based training beside the same population without it: PPO on CartPole.
+"""Population-based training against the same population without it: PPO on CartPole.
 
     python benchmarks/population_based.py [--seeds 3] [--steps 200000] [--interval 10] [--json FILE]
 
-Eight members begin with learning rates from 1e-5 to 1e-1, evenly spaced on a logarithmic scale, and
-keep them, or copy and change them every `--interval` updates. Both populations have the same keys,
-network and steps. A return is the mean over the games that ended in ten updates.
+Eight members start with learning rates from 1e-5 to 1e-1, evenly spaced on a logarithmic scale. One
+population keeps them, the other copies and changes them every `--interval` updates. Both have the
+same keys, network and steps. A return is the mean over the games that ended in ten updates.
 """
 
 import argparse
@@ -26,7 +26,7 @@ SHARES = (0.25, 0.5, 1.0)
 
 
 def members(seed: int) -> list[hm.PPO]:
-    """PPO with each learning rate, and a network of its own."""
+    """PPO with each learning rate; the networks have different initial weights."""
     environment = hm.CartPole()
     keys = jax.random.split(jax.random.key(seed), len(RATES))
     policies = [hm.MLPActorCritic(environment.spec, width=64, depth=2, key=key) for key in keys]

@@ -1,12 +1,13 @@
-"""Several trainings in one program, beside one after another, and beside rejax's: PPO on CartPole.
+"""Several trainings in one program, against sequential ones and against rejax: PPO on CartPole.
 
     pip install --group peers
     python benchmarks/populations.py [--members 8 32 128] [--updates 20] [--repeats 5] [--json FILE]
 
-All ways train two networks of 64 x 64 by the settings of `peers.py`, with 16 games of 64 steps, and
-are measured in turns in this process on one device. One after another means: one program, compiled
-once, that each seed runs in its turn. rejax maps its whole training over the seeds, and compiles
-the number of updates in. Compile time is apart. `--without-rejax` needs no other package.
+All ways train two networks of 64 x 64 with the settings of `peers.py`, with 16 games of 64 steps,
+and are measured in turns in this process on one device. "One after another" is one program,
+compiled once and run for each seed. rejax maps its full training over the seeds; the number of
+updates is a constant of its program. Compile time is separate. `--without-rejax` needs no other
+package.
 """
 
 import argparse
@@ -30,7 +31,7 @@ Train = Callable[[], Any]
 
 
 def algorithm(environment: hm.Environment, seed: int) -> hm.PPO:
-    """PPO with a network of its own."""
+    """PPO with a new network."""
     policy = TwoTowers(environment.spec, key=jax.random.key(seed))
     return our_ppo(environment, policy, num_envs=NUM_ENVS, num_steps=NUM_STEPS)
 
@@ -80,10 +81,9 @@ def measure(members: int, updates: int, repeats: int, *, with_rejax: bool) -> di
 
 
 def main() -> None:
-    """Measures each number of trainings, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--members", type=int, nargs="+", default=[8, 32, 128])
-    parser.add_argument("--updates", type=int, default=20, help="of each training in a run")
+    parser.add_argument("--updates", type=int, default=20, help="updates of each training in a run")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--without-rejax", action="store_true")
     parser.add_argument("--json", type=Path, help="also write the figures here")

@@ -2,8 +2,8 @@
 
 python benchmarks/precision.py --sizes cells:128 mlp:256 mlp:2048 --repeats 9
 
-The precisions take turns: other work on the machine slows all of them. The batch is made up (only
-zeros, every action legal), because the time does not depend on its numbers.
+The precisions run in turns, so other work on the machine slows all of them. The batch is synthetic
+(only zeros, every action legal), because the time does not depend on its numbers.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", nargs="+", default=["cells:128", "mlp:256", "mlp:2048"])
     parser.add_argument("--precisions", nargs="+", default=["f32", "bf16"])
-    parser.add_argument("--games", type=int, default=128, help="of a minibatch")
+    parser.add_argument("--games", type=int, default=128, help="games of a minibatch")
     parser.add_argument("--steps", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--json", type=Path, help="also write the figures here")

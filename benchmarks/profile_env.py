@@ -1,12 +1,12 @@
-"""Where a step of the environment spends its time: each part alone, on played games.
+"""The time of each part of an environment step, compiled alone, on played games.
 
     python benchmarks/profile_env.py [--games 4096] [--parts mask action] [--json FILE]
 
 First, the games play `--steps` random legal steps. Then each part of a step is compiled and timed
-alone, on all games, and the whole step as well. Alone, a part cannot fuse with its neighbours and
-must read and write memory, so the sum is more than the step: compare the parts. The parts take
-turns: other work on the machine slows all of them. `instructions`, `fusions`, `loops` and `copies`
-are counts of the compiled program.
+alone, on all games, and so is the full step. Alone, a part cannot fuse with its neighbours and
+must read and write memory, so the sum exceeds the step: compare the parts with each other. They run
+in turns, so other work on the machine slows all of them. `instructions`, `fusions`, `loops` and
+`copies` are counts of the compiled program.
 """
 
 import argparse
@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
 
 def by_chance(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function with a key as its last argument instead of a `Chance`."""
+    """Wraps a function: its last argument is a key instead of a `Chance`."""
     return lambda *arguments: function(*arguments[:-1], chance=Chance.from_key(arguments[-1]))
 
 
@@ -173,10 +173,9 @@ class Timed:
 
 
 def main() -> None:
-    """Compiles and times the parts, and prints a row for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--games", type=int, default=4096, help="side by side")
-    parser.add_argument("--steps", type=int, default=64, help="of random play before")
+    parser.add_argument("--games", type=int, default=4096, help="parallel games")
+    parser.add_argument("--steps", type=int, default=64, help="steps of random play before")
     parser.add_argument("--repeats", type=int, default=9, help="timings of each part")
     parser.add_argument("--parts", nargs="+", metavar="NAME", help="only these; default: all")
     parser.add_argument("--json", type=Path, help="also write the figures here")

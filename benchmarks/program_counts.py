@@ -1,4 +1,4 @@
-"""The size of a compiled program, independent of the machine's speed."""
+"""Counts of the instructions of a compiled program, independent of the machine's speed."""
 
 import re
 from dataclasses import dataclass

@@ -1,14 +1,14 @@
-"""Sequence-replay Q-learning: how fast, beside how well it learns; and beside PPO.
+"""Sequence-replay Q-learning: speed and learning curves of its variants, and against PPO.
 
 python benchmarks/q_learning.py speed --json benchmarks/learning/q_learning.json
 python benchmarks/q_learning.py cartpole hackmatrix --json benchmarks/learning/q_learning.json
 
 - `speed`: delayed match to sample with a GRU, in variants of one update, each in its own process.
-  Each has its learning curve: the return of greedy games apart from the training, over environment
-  steps and over seconds of training without compiling.
+  Each has a learning curve: the return of greedy evaluation games, over environment steps and over
+  seconds of training without compilation.
 - `cartpole`, `hackmatrix`: R2D2 and PPO at equal environment steps, with their curves.
 
-A part that is measured replaces that part in the file of `--json`.
+A measured part replaces the same part in the file of `--json`.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 SEEDS = [0, 1, 2]
 EPISODES = 512
-"""Games of each point of a curve, and 1,024 of the last."""
+"""Games of each point of a curve; the last point has 1,024."""
 STEPS = 400_000
 BATCHED: dict[str, Any] = {
     "gamma": 0.97,
@@ -200,7 +200,7 @@ def measure_speed() -> list[dict[str, Any]]:
 
 
 def speed_table(rows: list[dict[str, Any]]) -> str:
-    """The rows beside each other, with how much faster than `BASE` they are."""
+    """The table of all variants, with their speed relative to `BASE`."""
     base = next(row for row in rows if row["name"] == BASE)["speed"]["median"]
     lines = [
         "| variant | steps/s | times as fast | steps/s of CPU time | memory MiB "
@@ -319,7 +319,6 @@ def beside_table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measures the parts that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", help="speed, cartpole, hackmatrix; by default all")
     parser.add_argument("--json", type=Path, help="also write the figures here")

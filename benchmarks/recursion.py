@@ -1,12 +1,12 @@
-"""Deep supervision of a recursive network, beside a plain PyTorch loop of the same.
+"""Deep supervision of a recursive network, against a plain PyTorch loop.
 
     pip install torch && python benchmarks/recursion.py [--rounds 7] [--updates 4] [--json FILE]
 
-Both learn the same Sudokus of 9 x 9 with the same sizes, batch, loss, halting and AdamW, in float32
-and without augmentation. The PyTorch loop is written as one would: modules, autograd, a Python loop
-for the recursion, nothing compiled. Each is a process of its own with all cores, and they take
-turns. Times are those of whole updates, after two that are not measured. CPU time is that of all
-threads; memory is the most that the process had, its libraries included.
+Both learn the same 9 x 9 Sudokus with the same sizes, batch, loss, halting and AdamW, in float32
+and without augmentation. The PyTorch loop is idiomatic eager code: modules, autograd, a Python loop
+for the recursion. Each side is a process with all cores, and they run in turns. Times are those of
+full updates, after two that are not measured. CPU time is that of all threads; memory is the peak
+of the process, its libraries included.
 """
 
 import argparse
@@ -166,10 +166,9 @@ SIDES: dict[str, Side] = {"this package": ours, "PyTorch": in_torch}
 
 
 def main() -> None:
-    """Measures both in turns and prints a row for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each")
-    parser.add_argument("--updates", type=int, default=4, help="of a turn")
+    parser.add_argument("--rounds", type=int, default=7, help="turns of each side")
+    parser.add_argument("--updates", type=int, default=4, help="updates of a turn")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--one", choices=SIDES, help=argparse.SUPPRESS)
     given = parser.parse_args()

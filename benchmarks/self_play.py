@@ -1,18 +1,18 @@
-"""Self-play on the clique game: how fast it plays, and whether it learns to play perfectly.
+"""Self-play on the clique game: its speed, and whether it learns perfect play.
 
 python benchmarks/self_play.py --runs runs/0 runs/1             # all of it
 python benchmarks/self_play.py games --games 64 --simulations 8 # one part, small
 
-- `games`: the time of whole games with a search before each move (n=6, k=3).
-- `large`: 1,000 games at once on a large board (n=14, k=4), and an update of learning there.
-- `perfect`: plays the networks of `--runs`, as `hackmatrix-rl selfplay` trained them, against the
-  perfect player, and counts won positions that they gave away.
-- `boards`: plays the networks of `--runs` on boards of `--vertices`, which they did not train on,
+- `games`: the time of full games with a search before each move (n=6, k=3).
+- `large`: 1,000 parallel games on a large board (n=14, k=4), and an update of learning there.
+- `perfect`: plays the networks of `--runs`, trained by `hackmatrix-rl selfplay`, against the
+  perfect player, and counts the won positions that they lost.
+- `boards`: plays the networks of `--runs` on boards of `--vertices`, on which they did not train,
   against a random player and an untrained network with the same search and with 4 times as many
-  simulations; only where it is asked for, as it needs `--network graph`.
+  simulations. It runs only if it is named, because it needs `--network graph`.
 - `gains`: trains with each option of self-play on and off for `--seconds` each, from the same
-  weights, and lets both networks play a match with searches of equal budget, for three seeds; only
-  where it is asked for. `--simulations`, `--width` and `--large-games` are those of the trainings.
+  weights, and then both networks play a match with equal search budgets, for three seeds. It runs
+  only if it is named. `--simulations`, `--width` and `--large-games` are those of the trainings.
 
 Ten minutes for each option:
 
@@ -59,7 +59,7 @@ def network(game: Any, given: Any) -> Any:
 def measure_games(
     given: Any, name: str, game: Any, games: int, at_once: int, simulations: int
 ) -> dict:
-    """Plays until so many games have ended; games that end begin anew, so none waits."""
+    """Plays until a number of games have ended; games are reset at their end, so none waits."""
     policy, search = network(game, given), Search(simulations)
 
     @eqx.filter_jit
@@ -102,7 +102,7 @@ def board(vertices: int, clique: int) -> CliqueGame:
 
 
 def measure_iteration(given: Any) -> dict:
-    """One update of a training on a large board, after one that compiles."""
+    """The time of one update of a training on a large board, after one that compiles."""
     game = board(14, 4)
     policy = network(game, given)
     training = SelfPlay(
@@ -228,7 +228,7 @@ def training(given: Any, game: CliqueGame, seed: int, **changes: Any) -> hm.Trai
 
 
 def train_for(trainer: hm.Trainer[Any], seconds: float) -> Metrics:
-    """Trains for so many seconds; returns the last metrics.
+    """Trains for a number of seconds; returns the last metrics.
 
     The seconds are CPU time by the number of devices, so that a core that others use, too, counts
     as much as a free one.
@@ -284,24 +284,28 @@ POINTS = ("wins", "draws", "losses")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", help="games, large, perfect, boards, gains")
-    parser.add_argument("--games", type=int, default=1000, help="to play, and in each match")
+    parser.add_argument("--games", type=int, default=1000, help="games to play, and in each match")
     parser.add_argument("--at-once", type=int, nargs="+", default=[64, 128, 256])
-    parser.add_argument("--moves", type=int, default=8, help="in one call of the program")
-    parser.add_argument("--simulations", type=int, default=64, help="before each move")
-    parser.add_argument("--width", type=int, default=64, help="of the network")
-    parser.add_argument("--depth", type=int, default=2, help="of the network")
-    parser.add_argument("--large-games", type=int, default=64, help="at once, n=14")
-    parser.add_argument("--large-moves", type=int, default=16, help="in an update, n=14")
-    parser.add_argument("--runs", type=Path, nargs="*", default=[], help="to judge by `perfect`")
-    parser.add_argument("--vertices", type=int, nargs="+", default=[6, 8, 10], help="of `boards`")
+    parser.add_argument("--moves", type=int, default=8, help="moves in one call of the program")
+    parser.add_argument("--simulations", type=int, default=64, help="simulations before each move")
+    parser.add_argument("--width", type=int, default=64, help="width of the network")
+    parser.add_argument("--depth", type=int, default=2, help="depth of the network")
+    parser.add_argument("--large-games", type=int, default=64, help="parallel games, n=14")
+    parser.add_argument("--large-moves", type=int, default=16, help="moves in an update, n=14")
+    parser.add_argument(
+        "--runs", type=Path, nargs="*", default=[], help="networks of `perfect` and `boards`"
+    )
+    parser.add_argument(
+        "--vertices", type=int, nargs="+", default=[6, 8, 10], help="boards of `boards`"
+    )
     parser.add_argument("--openings", type=int, nargs="+", default=[0, 2, 4])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=600.0, help="of `gains`")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="of `gains`")
+    parser.add_argument("--seconds", type=float, default=600.0, help="training time in `gains`")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of `gains`")
     parser.add_argument("--board", type=int, nargs=2, default=[14, 4], help="n and k of `gains`")
-    parser.add_argument("--gate-games", type=int, default=40, help="of a match of the gate")
+    parser.add_argument("--gate-games", type=int, default=40, help="games of a match of the gate")
     parser.add_argument("--gate-interval", type=int, default=20, help="updates between matches")
-    parser.add_argument("--devices", type=int, default=1, help="to cut the CPU into")
+    parser.add_argument("--devices", type=int, default=1, help="devices of the CPU")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
     parts = given.parts or ["games", "large", "perfect"]

@@ -1,13 +1,13 @@
-"""Sequence-replay Q-learning, beside a plain PyTorch loop of the same.
+"""Sequence-replay Q-learning, against a plain PyTorch loop.
 
     pip install torch && python benchmarks/sequence_replay.py [--rounds 5] [--json FILE]
 
 Both learn go/no-go with a GRU of the same sizes: 64 sequences of 10 steps from a replay buffer,
-with the memory that was stored at their start; double Q-learning with dueling heads and a target
-network, Adam. There is one gradient step for each `train_freq` steps. The PyTorch loop is written
-as one would: an environment in NumPy that acts step by step, modules, autograd, nothing compiled;
-the sequences of a gradient step one after another, or as a batch. Each row is a process of its own,
-and they take turns. Figures are environment steps per second.
+with the recurrent state stored at their start; double Q-learning with dueling heads and a target
+network, Adam. There is one gradient step for each `train_freq` steps. The PyTorch loop is idiomatic
+eager code: an environment in NumPy that acts step by step, modules, autograd; the sequences of a
+gradient step sequentially, or as a batch. Each row is a process, and they run in turns. Figures are
+environment steps per second.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def ours(train_freq: int, devices: int) -> tuple[Callable[[int], object], int]:
 
 
 def in_torch(train_freq: int, batched: bool) -> tuple[Callable[[int], object], int]:
-    """The same by a plain PyTorch loop, all sequences at once or one after another."""
+    """The same by a plain PyTorch loop, with the sequences as a batch or sequentially."""
     import copy
 
     import numpy as np
@@ -126,7 +126,7 @@ def in_torch(train_freq: int, batched: bool) -> tuple[Callable[[int], object], i
         steps += 1
 
     def values_of(by: Network, places: np.ndarray) -> torch.Tensor:
-        """Q-values of sequences, step by step; the memory starts anew after the end of a game."""
+        """Q-values of sequences, step by step; the memory is reset after the end of a game."""
         memory, found = torch.from_numpy(memories[places[:, 0]]), []
         for number in range(places.shape[1]):
             at = places[:, number]
@@ -183,9 +183,8 @@ def sides(train_freq: int) -> dict[str, tuple[Side, int, int]]:
 
 
 def main() -> None:
-    """Measures all rows of each frequency in turns, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each row")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()

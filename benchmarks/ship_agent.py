@@ -1,4 +1,4 @@
-"""Ships a trained agent: its last checkpoint without what only a resume needs, and its card.
+"""Ships a trained agent: its last checkpoint, without state that only a resume needs, and a card.
 
     python benchmarks/ship_agent.py RUN [RUN ...] --command TEXT [--command TEXT ...]
         --hardware TEXT --recipe NAME [--episodes 10000] [--failing TEXT ...] [--note TEXT ...]
@@ -6,15 +6,16 @@
     python benchmarks/ship_agent.py --ladder original    # its figures, into the card
 
 The runs are the stages of one training, in order (imitation, then PPO from there); the last one is
-shipped, into hackmatrix_rl/pretrained/ under its version and league. RUN@STEPS is a stage that the
-next one left after so many steps, though the run went on; `pretrained` (or `pretrained/no-rewind`)
-stands for all stages of the agent that is shipped now, and needs no --command. A run that the
-recipe itself made (`train --recipe NAME`) is the only one, and needs none either.
-The card names the recipe
-(hackmatrix_rl/recipes/) that repeats the training, and tells how each stage was trained (command,
-every setting, weights of the reward, steps, hours, hardware, seed), what the agent reaches in games
-that no training and no choice has seen, alone, by its searches and without UNDO, and its known
-failings. tests/test_pretrained.py checks that nothing is missing.
+shipped, into hackmatrix_rl/pretrained/ under its version and league. RUN@STEPS is a stage from
+which the next one started after that number of steps, although the run continued. `pretrained` (or
+`pretrained/no-rewind`) is all stages of the agent that is shipped now, and needs no --command. A
+run of the recipe itself (`train --recipe NAME`) must be the only one, and needs none either.
+
+The card names the recipe (hackmatrix_rl/recipes/) that repeats the training. It reports how each
+stage was trained (command, every setting, weights of the reward, steps, hours, hardware, seed), the
+results of the agent in games that no training and no choice of settings has used (alone, with
+searches and without UNDO), and its known failings. tests/test_pretrained.py checks that nothing is
+missing.
 """
 
 import argparse
@@ -132,7 +133,7 @@ def stages_of_recipe(run: str, recipe: str, hardware: str) -> Iterator[dict[str,
 
 
 def settings_of(config: TrainConfig) -> dict[str, Any]:
-    """Every setting but those of folders and of watching, and the weight of each reward term."""
+    """All settings except folders and logging, and the weight of each reward term."""
     return {
         "config": {name: each for name, each in config.as_dict().items() if name not in _OWN},
         "reward_weights": dataclasses.asdict(config.reward_config),
@@ -191,16 +192,19 @@ def add_ladder(agent: str, league: str) -> None:
 
 
 def main() -> None:
-    """Ships the agent that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="*", metavar="RUN")
-    parser.add_argument("--command", action="append", default=[], help="of each stage, in order")
-    parser.add_argument("--hardware", help="that trained it, in words")
-    parser.add_argument("--recipe", choices=recipe_names(), help="that repeats the training")
+    parser.add_argument(
+        "--command", action="append", default=[], help="command of each stage, in order"
+    )
+    parser.add_argument("--hardware", help="hardware of the training, as text")
+    parser.add_argument("--recipe", choices=recipe_names(), help="recipe that repeats the training")
     parser.add_argument("--version", type=int, default=CURRENT, help="that the agent becomes")
     parser.add_argument("--episodes", type=int, default=10_000)
-    parser.add_argument("--failing", action="append", default=[], help="a known failing, in words")
-    parser.add_argument("--note", action="append", default=[], help="of the training, in words")
+    parser.add_argument("--failing", action="append", default=[], help="a known failing, as text")
+    parser.add_argument(
+        "--note", action="append", default=[], help="a note on the training, as text"
+    )
     parser.add_argument("--ladder", choices=LEAGUES, help="only add the ladder's figures")
     given = parser.parse_args()
     if given.ladder is not None:

@@ -1,9 +1,9 @@
-"""The start of a training: imports, modules, and compiling, cold and from the cache.
+"""The start of a training: imports, construction, and compilation, cold and from the cache.
 
     python benchmarks/startup.py [--preset cpu] [--repeats 3] [--json FILE]
 
-Each start is its own process. The first of a pair finds an empty cache of compiled programs, the
-second finds the programs of the first.
+Each start is a process. The first of a pair has an empty compilation cache, the second one uses the
+programs of the first.
 """
 
 import argparse
@@ -61,7 +61,6 @@ def start(preset: str, cache: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Starts again and again, and prints the medians."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="cpu")
     parser.add_argument("--repeats", type=int, default=3)

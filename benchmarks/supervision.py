@@ -2,11 +2,12 @@
 
     python benchmarks/supervision.py [--seeds 0 1 2] [--updates 800] [--json FILE]
 
-Sudokus of 4 x 4, the CPU preset with 2 cycles of z_H and 4 of z_L, and a seed's own puzzles. Times
-are seconds of the processor in updates alone, without compiling and evaluating; at equal time, a
-variant has its score when the fastest one of its seed ends, linear between two evaluations. The
-average of the weights takes no part in training, so one training gives the scores with and without.
-Results are written after each training, and a measurement that is stopped goes on where it was.
+4 x 4 Sudokus, the CPU preset with 2 cycles of z_H and 4 of z_L, and different puzzles for each
+seed. Times are CPU seconds of updates alone, without compilation and evaluation. The score at equal
+time is that at the end of the fastest variant of the seed, interpolated linearly between
+evaluations. Averaged weights are not used in training, so one training gives the scores with and
+without them. Results are written after each training, and a measurement that is stopped continues
+from there.
 """
 
 import argparse
@@ -71,7 +72,7 @@ def trained(variant: str, seed: int, updates: int) -> list[dict[str, Any]]:
 
 
 def scores(curves: dict[str, list[dict[str, Any]]], within: float) -> Iterator[tuple[str, float]]:
-    """Percent of puzzles right of each variant of a seed, by so many seconds."""
+    """The percentage of solved puzzles of each variant of a seed, after a number of seconds."""
     for variant, curve in curves.items():
         seconds = [row["seconds"] for row in curve]
         for name, which in ((variant, "averaged"), (RAW, "raw")):
@@ -109,11 +110,10 @@ def table(found: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
 
 
 def main() -> None:
-    """Trains each variant with each seed, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--updates", type=int, default=800, help=f"of a training: n * {EVERY}")
-    parser.add_argument("--json", type=Path, default=FILE, help="where the curves are kept")
+    parser.add_argument("--json", type=Path, default=FILE, help="file of the curves")
     given = parser.parse_args()
     if given.updates < EVERY or given.updates % EVERY:
         parser.error(f"--updates {given.updates}: must be a multiple of {EVERY}")

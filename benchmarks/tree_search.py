@@ -1,4 +1,4 @@
-"""Measures the search in trees: how well it plays, and how long a move takes.
+"""Measures the tree search: its results, and the time of a move.
 
     python benchmarks/tree_search.py [--games 256] [--simulations 0 8 32 128]
         [--determinisations 1 4 8] [--share-at 32] [--chance-nodes 64] [--outcomes 4]
@@ -7,15 +7,15 @@
 
 Every player plays the same games of each seed with `pretrained@1` as its network:
 
-- with each number of simulations, and the determinisations that `Searcher` chooses;
+- with each number of simulations, and the default determinisations of `Searcher`;
 - with `--share-at` simulations and each number of determinisations;
 - with explicit chance nodes in one tree, `--chance-nodes` simulations, of which half are positions;
-- a search one move ahead with random playouts, with as many imagined steps as simulations.
+- a one-step lookahead with random playouts, with as many imagined steps as simulations.
 
-The results go to benchmarks/learning/tree_search.json after each of them, so that a measurement
-that is stopped goes on where it was. Seconds a move are those of the processor, all games side by
-side, without compiling; `taskset -c 0` measures one core. With `--memory` nothing is played: for
-each number of games and simulations, a move of all games is compiled, and its memory printed.
+Results are written to benchmarks/learning/tree_search.json after each player, and a measurement
+that is stopped continues from there. Seconds per move are CPU time for all games in one batch,
+without compilation; `taskset -c 0` measures one core. With `--memory` nothing is played: for each
+number of games and simulations, a move of all games is compiled, and its memory printed.
 """
 
 import argparse
@@ -58,7 +58,7 @@ KEPT = ("won", "return", "stage", "length")
 
 @final
 class OnePly(StateAgent):
-    """Tries each action once, plays on at random, and takes the one with the highest return.
+    """Takes the action with the highest return of a random playout.
 
     Attributes:
         model: the game.
@@ -127,7 +127,7 @@ class ChanceNode(eqx.Module):
 
 
 class Chosen(eqx.Module):
-    """An action that is chosen in a position, before chance has its say."""
+    """An action that is chosen in a position, before its chance outcome."""
 
     node: ChanceNode
     action: Int32[Array, "*batch"]
@@ -138,8 +138,8 @@ class Chosen(eqx.Module):
 class ChanceNodes(StateAgent):
     """MuZero search with explicit chance nodes, for comparison with several determinisations.
 
-    After each action stand `outcomes` equally likely draws of chance; after those at the root, of
-    what is unseen, too. Every second simulation adds such a node and looks at no new position.
+    Each action has `outcomes` equally likely chance outcomes; at the root, they include the hidden
+    information. Every second simulation adds a chance node, and no new position.
 
     Source: Antonoglou et al. 2022, "Planning in stochastic environments with a learned model".
 
@@ -302,9 +302,8 @@ def line(name: str, parts: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measures the players that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--games", type=int, default=256, help="for each seed")
+    parser.add_argument("--games", type=int, default=256, help="games for each seed")
     parser.add_argument("--simulations", type=int, nargs="*", default=[0, 8, 32, 128])
     parser.add_argument("--determinisations", type=int, nargs="*", default=[1, 4, 8])
     parser.add_argument("--share-at", type=int, default=32)

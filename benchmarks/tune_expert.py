@@ -2,10 +2,10 @@
 
     python benchmarks/tune_expert.py --out FILE [--league no-rewind] [--seconds 1500]
 
-Each generation draws candidates around a mean, plays the same new games with each, and moves the
-mean towards the best quarter. After each, the mean and the deviations are written to `--out`; if
-that file is there, the tuning goes on from it. The file is a file of weights like those in
-hackmatrix_rl/search/: copied there, it is what the package plays with.
+Each generation samples candidates around a mean, plays the same new games with each, and moves the
+mean towards the best quarter. Then the mean and the deviations are written to `--out`; if that file
+exists, the tuning continues from it. It has the format of the files of weights in
+hackmatrix_rl/search/, which it can replace.
 
 Source: Szita and Lorincz 2006, "Learning Tetris using the noisy cross-entropy method".
 """
@@ -30,7 +30,7 @@ from hackmatrix_rl.system.batching import one_round_loop
 
 MOST_MOVES = 1500
 ELITE, STEP = 0.25, 0.7
-"""The share of candidates that the mean moves towards, and how far."""
+"""The share of best candidates towards which the mean moves, and the step size."""
 _MOVES_AT_ONCE, _SHARE = 8, 4
 
 
@@ -48,7 +48,7 @@ class Game(NamedTuple):
 def play_games(
     config: GameConfig, numbers: jax.Array, keys: jax.Array, *, harvest: bool = False
 ) -> Game:
-    """Plays a game to its end for each candidate and key.
+    """Plays a full game for each candidate and key.
 
     Args:
         config: sizes and league of the game.
@@ -123,14 +123,17 @@ def read(file: Path, league: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Tunes until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="file of weights; goes on from it")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="file of weights; the tuning continues from it"
+    )
     parser.add_argument("--league", choices=LEAGUES, default=LEAGUES[0])
-    parser.add_argument("--harvest", action="store_true", help="under the script of harvest(...)")
-    parser.add_argument("--seconds", type=float, default=1500, help="no generation begins later")
-    parser.add_argument("--candidates", type=int, default=32, help="of a generation")
-    parser.add_argument("--games", type=int, default=64, help="of each candidate")
+    parser.add_argument("--harvest", action="store_true", help="with the script of harvest(...)")
+    parser.add_argument(
+        "--seconds", type=float, default=1500, help="time after which no generation begins"
+    )
+    parser.add_argument("--candidates", type=int, default=32, help="candidates of a generation")
+    parser.add_argument("--games", type=int, default=64, help="games of each candidate")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.candidates < 8 or options.games < 1:
@@ -148,7 +151,7 @@ def main() -> None:
         )
         random = np.random.default_rng([options.seed, generation])
         drawn = mean + deviation * random.normal(size=(options.candidates, len(names)))
-        drawn[0] = mean  # it plays along, so that the file tells how good it is
+        drawn[0] = mean  # the file also has the results of the mean
         key = jax.random.fold_in(jax.random.key(options.seed), generation)
         found = games(jnp.asarray(drawn, jnp.float32), jax.random.split(key, options.games))
         result = np.asarray(found.total).mean(axis=1)

@@ -1,6 +1,6 @@
-"""Sides of a comparison, each a process of its own, that work in turns.
+"""Sides of a comparison, each in a process, that run in turns.
 
-The machines are shared: what is compared in turns meets the same neighbours.
+Other work on the machine then slows all sides equally.
 """
 
 import json
@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Make = Callable[[int], object]
-"""Makes so many updates."""
+"""Makes a number of updates."""
 Side = Callable[[], tuple[Make, int]]
 """Prepares a side; returns what makes its updates, and its number of parameters."""
 WARMUP = 2
 
 
 def serve(side: Side, updates: int) -> None:
-    """In the process of a side: makes updates whenever a line comes, and prints what they took."""
+    """Runs in the process of a side: makes updates for each input line, and prints their cost."""
     began = time.perf_counter()
     make, parameters = side()
     make(WARMUP)
@@ -46,7 +46,7 @@ def in_turns(
     Args:
         commands: of each side, which `serve`s.
         rounds: turns of each side.
-        environment: variables of each side's process, beside those of this one.
+        environment: environment variables of each side's process, in addition to the current ones.
     """
     variables = environment or {}
     sides = {

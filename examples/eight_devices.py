@@ -1,6 +1,6 @@
-"""Training on a mesh of eight devices; here eight parts of one CPU stand for them.
+"""Training on a mesh of eight devices, here simulated on one CPU.
 
-On a machine with GPUs or a TPU, leave the two lines with `os.environ` out.
+On a machine with eight GPUs or TPU cores, remove the two lines with `os.environ`.
 
 python eight_devices.py [STEPS]
 """
@@ -8,7 +8,7 @@ python eight_devices.py [STEPS]
 import os
 import sys
 
-# Before JAX is imported: it reads these once.
+# JAX reads these when it is imported.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -37,10 +37,10 @@ def trained(text: str, steps: int) -> hm.ActorCritic:
 
 def main(steps: int) -> None:
     one = trained("data=1", steps)
-    # Four groups of games; two devices share each parameter and the optimizer's state.
+    # Games are sharded over all devices, parameters and optimizer state over pairs of devices.
     eight = trained("data=4,fsdp=2", steps)
-    apart = jax.tree.map(lambda a, b: float(abs(a - b).max()), *map(parameters, (one, eight)))
-    print(f"largest difference of a parameter: {max(jax.tree.leaves(apart)):.1e}")
+    differences = [abs(a - b).max() for a, b in zip(*map(parameters, (one, eight)), strict=True)]
+    print(f"largest difference of a parameter: {max(differences):.1e}")
 
 
 def parameters(policy: hm.ActorCritic) -> list[jax.Array]:

@@ -1,4 +1,4 @@
-"""An agent without this package: NumPy plays its JSON, and JAX alone its StableHLO.
+"""An agent without this package: its JSON evaluated with NumPy, its StableHLO with JAX alone.
 
 `hackmatrix-rl export AGENT --format json --output agent.json` writes the same files.
 
@@ -18,7 +18,7 @@ from hackmatrix_rl.runs.export import export_agent
 BATCH = 16
 
 
-# The reader: plain NumPy.
+# The reader, in plain NumPy.
 def dense(layer, x):
     return x @ np.array(layer["weight"], np.float32) + np.array(layer["bias"], np.float32)
 

@@ -1,7 +1,6 @@
-"""The rules alone in a search: each legal action is tried a few times, and judged by its playouts.
+"""The rules alone in a one-ply search: it plays the action with the best mean over random playouts.
 
-The search sees what the player sees: what is hidden is drawn anew for each playout, and no key of
-the real game is known to it.
+The search is fair: each playout resamples the hidden information, and uses no key of the real game.
 
 python one_ply_search.py [GAMES] [MOVES]
 """

@@ -1,6 +1,6 @@
 """A custom algorithm: REINFORCE on CartPole. docs/own_algorithm.md explains each part.
 
-With a FILE, the same command resumes a training that was killed, and it ends in the same bits.
+With a FILE, the same command resumes a training that was killed; its final state has the same bits.
 
 python own_algorithm.py [STEPS [FILE]]
 """
@@ -21,7 +21,7 @@ from hackmatrix_rl.training.sharding import replicated_shardings, single_device
 
 
 def discounted_returns(rollout: agent.Rollout, gamma: Float32[Array, ""]) -> agent.Targets:
-    """Monte-Carlo returns; the baseline of a step is their mean over the environments."""
+    """Monte Carlo returns; the baseline of a step is their mean over the environments."""
 
     def step(next_return: Float32[Array, " num_envs"], inputs):
         reward, done = inputs
@@ -34,7 +34,7 @@ def discounted_returns(rollout: agent.Rollout, gamma: Float32[Array, ""]) -> age
 
 
 def policy_gradient_loss(policy, batch: hm.Batch) -> tuple[Float32[Array, ""], dict[str, Array]]:
-    """The mean of minus `advantage * log_prob`: its gradient is the policy gradient, negated."""
+    """The mean of `-advantage * log_prob`, whose gradient is the negative policy gradient."""
     logits, _ = policy.unroll(batch.observation, batch.initial_carry, batch.done)
     pi = hm.MaskedCategorical(logits, batch.mask)
     loss = -jnp.mean(batch.advantage * pi.log_prob(batch.action))

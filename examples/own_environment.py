@@ -1,11 +1,11 @@
-"""A custom environment with legal actions: a gridworld of a few rules, trained with masks.
+"""A custom environment with action masks: a small gridworld.
 
 A walker crosses a 6 x 6 board with pits to a goal. It may not leave the board; a pit ends the game.
 
 python own_environment.py [STEPS]
 
-The last game is in own_environment.html and own_environment.gif. `render` or `draw` is enough; with
-neither, the page shows the observations. From the command line:
+A game is saved as own_environment.html and own_environment.gif. `render` or `draw` is sufficient;
+without both, the page shows the observations. From the command line:
 
 hackmatrix-rl train --env own_environment:Gridworld --run-dir runs/walk
 hackmatrix-rl watch runs/walk --html game.html
@@ -33,7 +33,7 @@ class Walk(eqx.Module):
 
 
 class Gridworld(hm.SingleGame):
-    """Up, down, left, right; +1 at the goal, -0.5 in a pit, and a little less for each step."""
+    """Up, down, left, right; +1 at the goal, -0.5 in a pit, and -0.01 for each step."""
 
     @property
     def num_actions(self):
@@ -41,7 +41,7 @@ class Gridworld(hm.SingleGame):
 
     def start(self, *, key):
         pits = jax.random.bernoulli(key, 0.15, (SIZE, SIZE))
-        # The way along the edges stays open.
+        # A path along the top and right edges stays free.
         return Walk(jnp.zeros(2, jnp.int32), pits.at[0, :].set(False).at[:, -1].set(False))
 
     def observe(self, state):
@@ -60,13 +60,13 @@ class Gridworld(hm.SingleGame):
         return hm.Played(Walk(there, state.pits), reward, fell | arrived)
 
     def render(self, state):
-        """One string: "@" is the walker, "o" a pit, "G" the goal."""
+        """The board as text: "@" is the walker, "o" a pit, "G" the goal."""
         cells = np.where(state.pits, "o", ".")
         cells[tuple(GOAL)], cells[tuple(state.here)] = "G", "@"
         return "\n".join(" ".join(row) for row in cells)
 
     def draw(self, state):
-        """Pixels, uint8 [height, width, 3]; where there are pixels, the text is not shown."""
+        """The board as pixels, uint8 [height, width, 3]; they are shown instead of the text."""
         cells = np.full((SIZE, SIZE, 3), 235, np.uint8)
         cells[np.asarray(state.pits)] = 40, 40, 40
         cells[tuple(GOAL)], cells[tuple(state.here)] = (21, 128, 61), (11, 91, 211)
@@ -81,7 +81,7 @@ def main(steps: int) -> None:
         hm.PPO(
             environment,
             network,
-            # Much entropy: an agent that fears the pits stops walking.
+            # A large entropy bonus: otherwise, an agent that avoids the pits may stop walking.
             loss=hm.PPOLoss(ent_coef=0.03),
             learning_rate=2e-3,
             num_envs=64,

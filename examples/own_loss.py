@@ -1,4 +1,4 @@
-"""A custom loss: PPO's, with a bonus for entropy where many actions are legal.
+"""A custom loss: PPO's, with a larger entropy bonus where more actions are legal.
 
 A loss is any function of a policy and a `Batch` that returns a scalar and metrics.
 
@@ -17,7 +17,7 @@ from hackmatrix_rl.agent import Batch, LossMetrics
 
 
 class Curious(eqx.Module):
-    """PPO's loss, less a bonus."""
+    """PPO's loss minus a bonus."""
 
     base: hm.PPOLoss = hm.PPOLoss(clip_coef=0.2, ent_coef=0.0)
     bonus: float = 0.01

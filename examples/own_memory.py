@@ -1,7 +1,7 @@
-"""A custom network with a memory, in a game that cannot be won without one.
+"""A custom network with a memory, in a game that needs one.
 
-A corridor has eight cells, and the prize lies at one of its ends. Only the first observation shows
-which end, so the network has to remember it.
+A corridor has eight cells, with a prize at one end. Only the first observation shows which end, so
+the network has to remember it.
 
 python own_memory.py [STEPS]
 """
@@ -43,7 +43,7 @@ class Corridor(hm.SingleGame):
 
 
 class Remembers(hm.ActorCritic):
-    """A memory that each step overwrites by some share, which it learns to choose."""
+    """A gated memory: each step overwrites a learned share of it."""
 
     encode: object = eqx.field(static=True)
     width: int = eqx.field(static=True)
@@ -61,14 +61,14 @@ class Remembers(hm.ActorCritic):
         self.value = eqx.nn.Linear(spec.num_features + width, "scalar", key=keys[3])
 
     def initial_carry(self):
-        # At the start of each episode the trainer puts this in place of the memory.
+        # The trainer resets the carry to this at the start of each episode.
         return jnp.zeros(self.width)
 
     def __call__(self, observation, carry):
         features = self.encode(observation).ravel()
         share = jax.nn.sigmoid(self.gate(features))
         carry = (1 - share) * carry + share * jnp.tanh(self.new(features))
-        # The memory is float32 in every precision; what the layers read of it follows the features.
+        # The carry is float32 in every precision; the layers read it in the dtype of the features.
         hidden = jnp.concatenate([features, carry.astype(features.dtype)])
         return self.policy(hidden), self.value(hidden), carry
 

@@ -13,7 +13,7 @@ import hackmatrix_rl as hm
 
 
 class Residual(hm.ActorCritic):
-    """Dense layers, each added to its input."""
+    """Dense layers with residual connections."""
 
     encode: object = eqx.field(static=True)
     first: eqx.nn.Linear
@@ -27,12 +27,12 @@ class Residual(hm.ActorCritic):
         self.first = eqx.nn.Linear(spec.num_features, width, key=keys[0])
         self.blocks = [eqx.nn.Linear(width, width, key=key) for key in keys[3:]]
         policy = eqx.nn.Linear(width, spec.num_actions, key=keys[1])
-        # A nearly uniform policy at the start explores more.
+        # Small initial logits: a nearly uniform policy explores more.
         self.policy = eqx.tree_at(lambda layer: layer.weight, policy, 0.01 * policy.weight)
         self.value = eqx.nn.Linear(width, "scalar", key=keys[2])
 
     def __call__(self, observation, carry):
-        # `--precision bf16` casts parameters and features, and makes the results float32.
+        # `--precision bf16` casts parameters and features, and casts the outputs to float32.
         features = self.encode(observation).ravel()
         hidden = jax.nn.relu(self.first(features))
         for block in self.blocks:

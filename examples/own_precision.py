@@ -19,7 +19,7 @@ from hackmatrix_rl.env import CartPole
 
 class HalfBody(hm.PrecisionPolicy):
     def cast_to_compute(self, module):
-        # Only parameters: no counters, no running statistics.
+        # Only parameters are cast, not counters or running statistics.
         parameters, rest = split_trainable(module)
 
         def cast(path, leaf):

@@ -1,4 +1,4 @@
-"""Other weights for the parts of the reward: the agent learns from these, the game judges it.
+"""Training with other weights for the terms of the reward; evaluation uses the game's own, too.
 
 python own_reward.py [STEPS]
 """
@@ -9,8 +9,8 @@ import jax
 
 import hackmatrix_rl as hm
 
-# Each weight multiplies one part; 1 is the game's own. A victory is worth hundreds of points, and
-# an agent that never wins learns nothing from it.
+# Each weight multiplies one term of the reward; 1 is the game's own. A victory is worth hundreds of
+# points, and an agent that never wins learns nothing from it.
 WEIGHTS = hm.RewardConfig(victory=0.0, score_gain=0.0, stage_completion=2.0)
 
 

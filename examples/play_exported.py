@@ -1,10 +1,10 @@
-"""An exported agent plays a game of HackMatrix by its screen: ONNX Runtime and NumPy alone.
+"""An exported agent plays HackMatrix from the screen, with ONNX Runtime and NumPy alone.
 
 hackmatrix-rl export pretrained --format onnx --output agent.onnx
 python play_exported.py agent.onnx hackmatrix-headless --seed 7
 
-The second program is any that speaks the line protocol, such as the original game. It shows the
-screen; what else the observation `tactical` holds, this script remembers.
+The second program is any that speaks the line protocol, such as the original game. It sends the
+screen. This script tracks the other parts of the observation `tactical`.
 """
 
 import json
@@ -21,13 +21,13 @@ NUMBERS = (
 )
 ENEMIES = ("virus", "daemon", "glitch", "cryptog")
 BLOCKS = ("", "data", "program", "question", "pickup", "exit")
-# What a siphon calls for a block of each program.
+# Transmissions that a siphon calls for a block of each program.
 SPAWNS = (4, 4, 6, 5, 3, 1, 4, 2, 2, 3, 4, 7, 3, 2, 2, 6, 4, 4, 4, 5, 3, 8, 4)
 FIRST_PROGRAM = 5
 
 
 def fields_of(cell):
-    """The fields of the word of a cell that are not 0."""
+    """The fields of a cell's packed word; those that are left out are 0."""
     block, enemy = cell.get("block") or {}, cell.get("enemy") or {}
     coming = cell.get("transmission") or {}
     kind = block.get("blockType") or ("pickup" if cell["isDataSiphon"] else "")
@@ -55,20 +55,20 @@ def fields_of(cell):
 
 
 class Eyes:
-    """What a player sees of a game, and remembers of it.
+    """Makes the agent's observations from the screens of a game.
 
     Args:
-        contract: of the agent.
+        contract: the contract of the exported agent.
     """
 
     def __init__(self, contract):
         self.bits = contract["observation"]["cell"]
         self.actions = contract["actions"]["names"]
         self.rewinds = contract["league"] == "original"
-        self.past = []  # what UNDO goes back to: screen, uses of ATK+, uses of REDUC
+        self.past = []  # the snapshots of UNDO: screen, uses of ATK+, uses of REDUC
 
     def begin(self, screen):
-        """A game begins with this screen."""
+        """Starts a game with this screen."""
         self.screen = screen
         self.past.clear()
         self.pending = 0
@@ -82,7 +82,7 @@ class Eyes:
         self.attacks = self.reductions = 0
 
     def follow(self, action, answer):
-        """An action was taken, and answered so."""
+        """Updates the state after an action and its answer."""
         before, self.screen = self.screen, answer["observation"]
         info, name = answer["info"], self.actions[action]
         if info["invalid_action"]:
@@ -114,7 +114,7 @@ class Eyes:
         self.past.append((self.screen, self.attacks, self.reductions))
 
     def called(self, cells):
-        """The transmissions that a siphon called from the cells around."""
+        """The number of transmissions that a siphon called from the cross of cells."""
         row, col = self.screen["playerRow"], self.screen["playerCol"]
         count = 0
         for r, c in ((row, col), (row + 1, col), (row - 1, col), (row, col - 1), (row, col + 1)):
@@ -159,7 +159,7 @@ class Eyes:
 
 
 def play(agent, ask, rng):
-    """Plays a game to its end, and gives the last answer and the number of moves."""
+    """Plays a game to its end. Returns the last answer and the number of moves."""
     contract = json.loads(agent.get_modelmeta().custom_metadata_map["contract"])
     described = contract["network"]["carry"]
     carry = {each["name"]: np.zeros((1, *each["shape"]), each["dtype"]) for each in described}

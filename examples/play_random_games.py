@@ -1,4 +1,4 @@
-"""The rules alone: a thousand games of HackMatrix at once, played at random.
+"""The rules alone: a batch of a thousand games of HackMatrix with random actions.
 
 python play_random_games.py [TURNS]
 """
@@ -16,7 +16,7 @@ GAMES = 1000
 
 
 def random_turn(state, key):
-    """One uniformly random legal action in one game."""
+    """A uniformly random legal action in one game."""
     choose, happen = jax.random.split(key)
     legal = legal_actions(CONFIG, state)
     action = jax.random.categorical(choose, jnp.where(legal, 0.0, -jnp.inf))
@@ -40,7 +40,7 @@ def main(turns: int) -> None:
     print(f"{int(over.sum())} of {GAMES} games are over after {turns} turns")
     stages = Counter(games.position.stage.tolist())
     print("stage reached:", dict(sorted(stages.items())))
-    print("what a game earned, by term of the reward:")
+    print("mean return of a game, by term of the reward:")
     for name, value in zip(TERM_NAMES, terms.mean(axis=0).tolist(), strict=True):
         print(f"  {name:22} {value:+.3f}")
 

@@ -1,4 +1,4 @@
-"""A sweep over seeds: how much of a result is luck? Each seed trains and is judged on new games.
+"""A sweep over seeds: trains and evaluates each seed, and prints the mean with its interval.
 
 `hackmatrix-rl compare A.toml B.toml` does this for two settings, with a verdict.
 

@@ -2,8 +2,8 @@
 
 Each module here can be used alone, in a notebook; `hackmatrix_rl.algorithms` composes them.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
+nothing do not import JAX.
 """
 
 import lazy_loader

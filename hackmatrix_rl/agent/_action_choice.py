@@ -1,4 +1,4 @@
-"""The distribution over legal actions, and what chooses the actions of a rollout by it."""
+"""The distribution over legal actions, and the choice of a rollout's actions."""
 
 from abc import abstractmethod
 from typing import final
@@ -13,12 +13,13 @@ from hackmatrix_rl.system.errors import check_array
 
 
 class MaskedCategorical(eqx.Module):
-    """A categorical distribution that gives illegal actions no probability.
+    """A categorical distribution over the legal actions.
 
-    For any logit, an illegal action has probability exactly 0 and log-probability minus infinity,
-    and is never sampled. If no action is legal, the distribution is uniform over all actions and
-    its gradient is zero, so nothing becomes NaN. A legal action may have the logit minus infinity,
-    too, if another legal one has a finite logit: it has probability 0, and gradients stay finite.
+    An illegal action has probability exactly 0 and log-probability minus infinity, whatever its
+    logit, and is never sampled. If no action is legal, the distribution is uniform over all actions
+    and its gradient is zero, so nothing becomes NaN. A legal action may also have the logit minus
+    infinity, if another legal one has a finite logit: its probability is 0, and gradients stay
+    finite.
 
     Everything is float32. Leading axes of `logits` and `mask` are batch axes.
 
@@ -54,16 +55,16 @@ class MaskedCategorical(eqx.Module):
         return jnp.exp(self.log_probs)
 
     def sample(self, key: Key[Array, ""]) -> Int32[Array, "*batch"]:
-        """Draws an action (for a batch of distributions, all from one key)."""
-        # The same result as `jax.random.categorical`. On a CPU, its `argmax` takes as long as
-        # drawing the noise. So this takes the maximum, then the first action that has it.
+        """Samples an action; a batch of distributions uses one key."""
+        # The same result as `jax.random.categorical`, whose `argmax` takes as long as drawing the
+        # noise on a CPU. So this computes the maximum, then the first action that attains it.
         noise = jax.random.gumbel(key, self.log_probs.shape, self.log_probs.dtype)
-        lots = jax.lax.optimization_barrier(self.log_probs + noise)  # computed once for both
-        wins = lots == jnp.max(lots, axis=-1, keepdims=True)
-        last = lots.shape[-1] - 1
+        perturbed = jax.lax.optimization_barrier(self.log_probs + noise)  # computed once for both
+        is_largest = perturbed == jnp.max(perturbed, axis=-1, keepdims=True)
+        last = perturbed.shape[-1] - 1
         actions = jnp.arange(last + 1, dtype=jnp.int32)
         # If all are NaN, no action equals the maximum.
-        return jnp.min(jnp.where(wins, actions, last), axis=-1)
+        return jnp.min(jnp.where(is_largest, actions, last), axis=-1)
 
     def log_prob(self, action: Int32[Array, "*batch"]) -> Float32[Array, "*batch"]:
         """Log-probability of an action; minus infinity for an illegal action."""
@@ -73,7 +74,7 @@ class MaskedCategorical(eqx.Module):
         return jnp.sum(jnp.where(chosen, self.log_probs, 0.0), axis=-1)
 
     def entropy(self) -> Float32[Array, "*batch"]:
-        """Entropy in nats; an action of probability 0 adds nothing."""
+        """Entropy in nats; an action of probability 0 contributes 0."""
         possible, finite = self._finite()
         return -jnp.sum(jnp.where(possible, jnp.exp(finite) * finite, 0.0), axis=-1)
 
@@ -83,8 +84,8 @@ class MaskedCategorical(eqx.Module):
         It is infinite if an action has a positive probability here and probability 0 in `other`.
         """
         possible, finite = self._finite()
-        probs = jnp.exp(finite)  # 0 also where a finite logarithm is too small
-        # An action with probability 0 here adds nothing, for any probability in `other`.
+        probs = jnp.exp(finite)  # also 0 where it underflows
+        # An action of probability 0 here contributes 0, whatever its probability in `other`.
         other_finite = jnp.where(possible & (probs != 0.0), other.log_probs, 0.0)
         return jnp.sum(jnp.where(possible, probs * (finite - other_finite), 0.0), axis=-1)
 
@@ -93,8 +94,8 @@ class MaskedCategorical(eqx.Module):
     ) -> Float32[Array, "*batch"]:
         """Cross-entropy to target probabilities, in nats: minus the sum of `targets * log_probs`.
 
-        An action adds nothing if its target is 0 or it is illegal. The result is infinite if a
-        target is positive where a legal action has probability 0.
+        An action contributes 0 if its target is 0 or it is illegal. The result is infinite if a
+        legal action of probability 0 has a positive target.
         """
         counts = self.support & (targets != 0.0)
         return -jnp.sum(targets * jnp.where(counts, self.log_probs, 0.0), axis=-1)
@@ -102,10 +103,9 @@ class MaskedCategorical(eqx.Module):
     def _finite(
         self,
     ) -> tuple[Bool[Array, "*batch num_actions"], Float32[Array, "*batch num_actions"]]:
-        """Where the probability is not 0, and the log-probabilities with 0 in the other places.
+        """Where log-probabilities are not -inf, and the log-probabilities with -inf replaced by 0.
 
-        0 * -inf is NaN, in the value and in the gradient. So the logarithm is replaced before the
-        product. NaN is not replaced.
+        `0 * -inf` would be NaN, in the value and in the gradient. NaN is not replaced.
         """
         possible = self.log_probs != -jnp.inf
         return possible, jnp.where(possible, self.log_probs, 0.0)
@@ -130,32 +130,32 @@ class ActionChoice(eqx.Module):
 
     @abstractmethod
     def choose(self, collector_state: CollectorState, pi: MaskedCategorical, keys: Keys) -> Chosen:
-        """The actions, the choice's state after them, and notes to keep for each step.
+        """Returns the actions, the next state, and notes for `Rollout.notes`.
 
-        `pi` are the policy's distributions.
+        `pi` has the policy's distributions.
         """
 
     def begin_anew(
         self, state: PyTree[Array], done: Bool[Array, " num_envs"], keys: Keys
     ) -> PyTree[Array]:
-        """The state after an action, where episodes may have begun; by default the same state.
+        """Resets the state where an episode ended; by default it does not change.
 
-        `keys` are the keys that `choose` got for this action.
+        `keys` are the arguments of `choose` for the last action.
         """
         return state
 
     def counts(self, state: PyTree[Array]) -> Bool[Array, " num_envs"] | None:
-        """Whether the policy itself plays the episode of each environment; `None`: all.
+        """The environments whose episodes the policy itself plays; `None`: all.
 
-        Episodes of another player are left out of the sums of a rollout. `state` is the choice's
-        after the action.
+        `EpisodeSums` excludes the episodes of another player. `state` is the state after the
+        action.
         """
         return None
 
     def state_value(self, logits: Logits, value: PerEnv, mask: Mask) -> PerEnv:
-        """The value of observations by the network's outputs: by default `value`.
+        """The value of observations from the network's outputs; by default `value`.
 
-        An algorithm whose logits are Q-values computes the value from them.
+        A choice by Q-values computes it from the logits.
         """
         return value
 
@@ -173,7 +173,7 @@ DRAWN = Sample()
 def best_action(
     values: Float32[Array, "*axes num_actions"], mask: Bool[Array, "*axes num_actions"]
 ) -> Int32[Array, "*axes"]:
-    """The legal action of the largest value, the first of several; the first if none is legal."""
+    """The legal action with the largest value, the first in a tie; action 0 if none is legal."""
     return MaskedCategorical(values, mask).mode()
 
 
@@ -187,32 +187,29 @@ def value_of(
 def epsilon_greedy(
     pi: MaskedCategorical, epsilon: Float32[Array, ""], key: Key[Array, ""]
 ) -> Int32[Array, ""]:
-    """A uniformly random legal action with probability `epsilon`, else the most probable one.
+    """A uniformly random legal action with probability `epsilon`, else the mode of `pi`.
 
     If the logits of `pi` are Q-values, its mode is the greedy action.
     """
-    whether, which = jax.random.split(key)
-    anything = MaskedCategorical(jnp.zeros_like(pi.log_probs), pi.support).sample(which)
-    explores = jax.random.uniform(whether) < epsilon
-    return jnp.where(explores, anything, pi.mode())
+    explore_key, action_key = jax.random.split(key)
+    uniform = MaskedCategorical(jnp.zeros_like(pi.log_probs), pi.support)
+    explores = jax.random.uniform(explore_key) < epsilon
+    return jnp.where(explores, uniform.sample(action_key), pi.mode())
 
 
 class QLosses(eqx.Module):
     """Metrics of a loss of Q-values; means over a batch."""
 
-    q_loss: Float32[Array, "*axes"]  #: Half of the squared error, in squared units of the network.
-    td_error: Float32[Array, "*axes"]  #: The absolute error, in units of the network.
+    q_loss: Float32[Array, "*axes"]  #: Half the squared TD error, in squared units of the network.
+    td_error: Float32[Array, "*axes"]  #: Absolute TD error, in units of the network.
     #: Q-value of the actions that were taken, in units of reward.
     q_value: Float32[Array, "*axes"]
-    q_target: Float32[Array, "*axes"]  #: What it should be, in units of reward.
+    q_target: Float32[Array, "*axes"]  #: Its target, in units of reward.
 
 
 @final
 class EpsilonGreedyChoice(ActionChoice):
-    """Takes a random legal action with probability `epsilon`, else the one of the largest Q-value.
-
-    The network's logits are the Q-values.
-    """
+    """Epsilon-greedy actions: the network's logits are the Q-values."""
 
     epsilon: Float32[Array, ""]
 

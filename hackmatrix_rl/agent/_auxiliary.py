@@ -1,4 +1,4 @@
-"""The auxiliary tasks: to predict the immediate result of an action, and the victory."""
+"""Auxiliary tasks: predicting the immediate result of an action, and the victory."""
 
 import equinox as eqx
 import jax
@@ -13,14 +13,14 @@ PerStep = Float32[Array, "num_steps batch"]
 Flags = Bool[Array, "num_steps batch"]
 
 WIN_TRACE = 0.95
-"""Weight between the prediction one step later (0) and the end of the episode (1)."""
+"""Lambda of `win_targets`: 0 uses only the next prediction, 1 only the outcome."""
 
 
 class AuxiliaryTargets(eqx.Module):
     """The immediate results of a rollout's actions."""
 
-    #: `symlog` of the parts of the reward, in the order of `EnvSpec.terms`. They take 16 bits each,
-    #: because a rollout keeps them for every step.
+    #: `symlog` of the terms of the reward, in the order of `EnvSpec.terms`; in 16 bits, because a
+    #: rollout keeps them for every step.
     terms: Float16[Array, "num_steps batch terms"]
     #: Whether the rules ended the episode with this action, by death or victory.
     terminated: Flags
@@ -29,11 +29,11 @@ class AuxiliaryTargets(eqx.Module):
 class AuxiliaryMetrics(eqx.Module):
     """Metrics of the auxiliary loss: means over the batch; 0 for a minibatch that skips it."""
 
-    due: Float32[Array, ""]  #: 1 if the minibatch computed it, else 0.
-    #: Half the squared error of the parts of the reward, summed over the parts.
+    due: Float32[Array, ""]  #: 1 if the minibatch computed the loss, else 0.
+    #: Half the squared error of the terms of the reward, summed over the terms.
     terms: Float32[Array, ""]
-    terminated: Float32[Array, ""]  #: Cross entropy of the end of the episode, in nats.
-    #: Cross entropy of the probability of winning, in nats; `None` if it is not predicted.
+    terminated: Float32[Array, ""]  #: Cross-entropy of the termination, in nats.
+    #: Cross-entropy of the victory, in nats; `None` if it is not predicted.
     won: Float32[Array, ""] | None = None
 
     def means(self) -> dict[str, float]:
@@ -47,23 +47,22 @@ class AuxiliaryMetrics(eqx.Module):
 
 
 class AuxiliaryLoss(eqx.Module):
-    """The auxiliary loss: the error of an `AuxiliaryHead`, its weight, and how often it counts.
+    """The loss of an `AuxiliaryHead`, computed on every N-th minibatch.
 
-    The parts of the reward say more about a step than their sum, from which the value learns. The
-    prediction of death helps at the start of training. The layers that the head shares with the
-    policy learn from both.
+    The terms of the reward say more about a step than their sum, from which the value learns. The
+    prediction of death helps at the start of training. Both train the layers that the head shares
+    with the policy.
 
     Source: Jaderberg et al. 2017, "Reinforcement learning with unsupervised auxiliary tasks"
     (reward prediction); Hafner et al. 2023, "Mastering diverse domains through world models"
     (squared errors after `symlog`).
     """
 
-    coefficient: float = eqx.field(static=True)  #: Weight of the auxiliary loss in the whole loss.
+    coefficient: float = eqx.field(static=True)  #: Weight of the auxiliary loss in the total loss.
     #: Only every N-th minibatch computes the auxiliary loss.
     every: int = eqx.field(static=True, default=1)
-    #: Index in `EnvSpec.terms` of the part of the reward that is above 0 where an episode is won.
-    #: The head then also learns the probability of winning the episode (`win_targets`). `None`: it
-    #: does not.
+    #: Index in `EnvSpec.terms` of the term of the reward that is positive where an episode is won.
+    #: The head then also learns the probability of winning (`win_targets`). `None`: it does not.
     victory: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:
@@ -99,11 +98,11 @@ class AuxiliaryLoss(eqx.Module):
                 return immediate
             return *immediate, self._win_loss(head, hidden, auxiliary, done)
 
-        nothing = jnp.zeros((), jnp.float32)
+        zero = jnp.zeros((), jnp.float32)
         count = 2 if self.victory is None else 3
-        # XLA runs neither the branch that is not taken nor its gradient.
+        # A skipped minibatch computes neither the loss nor its gradient.
         due = number % jnp.uint32(self.every) == 0
-        terms, terminated, *won = jax.lax.cond(due, compute, lambda: (nothing,) * count)
+        terms, terminated, *won = jax.lax.cond(due, compute, lambda: (zero,) * count)
         return self.coefficient * sum(won, terms + terminated), AuxiliaryMetrics(
             due.astype(jnp.float32), terms, terminated, *won
         )
@@ -111,7 +110,6 @@ class AuxiliaryLoss(eqx.Module):
     def _win_loss(
         self, head: AuxiliaryHead, hidden: Hidden, auxiliary: AuxiliaryTargets, done: Flags | None
     ) -> Float32[Array, ""]:
-        """Mean cross entropy of the probability of winning."""
         logit = jax.vmap(jax.vmap(head.win_logit))(hidden)
         if logit is None or done is None:
             raise ValueError(
@@ -129,29 +127,29 @@ class AuxiliaryLoss(eqx.Module):
 def win_targets(
     predicted: PerStep, won: Flags, terminated: Flags, done: Flags, *, trace: float = WIN_TRACE
 ) -> tuple[PerStep, Flags]:
-    """Targets of the win prediction, from the later outcomes in the rollout.
+    """Targets of the win prediction, from later predictions and outcomes in the rollout.
 
-    It is the TD(lambda) return of a reward of 1 for a victory, without discount. Where an episode
-    ends by the rules, the target is known. Elsewhere it is a mean of the later predictions. Also
-    returns whether each counts: the last step and a truncated one have nothing after them.
+    They are the undiscounted TD(lambda) returns of a reward of 1 for a victory. Where an episode
+    terminates, the target is its outcome. Also returns which targets count: not that of a truncated
+    step, nor of the last step of a rollout in an unfinished episode.
 
     Source: Sutton 1988, "Learning to predict by the methods of temporal differences".
     """
     last = jnp.zeros_like(done).at[-1].set(True)
     unknown = (done & ~terminated) | (last & ~done)
-    following = jnp.concatenate([predicted[1:], predicted[-1:]])
+    next_predicted = jnp.concatenate([predicted[1:], predicted[-1:]])
 
-    def back(
-        later: Float32[Array, " batch"], step: tuple[Array, ...]
+    def step(
+        later: Float32[Array, " batch"], inputs: tuple[Array, ...]
     ) -> tuple[Float32[Array, " batch"], Float32[Array, " batch"]]:
-        here, following, won, terminated, unknown = step
-        target = (1.0 - trace) * following + trace * later
-        target = jnp.where(unknown, here, target)
+        predicted, next_predicted, won, terminated, unknown = inputs
+        target = (1.0 - trace) * next_predicted + trace * later
+        target = jnp.where(unknown, predicted, target)
         target = jnp.where(terminated, won.astype(jnp.float32), target)
         return target, target
 
-    steps = (predicted, following, won, terminated, unknown)
-    _, targets = jax.lax.scan(back, predicted[-1], steps, reverse=True)
+    inputs = (predicted, next_predicted, won, terminated, unknown)
+    _, targets = jax.lax.scan(step, predicted[-1], inputs, reverse=True)
     return targets, ~unknown
 
 
@@ -163,11 +161,11 @@ def symlog(x: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
 def stacked_terms(
     terms: dict[str, Float32[Array, " num_envs"]], names: tuple[str, ...]
 ) -> Float16[Array, "num_envs terms"]:
-    """The parts of the reward of one step by name, in the form of `AuxiliaryTargets.terms`."""
+    """Stacks the terms of the reward of one step, in the form of `AuxiliaryTargets.terms`."""
     if set(names) != set(terms):
         raise ValueError(
-            f"the environment's spec names the parts of the reward {sorted(names)}, but a step "
+            f"the environment's spec names the terms of the reward {sorted(names)}, but a step "
             f"has {sorted(terms)}"
         )
-    flat_vmap = jnp.stack([terms[name] for name in names], axis=-1)
-    return symlog(flat_vmap).astype(jnp.float16)
+    stacked = jnp.stack([terms[name] for name in names], axis=-1)
+    return symlog(stacked).astype(jnp.float16)

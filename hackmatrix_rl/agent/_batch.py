@@ -17,20 +17,21 @@ from hackmatrix_rl.agent._value_scale import IDENTITY_SCALE, ValueScale
 
 
 class Batch(OfEnvironments):
-    """The argument of a loss: whole sequences of some environments.
+    """The argument of a loss: full sequences of some environments.
 
     Values are in the units of the network (see `ValueScale`). `observation`, `mask`, `action`,
     `log_prob`, `value` and `done` are as in `Rollout`, each leaf `[num_steps, batch, ...]`.
 
     Attributes:
-        initial_carry: memory of the policy before the first step; each leaf `[batch, ...]`.
+        initial_carry: carry of the policy before the first step; each leaf `[batch, ...]`.
         advantage: advantage of the action, in units of reward.
         value_target: the value to learn.
         auxiliary: targets of the auxiliary loss; `None` unless the rollout keeps them.
         log_probs: log-probabilities of all actions under the policy that acted, minus infinity
             for illegal ones; `None` unless the loss has `needs_old_log_probs`.
-        teacher_log_probs: the same of the teacher; `None` unless the loss has `needs_teacher`.
-        number: number of the minibatch, counted from the start of training.
+        teacher_log_probs: log-probabilities of all actions under the teacher; `None` unless the
+            loss has `needs_teacher`.
+        number: index of the minibatch since the start of training.
     """
 
     observation: PyTree[Array]
@@ -59,13 +60,13 @@ class Batch(OfEnvironments):
         number: UInt32[Array, ""] | None = None,
         teacher_log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None,
     ) -> "Batch":
-        """A batch of a whole rollout.
+        """Makes a batch of a full rollout.
 
         Args:
             rollout: the rollout.
             targets: advantages and value targets of the rollout.
             value_scale: the units in which the network learns values.
-            number: number of the minibatch; 0 by default.
+            number: index of the minibatch; 0 by default.
             teacher_log_probs: log-probabilities of all actions under a teacher, if there is one.
         """
         auxiliary = None
@@ -94,24 +95,24 @@ class Batch(OfEnvironments):
         return self.along_environments(lambda leaf, axis: jnp.take(leaf, environments, axis=axis))
 
     def select_from_blocks(self, environments: Int32[Array, " blocks"]) -> "Batch":
-        """The sequences of one environment of each block: the same result as `select`.
+        """The sequences of one environment from each block: the same result as `select`.
 
-        If each device holds whole blocks, no device sends anything to another.
+        It needs no communication if each device holds full blocks.
 
         Args:
-            environments: one index for each block. The environments are cut into equal blocks of
-                neighbours, one for each index. The i-th index must lie in the i-th block.
+            environments: one index for each block. The environments are split into equal
+                contiguous blocks, one for each index. Index `i` must be in block `i`.
         """
         blocks = environments.shape[0]
         size = self.action.shape[1] // blocks
 
         def pick(leaf: Array, axis: int) -> Array:
-            apart = leaf.reshape(*leaf.shape[:axis], blocks, size, *leaf.shape[axis + 1 :])
+            split = leaf.reshape(*leaf.shape[:axis], blocks, size, *leaf.shape[axis + 1 :])
             return jax.vmap(
                 lambda block, place: jax.lax.dynamic_index_in_dim(block, place, axis, False),
                 in_axes=(axis, 0),
                 out_axes=axis,
-            )(apart, environments % size)
+            )(split, environments % size)
 
         return self.along_environments(pick)
 

@@ -21,7 +21,7 @@ SHARED = {_AXIS: None}
 
 
 class OfEnvironments(eqx.Module):
-    """Arrays with an axis of environments: `AXIS`, where the metadata of a field says no other."""
+    """Arrays with an axis of environments: axis `AXIS`, unless a field's metadata names another."""
 
     AXIS: ClassVar[int] = 1
 
@@ -34,8 +34,8 @@ class OfEnvironments(eqx.Module):
 class CollectorState(OfEnvironments):
     """The state of a batch of environments between two rollouts.
 
-    Every field but `step` has a leading axis of environments, along which the batch can be cut
-    over devices.
+    Every field but `step` has a leading axis of environments, along which the batch can be
+    sharded.
     """
 
     AXIS = 0
@@ -43,8 +43,8 @@ class CollectorState(OfEnvironments):
     environment: PyTree[Array]  #: State of the environments.
     observation: PyTree[Array]  #: The observation for the next action.
     mask: Bool[Array, "num_envs num_actions"]  #: The legal actions of `observation`.
-    carry: PyTree[Array]  #: Memory of the policy before the next action.
-    #: One random key for each environment. They never change: every random draw depends on the
+    carry: PyTree[Array]  #: Carry of the policy before the next action.
+    #: One random key for each environment. Keys never change: every random draw depends on the
     #: environment's key and on `step`.
     keys: Key[Array, " num_envs"]
     #: Number of steps that each environment has taken.
@@ -53,7 +53,7 @@ class CollectorState(OfEnvironments):
 
     def draw_keys(self) -> tuple[Key[Array, " num_envs"], Key[Array, " num_envs"]]:
         """The keys of this step: for the actions, and for the environment."""
-        # Number 0 of an environment's key was its first reset.
+        # Number 0 was the key of the first reset.
         here = jax.vmap(jax.random.fold_in, in_axes=(0, None))(self.keys, self.step + 1)
         pair = jax.vmap(jax.random.split)(here)
         return pair[:, 0], pair[:, 1]
@@ -65,7 +65,7 @@ class CollectorState(OfEnvironments):
         carry: PyTree[Array],
         initial_carry: PyTree[Array],
     ) -> "CollectorState":
-        """The state after a step of all environments; ended episodes start with `initial_carry`."""
+        """The state after a step of all environments; new episodes start with `initial_carry`."""
         return replace(
             self,
             environment=environment,
@@ -79,7 +79,7 @@ class CollectorState(OfEnvironments):
 def start_collector(
     environment: Environment, policy: ActorCritic, keys: Key[Array, " num_envs"]
 ) -> CollectorState:
-    """Starts one environment for each key (see `env_keys`), on which all later draws depend."""
+    """Starts one environment for each key (see `env_keys`); its later draws depend on this key."""
     num_envs = keys.shape[0]
     first = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, 0)
     state, timestep = environment.reset(first)

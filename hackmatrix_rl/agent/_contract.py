@@ -1,4 +1,4 @@
-"""Checks the contract of a network: its shapes, and its values on made-up observations."""
+"""Checks the contract of a network: its shapes, and its outputs on made-up observations."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ from hackmatrix_rl.system.errors import (
     summary,
 )
 
-# Numbers of steps and environments in the batch that tests the evaluator.
+# Shape of the sequences on which the evaluator is checked.
 STEPS, BATCH = 3, 2
 
 
@@ -61,10 +61,10 @@ def check_is_policy(policy: Any) -> None:
 def check_policy_shapes(
     policy: Any, spec: EnvSpec, *, precision: PrecisionPolicy = FLOAT32
 ) -> None:
-    """Raises unless a network takes one observation and returns the shapes of the contract.
+    """Raises unless a network maps one observation to outputs of the required shapes.
 
-    It only traces the network. A network in which no product has the compute dtype of the
-    precision is refused: the precision would have no effect.
+    It only traces the network. It also raises if no matrix product has the compute dtype of the
+    precision, which would have no effect.
     """
     check_is_policy(policy)
     precision.check(policy)
@@ -83,8 +83,8 @@ def check_policy_shapes(
         if isinstance(error, RuntimeError) and any(map(_drops_out, layers)):
             raise ValueError(
                 f"{said} uses eqx.nn.Dropout, which needs a random key, and a network gets none: "
-                "learning compares its probabilities with those that it acted by. Leave the "
-                "dropout out, or switch it off: eqx.nn.inference_mode(policy)"
+                "a loss compares the policy with the one that acted. Remove the dropout, or "
+                "disable it: eqx.nn.inference_mode(policy)"
             ) from error
         raise ValueError(
             f"{said} fails on one observation of this environment ({summary(spec.observation)}, "
@@ -94,7 +94,7 @@ def check_policy_shapes(
     if not isinstance(found, tuple | list) or len(found) != 3:
         raise TypeError(
             f"{said} returns {described(found)}; expected three things: return logits, value, "
-            "carry (without memory, carry is what came in)"
+            "carry (a network without memory returns its argument carry)"
         )
     logits, value, after = found
     check_array(
@@ -102,37 +102,38 @@ def check_policy_shapes(
         logits,
         "float32",
         (int(spec.num_actions),),
-        hint="one for each of spec.num_actions; build the network from this environment's spec",
+        hint="spec.num_actions logits; build the network from this environment's spec",
     )
     check_array(
         f"{said} returns as value",
         value,
         "float32",
         (),
-        hint="a value of shape (1,) becomes one number by value[0], or by "
+        hint="return value[0] instead of shape (1,), or use "
         'eqx.nn.Linear(width, "scalar", key=key)',
     )
     changed = difference("carry", carry, after)
     if changed:
         raise ValueError(
-            f"{said} returns another kind of carry than it was handed: {changed}; expected the "
+            f"{said} returns another kind of carry than it received: {changed}; expected the "
             "structure, shapes and dtypes of initial_carry()"
         )
     operands = products(program)
     if operands and not any(set(each) == {dtype} for each in operands):
         raise ValueError(
-            f"{said} computes none of its {len(operands)} product(s) in {dtype}, as the precision "
-            "asks, because inputs of its layers are wider. Make the features by "
-            "self.encode(observation), with self.encode = spec.encode in __init__, or cast the "
-            "input of each layer: self.layer(x.astype(self.layer.weight.dtype))"
+            f"{said} computes none of its {len(operands)} matrix product(s) in {dtype}, the "
+            "compute dtype of the precision, because the inputs of its layers have a wider dtype. "
+            "Compute the features with self.encode(observation), where self.encode = spec.encode "
+            "is set in __init__, or cast the input of each layer: "
+            "self.layer(x.astype(self.layer.weight.dtype))"
         )
 
 
 def wide_layers(policy: ActorCritic, spec: EnvSpec, *, precision: PrecisionPolicy) -> list[str]:
-    """The weights that enter products in float32, although the precision casts them to 16 bits.
+    """The paths of weights in float32 products, although the precision casts them to 16 bits.
 
-    Another input of the product in float32, such as a carry, makes them do so. Weights are named by
-    their paths. The package's own networks have none, and are not traced.
+    A float32 operand, such as a carry, promotes the product. The package's own networks have no
+    such weights, and are not traced.
     """
     if is_ours(policy):
         return []
@@ -167,7 +168,7 @@ def precision_of(given: Any) -> PrecisionPolicy:
 
 
 def _initial_carry(policy: ActorCritic) -> Any:
-    """The shapes of a network's first carry."""
+    """The shapes and dtypes of a network's initial carry."""
     said = place(policy, "initial_carry")
     carry = policy.initial_carry()
     for path, leaf in jax.tree.leaves_with_path(carry):
@@ -188,14 +189,14 @@ def _initial_carry(policy: ActorCritic) -> Any:
 def check_policy(
     policy: Any, spec: Any, *, precision: PrecisionPolicy | str = FLOAT32, seed: int = 0
 ) -> None:
-    """Checks a network's whole contract by calling it on made-up observations.
+    """Checks the full contract of a network by calling it on made-up observations.
 
     It checks:
 
-    - The shapes and dtypes of all inputs and outputs.
-    - The optimizer sees all parameters.
-    - The numbers are finite, and equal for equal input.
-    - The network's evaluator gives the same results as the call, on whole sequences and step by
+    - All inputs and outputs have the right shapes and dtypes.
+    - All parameters are visible to the optimizer.
+    - Outputs are finite and deterministic.
+    - The network's evaluator gives the same outputs as the call, on full sequences and step by
       step.
 
     Args:
@@ -206,8 +207,7 @@ def check_policy(
 
     Raises:
         TypeError: a value has the wrong type.
-        ValueError: another check failed. The message says what was expected, what was found,
-            and what to change.
+        ValueError: another check failed.
     """
     check_jax()
     check_is_policy(policy)
@@ -219,25 +219,27 @@ def check_policy(
     first = policy.initial_carry()
     carries = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (BATCH, *leaf.shape)), first)
     done = jnp.asarray(np.arange(STEPS * BATCH).reshape(STEPS, BATCH) % 4 == 1)
-    # In float32, where the ways differ by rounding alone.
-    plain, again, own, followed = jax.device_get(_every_way(policy, observations, carries, done))
+    # In float32, so the results differ only by rounding.
+    called, again, unrolled, stepped = jax.device_get(
+        _every_way(policy, observations, carries, done)
+    )
     said = place(policy, "__call__")
-    _check_finite(said, *plain)
-    _compare(said, "called again on the same observation", plain, again)
-    _compare(said, "applied to a whole sequence by its evaluator", plain, own)
-    _compare(said, "applied step by step by its evaluator", plain, followed)
+    _check_finite(said, *called)
+    _compare(said, "called again on the same observation", called, again)
+    _compare(said, "applied to a whole sequence by its evaluator", called, unrolled)
+    _compare(said, "applied step by step by its evaluator", called, stepped)
 
 
 def check_policy_numbers(policy: ActorCritic, spec: EnvSpec) -> None:
-    """Checks the part of `check_policy` that is cheap and that shapes do not show.
+    """Checks the values of a network: the cheap part of `check_policy`.
 
-    The network has parameters, and they are finite. A network that is not part of this package also
-    returns finite numbers for one made-up observation.
+    The network has parameters, and they are finite. A custom network also returns finite outputs
+    for one made-up observation.
     """
     _check_parameters(policy)
     if not is_ours(policy):
-        given = _made_up(spec, 0, ()), policy.initial_carry()
-        _check_finite(place(policy, "__call__"), *jax.device_get(_called(policy, *given)))
+        outputs = eqx.filter_jit(policy)(_made_up(spec, 0, ()), policy.initial_carry())
+        _check_finite(place(policy, "__call__"), *jax.device_get(outputs[:2]))
 
 
 def _check_parameters(policy: ActorCritic) -> None:
@@ -252,7 +254,7 @@ def _check_parameters(policy: ActorCritic) -> None:
         if isinstance(leaf, np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.inexact):
             raise ValueError(
                 f"{type(policy).__name__}: {jax.tree_util.keystr(path)} is a NumPy array, which "
-                "is not learned; expected a parameter, jnp.asarray(...), or a constant, "
+                "is not trained; expected a parameter, jnp.asarray(...), or a constant, "
                 "hackmatrix_rl.agent.precision.NonTrainable(...)"
             )
     for path, leaf in parameters:
@@ -265,7 +267,6 @@ def _check_parameters(policy: ActorCritic) -> None:
 
 
 def _check_finite(said: str, logits: np.ndarray, value: np.ndarray) -> None:
-    """Raises a ValueError if an output of a network is NaN or infinite."""
     for name, values in (("logits", logits), ("a value", value)):
         if not np.isfinite(values).all():
             raise ValueError(
@@ -275,7 +276,7 @@ def _check_finite(said: str, logits: np.ndarray, value: np.ndarray) -> None:
 
 
 def _made_up(spec: EnvSpec, seed: int, axes: tuple[int, ...]) -> Any:
-    """Observations of small numbers, which any encoding can read, with these leading axes."""
+    """Random observations with these leading axes; small numbers, which any encoder accepts."""
     draw = np.random.default_rng(seed)
 
     def numbers(leaf: jax.ShapeDtypeStruct) -> jax.Array:
@@ -288,27 +289,21 @@ def _made_up(spec: EnvSpec, seed: int, axes: tuple[int, ...]) -> Any:
 
 
 @eqx.filter_jit
-def _called(policy: ActorCritic, observation: Any, carry: Any) -> Any:
-    logits, value, _ = policy(observation, carry)
-    return logits, value
-
-
-@eqx.filter_jit
 def _every_way(policy: ActorCritic, observations: Any, carries: Any, done: Any) -> Any:
-    """Logits and values from the call, twice, and from the evaluator in both of its ways."""
-    plain = plain_evaluator(policy).unroll(observations, carries, done)
+    """Logits and values of two calls, of the evaluator's `unroll`, and of its `act_step`."""
+    called = plain_evaluator(policy).unroll(observations, carries, done)
     again = plain_evaluator(policy).unroll(observations, carries, done)
     evaluator = evaluator_of(policy)
-    own = evaluator.unroll(observations, carries, done)
-    followed = []
+    unrolled = evaluator.unroll(observations, carries, done)
+    stepped = []
     cache = evaluator.init_cache(jax.tree.map(lambda leaf: leaf[0], observations))
     carry = carries
     for step in range(STEPS):
         here = jax.tree.map(lambda leaf, step=step: leaf[step], observations)
         logits, value, carry, cache = evaluator.act_step(here, carry, cache)
         carry = reset_carry(carry, policy.initial_carry(), done[step])
-        followed.append((logits, value))
-    return plain, again, own, jax.tree.map(lambda *leaves: jnp.stack(leaves), *followed)
+        stepped.append((logits, value))
+    return called, again, unrolled, jax.tree.map(lambda *leaves: jnp.stack(leaves), *stepped)
 
 
 def _compare(said: str, way: str, plain: Any, other: Any) -> None:
@@ -316,6 +311,6 @@ def _compare(said: str, way: str, plain: Any, other: Any) -> None:
         if not np.allclose(found, expected, rtol=1e-3, atol=1e-4):
             worst = np.unravel_index(np.argmax(np.abs(found - expected)), found.shape)
             raise ValueError(
-                f"{said}, {way}, gives other {name} than a call: {found[worst]:.6g} where the call "
-                f"gives {expected[worst]:.6g}; expected the same but for rounding"
+                f"{said}, {way}, gives other {name} than a call: {found[worst]:.6g} instead of "
+                f"{expected[worst]:.6g}; expected equality up to rounding"
             )

@@ -11,20 +11,20 @@ from hackmatrix_rl.system.batching import materialize, platform
 
 
 class EpisodeSums(eqx.Module):
-    """Sums over the episodes that ended within some steps and count. Such sums can be added."""
+    """Sums over the counted episodes that ended within some steps; they can be added."""
 
     count: Float32[Array, ""]  #: Number of episodes that ended.
     total_reward: Float32[Array, ""]  #: Sum of their undiscounted returns.
     length: Float32[Array, ""]  #: Sum of their lengths in steps.
-    #: Sums of the environment's own numbers (`EpisodeStatistics.extra`).
+    #: Sums of the environment's further statistics (`EpisodeStatistics.extra`).
     extra: dict[str, Float32[Array, ""]]
-    #: Sums of the parts of the reward over ALL these steps, also of unfinished episodes.
+    #: Sums of the terms of the reward over ALL these steps, also of unfinished episodes.
     terms: dict[str, Float32[Array, ""]]
 
     @classmethod
     def of(cls, timestep: Timestep, own: Bool[Array, " num_envs"] | None = None) -> "EpisodeSums":
-        """The sums of one step of a batch; `own`: whose episodes the policy plays, `None`: all."""
-        if platform() == "gpu":  # else a sum's single block of threads computes what it adds up
+        """The sums of one step; `own`: environments that the policy itself plays (`None`: all)."""
+        if platform() == "gpu":  # else XLA fuses their computation into single-block reductions
             timestep = materialize(timestep)
         episode, counts = timestep.episode, timestep.episode.counts
         if own is not None:
@@ -47,11 +47,11 @@ class EpisodeSums(eqx.Module):
 
     @property
     def totals(self) -> dict[str, Any]:
-        """The sums of the numbers of an episode, by name, on the device or on the host."""
+        """The sums of the episode statistics by name, on the device or on the host."""
         return {"return": self.total_reward, "length": self.length, **self.extra}
 
     def means(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Means over episodes: their numbers, and the terms of their reward, by name, on the host.
+        """Means per episode, by name, on the host: of its statistics, and of its reward terms.
 
         Both are empty without a finished episode. The terms are summed over all steps, unfinished
         episodes included, and divided by the number of finished episodes.

@@ -21,9 +21,9 @@ class Targets(eqx.Module):
     value_target: Float32[Array, "num_steps num_envs"]
 
     def explained_variance(self) -> Float32[Array, ""]:
-        """Share of the variance of the value targets that the values explain.
+        """The fraction of the variance of the value targets that the values explain.
 
-        It is 1 for perfect values, 0 for a constant value, and below 0 for worse values.
+        It is 1 for perfect values, 0 for a constant value, and negative for worse values.
         """
         left = jnp.var(self.value_target - self.value)
         return 1.0 - left / jnp.maximum(jnp.var(self.value_target), 1e-8)
@@ -49,7 +49,7 @@ class GAE(AdvantageEstimator):
     Attributes:
         gamma: discount factor: the weight of a reward one step later; a number or a schedule (see
             `resolve_schedules`).
-        gae_lambda: weight between one-step estimates (0) and whole returns (1).
+        gae_lambda: interpolates between one-step TD errors (0) and Monte Carlo returns (1).
     """
 
     gamma: Scheduled = 0.99

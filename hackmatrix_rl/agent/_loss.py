@@ -18,19 +18,19 @@ class LossMetrics(eqx.Module):
     """Metrics of a loss; every field is a mean over the batch."""
 
     policy_loss: Float32[Array, ""]  #: The clipped objective, negated.
-    #: Half the squared error of the value, in units of the network, or what the network's
-    #: `ValueHead` minimises.
+    #: Half the squared error of the value, in squared units of the network, or the loss of the
+    #: network's `ValueHead`.
     value_loss: Float32[Array, ""]
     entropy: Float32[Array, ""]  #: Entropy of the policy, in nats.
     approx_kl: Float32[Array, ""]  #: Estimate of KL(old || new) from the actions taken, in nats.
-    #: Share of the actions with a ratio outside of the clip range.
+    #: Fraction of the actions whose ratio is outside of the clip range.
     clip_fraction: Float32[Array, ""]
-    #: Further numbers of a custom loss, by name.
+    #: Further metrics of a custom loss, by name.
     extra: dict[str, Float32[Array, ""]] = eqx.field(default_factory=dict)
     #: Metrics of the auxiliary loss; `None` without one.
     auxiliary: AuxiliaryMetrics | None = None
     #: KL(old || new) over all legal actions, in nats; `None` if the loss does not compute it. `old`
-    #: is the policy that acted, `new` the policy that learns.
+    #: is the policy that acted, `new` the policy that is trained.
     kl: Float32[Array, ""] | None = None
 
     @property
@@ -65,7 +65,7 @@ class PPOLoss(eqx.Module):
             log-probabilities of all actions: 4 bytes for each action of each step.
         teacher_kl_coef: weight of KL(teacher || new) over all legal actions, which keeps the
             policy near a teacher; a number or a schedule; 0 without a teacher. A batch then keeps
-            as many log-probabilities again.
+            the teacher's log-probabilities of all actions, too.
     """
 
     clip_coef: float | Float32[Array, ""] = 0.2
@@ -88,8 +88,8 @@ class PPOLoss(eqx.Module):
         return ends_of(self.teacher_kl_coef) != (0.0,)
 
     def __check_init__(self) -> None:
-        # A number of one of several trainings is not known here.
-        if not all(number > 0 for number in ends_of(self.clip_coef)):  # NaN neither
+        # `ends_of` is empty for an array: in a population, coefficients differ between members.
+        if not all(number > 0 for number in ends_of(self.clip_coef)):  # also refuses NaN
             raise ValueError(f"clip_coef must be positive, not {self.clip_coef}")
         if self.value_clip is not None and not self.value_clip > 0:
             raise ValueError(f"value_clip must be positive or None, not {self.value_clip}")
@@ -99,11 +99,11 @@ class PPOLoss(eqx.Module):
                     raise ValueError(f"{name} must not be negative, but is {number}")
 
     def prepare(self, batch: Batch) -> tuple["PPOLoss", Batch]:
-        """Normalizes the advantages over the whole batch, before the batch is cut into parts.
+        """Normalizes the advantages over the full batch, before the batch is split.
 
         Returns:
             A loss and a batch. The mean of this loss over equal parts of this batch is the loss
-            on the whole batch.
+            on the full batch.
         """
         if not self.normalize_advantage:
             return self, batch
@@ -158,11 +158,11 @@ class PPOLoss(eqx.Module):
 
 
 def _needed(batch: Batch, field: str, argument: str) -> MaskedCategorical:
-    """The distributions whose log-probabilities a batch keeps in a field."""
+    """The distributions in a field of a batch, which an argument of the loss needs."""
     log_probs = getattr(batch, field)
     if log_probs is None:
         raise ValueError(
-            f"PPOLoss({argument}) needs a batch with {field}, as the trainer makes it: see "
+            f"PPOLoss({argument}) needs a batch with {field}, such as the trainer makes: see "
             "Batch.from_rollout"
         )
     return MaskedCategorical(log_probs, batch.mask)

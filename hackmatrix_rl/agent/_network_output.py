@@ -14,15 +14,15 @@ class NetworkOutput(eqx.Module):
 
     logits: Float32[Array, "num_steps batch num_actions"]  #: Of all actions.
     value: Float32[Array, "num_steps batch"]  #: In units of the network.
-    #: The trunk's output; `None` for a network that does not show it.
+    #: The trunk's output; `None` for a network without a trunk.
     hidden: Float[Array, "num_steps batch width"] | None
-    #: What the network's `ValueHead` minimises; `None` for a plain value, which learns by squared
-    #: errors.
+    #: The loss of the network's `ValueHead`; `None` for a scalar value head, which learns by
+    #: squared errors.
     own_value_loss: Float32[Array, "num_steps batch"] | None
 
     @staticmethod
     def from_policy(policy: Evaluator, batch: Batch) -> "NetworkOutput":
-        """The outputs of a policy on a batch."""
+        """Evaluates a policy on a batch."""
         sequences = batch.observation, batch.initial_carry, batch.done
         if not isinstance(policy, TrunkEvaluator):
             return NetworkOutput(*policy.unroll(*sequences), None, None)
@@ -57,10 +57,10 @@ def auxiliary_loss(
     """The auxiliary loss of a policy on a batch, and its metrics."""
     if not isinstance(policy, TrunkEvaluator) or policy.auxiliary is None:
         raise ValueError(
-            "the auxiliary loss needs a policy to which add_auxiliary_head gave a head"
+            "the auxiliary loss needs a policy with an auxiliary head: see add_auxiliary_head"
         )
     if batch.auxiliary is None:
         raise ValueError("the auxiliary loss needs a rollout that keeps the reward's terms")
-    assert output.hidden is not None  # a TrunkEvaluator shows it
+    assert output.hidden is not None  # the policy is a TrunkEvaluator
     given = batch.action, batch.auxiliary, batch.number
     return loss(policy.auxiliary, output.hidden, *given, done=batch.done)

@@ -1,4 +1,4 @@
-"""Collects rollouts: the policy acts in the environment for some steps."""
+"""Collects rollouts: a fixed number of steps of a policy in a batch of environments."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -44,16 +44,15 @@ class Rollout(OfEnvironments):
     reward: Float32[Array, "num_steps num_envs"]  #: Reward of the action.
     #: The environment's rules ended the episode with this action.
     terminated: Bool[Array, "num_steps num_envs"]
-    truncated: Bool[Array, "num_steps num_envs"]  #: A limit cut the episode after this action.
-    #: Value of the position that the action led to, if the episode was truncated there; 0
-    #: elsewhere.
+    truncated: Bool[Array, "num_steps num_envs"]  #: A limit ended the episode with this action.
+    #: Value of the position before the reset, if the episode was truncated there; 0 elsewhere.
     bootstrap_value: Float32[Array, "num_steps num_envs"]
-    #: The policy's memory before the first step.
+    #: The policy's carry before the first step.
     initial_carry: PyTree[Array] = eqx.field(metadata=PER_ENVIRONMENT)
-    #: Value of the observation after the last step, perhaps the first of an episode.
+    #: Value of the observation after the last step, which may be the first of an episode.
     last_value: Float32[Array, " num_envs"] = eqx.field(metadata=PER_ENVIRONMENT)
     episodes: EpisodeSums = eqx.field(metadata=SHARED)  #: Sums over the episodes that ended.
-    #: The parts of the reward in the form of `AuxiliaryTargets.terms`; `None` if not kept.
+    #: The terms of the reward in the form of `AuxiliaryTargets.terms`; `None` if not kept.
     terms: Float16[Array, "num_steps num_envs terms"] | None = None
     #: Log-probabilities of all actions, minus infinity for illegal ones; `None` unless the
     #: collector keeps them.
@@ -70,7 +69,7 @@ class Collector(eqx.Module):
     """Lets a policy act in an environment and records the steps."""
 
     num_steps: eqx.AbstractVar[int]  #: Steps of each environment in a rollout.
-    #: Names of the parts of the reward to keep for every step, for an auxiliary loss.
+    #: Names of the terms of the reward to keep for every step, for an auxiliary loss.
     terms: eqx.AbstractVar[tuple[str, ...]]
     #: Whether to keep the log-probabilities of all actions for every step.
     keep_log_probs: eqx.AbstractVar[bool]
@@ -90,7 +89,7 @@ class Collector(eqx.Module):
         *,
         precision: PrecisionPolicy = FLOAT32,
     ) -> tuple[Rollout, CollectorState]:
-        """One rollout of actions that the policy samples, and the environments after it."""
+        """Collects one rollout. Returns it, and the state after its last step."""
 
 
 class RolloutCollector(Collector):
@@ -198,8 +197,8 @@ def _bootstrap_value(
     carry: PyTree[Array],
 ) -> Float32[Array, " num_envs"]:
     """Value of the position before the reset if the episode was truncated, else 0."""
-    # A second pass through the network, only in a step in which some episode is truncated; for an
-    # environment that never truncates, it is not compiled.
+    # A second pass through the network, only in steps in which an episode is truncated; it is not
+    # compiled for an environment that never truncates.
     nothing = jnp.zeros_like(timestep.reward)
     if not environment.truncates:
         return nothing
@@ -211,7 +210,7 @@ def _bootstrap_value(
         logits, value, _ = eqx.combine(arrays, code)(observation, carry)
         return choice.state_value(logits, value, mask)
 
-    if is_dense():  # all other computations are so fast that the network's on all games would count
+    if is_dense():  # there, a network pass over all environments is a noticeable part of a step
 
         def one(truncated: Bool[Array, ""], seen: Any, arrays: Any) -> Float32[Array, ""]:
             return sparse_cond(

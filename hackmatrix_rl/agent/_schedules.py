@@ -29,7 +29,7 @@ class Schedule(eqx.Module):
 
 
 Scheduled = float | Schedule | Float32[Array, ""]
-"""A number of a loss or an estimator: fixed, a schedule, or computed by `resolve_schedules`."""
+"""A number of a loss or an estimator: fixed, a schedule, or a result of `resolve_schedules`."""
 
 
 class Constant(Schedule):
@@ -42,7 +42,7 @@ class Constant(Schedule):
 
 
 class _Ramp(Schedule):
-    """From one number to another, constant after its end."""
+    """Interpolates between two numbers, constant after its end."""
 
     initial: float
     final: float
@@ -51,7 +51,7 @@ class _Ramp(Schedule):
     def __check_init__(self) -> None:
         if self.over < 1:
             kind = type(self).__name__.lower()
-            raise ValueError(f"a {kind} schedule must go over at least 1 step, not {self.over}")
+            raise ValueError(f"a {kind} schedule must take at least 1 step, not {self.over}")
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
         part = self._progress(jnp.minimum(env_steps / _float32(self.over), 1.0))
@@ -59,16 +59,16 @@ class _Ramp(Schedule):
 
     @abstractmethod
     def _progress(self, part: Float32[Array, ""]) -> Float32[Array, ""]:
-        """The share of the way to the final number after a share of the steps."""
+        """The fraction of the change that is done after a fraction of the steps."""
 
 
 class Linear(_Ramp):
-    """A line from one number to another, constant after its end.
+    """Linear interpolation between two numbers, constant after its end.
 
     Attributes:
         initial: the number at the start.
-        final: the number from `over` steps on.
-        over: length of the line in environment steps.
+        final: the number from step `over` on.
+        over: length of the interpolation in environment steps.
     """
 
     def _progress(self, part: Float32[Array, ""]) -> Float32[Array, ""]:
@@ -76,7 +76,7 @@ class Linear(_Ramp):
 
 
 class Cosine(_Ramp):
-    """Half a cosine wave from one number to another: flat at both ends, constant after its end.
+    """Half a cosine wave between two numbers, constant after its end.
 
     The fields are the same as in `Linear`.
 
@@ -88,11 +88,11 @@ class Cosine(_Ramp):
 
 
 class Piecewise(Schedule):
-    """A number that changes at some steps, and is constant between them.
+    """A piecewise constant number.
 
     Attributes:
-        values: the numbers, one after another.
-        starts: environment steps from which each of them holds, but for the first.
+        values: the numbers in order; the first one starts at step 0.
+        starts: environment steps at which the others start.
     """
 
     values: tuple[float, ...]
@@ -102,7 +102,7 @@ class Piecewise(Schedule):
         if len(self.values) != len(self.starts) + 1 or [*self.starts] != sorted(self.starts):
             raise ValueError(
                 f"a piecewise schedule of {len(self.values)} numbers needs {len(self.values) - 1} "
-                f"steps in rising order at which the later ones begin, not {self.starts}"
+                f"steps in rising order at which the later ones start, not {self.starts}"
             )
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
@@ -111,17 +111,17 @@ class Piecewise(Schedule):
 
 
 class After(Schedule):
-    """A schedule that begins late, and keeps its first number until then."""
+    """A delayed schedule, constant at its first number until it starts."""
 
     schedule: Schedule  #: The schedule.
-    steps: int  #: Environment steps before it.
+    steps: int  #: Environment steps before its start.
 
     def __call__(self, env_steps: Float32[Array, ""]) -> Float32[Array, ""]:
         return self.schedule(jnp.maximum(env_steps - _float32(self.steps), 0.0))
 
 
 class FromFunction(Schedule):
-    """A function of environment steps as a schedule, such as one of optax's schedules."""
+    """Wraps a function of environment steps, such as an optax schedule."""
 
     function: Callable[[Float32[Array, ""]], Any] = eqx.field(static=True)  #: Returns the number.
 
@@ -130,10 +130,10 @@ class FromFunction(Schedule):
 
 
 def as_arguments(tree: T) -> T:
-    """The tree with the numbers of its schedules as arrays, of this module's kinds of schedules.
+    """Converts the numbers of this module's schedules in a tree to arrays.
 
-    A compiled program takes arrays as arguments, but has numbers as constants: another learning
-    rate, or a training of another length, would be another program.
+    Arrays are arguments of a compiled program, Python numbers are constants in it: another learning
+    rate, or another length of the training, would compile another program.
     """
 
     def arrays(node: Any) -> Any:
@@ -146,7 +146,7 @@ def as_arguments(tree: T) -> T:
 
 
 def _float32(number: Any) -> Float32[Array, "*members"]:
-    """The number as an array; whole numbers may be larger than an int32."""
+    """The number as an array; integers may exceed the range of int32."""
     is_plain = isinstance(number, int | float)
     return jnp.asarray(float(number) if is_plain else number, jnp.float32)
 
@@ -155,7 +155,7 @@ _PLAIN = (Constant, Linear, Cosine, Piecewise)
 
 
 def ends_of(number: Any) -> tuple[float, ...]:
-    """The numbers that bound a `Scheduled`; empty where they are unknown before the training."""
+    """Numbers that bound a `Scheduled`; empty if they are unknown before the training."""
     if isinstance(number, After):
         return ends_of(number.schedule)
     if isinstance(number, Constant):
@@ -168,7 +168,7 @@ def ends_of(number: Any) -> tuple[float, ...]:
 
 
 def fraction_of(name: str, given: Any) -> Schedule:
-    """An argument as a schedule of numbers in [0, 1]; a number is a constant one.
+    """Converts an argument to a schedule of numbers in [0, 1]; a number becomes a `Constant`.
 
     Raises:
         TypeError: it is neither a schedule nor a number.
@@ -181,7 +181,7 @@ def fraction_of(name: str, given: Any) -> Schedule:
 
 
 def number_of(number: Scheduled) -> float | Float32[Array, ""]:
-    """The number that a `Scheduled` is; a TypeError for a schedule, which depends on the step."""
+    """A `Scheduled` that is resolved; raises a TypeError for a schedule."""
     if isinstance(number, Schedule):
         raise TypeError(
             f"{type(number).__name__} is a schedule, not yet a number: call "
@@ -193,8 +193,8 @@ def number_of(number: Scheduled) -> float | Float32[Array, ""]:
 def resolve_schedules(module: T, env_steps: Float32[Array, ""]) -> T:
     """The module with each schedule replaced by its current value.
 
-    An algorithm calls this on its loss and its estimator before each update. `env_steps` are
-    those since the start of training, over all environments.
+    An algorithm calls this on its loss and its estimator before each update. `env_steps` counts
+    from the start of training, over all environments.
     """
 
     def number(leaf: Any) -> Any:

@@ -2,8 +2,8 @@
 
 Returns of HackMatrix are heavy-tailed: a step costs 0.01, the n-th stage is worth 2^(n-1), and a
 victory is worth 500 or more. In such units, one victory would change the shared layers more than
-all squared errors before it. So the network learns values in units in which its targets have
-mean 0 and standard deviation 1. Advantages stay in units of reward.
+all squared errors before it. So the network learns normalised values, whose targets have mean 0
+and standard deviation 1. Advantages stay in units of reward.
 """
 
 from abc import abstractmethod
@@ -31,8 +31,8 @@ class ValueScale(eqx.Module):
     def update(self, targets: Float32[Array, "*shape"]) -> "ValueScale":
         """The scale updated with these value targets, in units of reward.
 
-        A target that is not finite must not enter the scale: training skips the gradient steps
-        that contain it and continues.
+        Targets that are not finite must not change the scale: training skips the gradient steps
+        that contain them and continues.
         """
 
 
@@ -55,15 +55,15 @@ IDENTITY_SCALE = IdentityScale()
 class RunningScale(ValueScale):
     """Standardisation by a running mean and standard deviation of the targets.
 
-    The statistics are exponentially weighted averages over updates. The first update's targets
-    set them, without a bias to the initial values. After that they change slowly, and the network
-    follows. An update whose targets are not all finite leaves them unchanged. They are the
-    statistics of PopArt without its correction of the last layer, so they work with any network.
+    The statistics are exponentially weighted averages over updates, without a bias towards their
+    initial values: the first update sets them to the statistics of its targets. An update whose
+    targets are not all finite leaves them unchanged. They are the statistics of PopArt without its
+    correction of the last layer, so they work with any network.
 
-    With `compress`, targets first go through `sign(x) (sqrt(|x| + 1) - 1)`. This function is
+    With `compress`, targets are first mapped by `sign(x) (sqrt(|x| + 1) - 1)`. This function is
     nearly linear up to about 1 and close to a square root beyond: a victory of 500 becomes about
-    21. It has a bias if the return is random: the network learns the mean of the compressed
-    return, and the inverse of that mean lies below the mean return.
+    21. It is biased if the return is random: the network learns the mean of the compressed
+    return, and the inverse of that mean is below the mean return.
 
     Source: van Hasselt et al. 2016, "Learning values across many orders of magnitude";
     Pohlen et al. 2018, "Observe and look further" (the compression, without its linear part,
@@ -72,7 +72,7 @@ class RunningScale(ValueScale):
 
     mean: Float32[Array, ""]  #: Mean of the (compressed) targets.
     variance: Float32[Array, ""]  #: Variance of the (compressed) targets.
-    #: Sum of the weights of all updates so far: 0 before the first, then towards 1.
+    #: Sum of the weights of all updates so far: 0 before the first update, 1 in the limit.
     weight: Float32[Array, ""]
     decay: float = eqx.field(static=True)  #: Weight of the old average in an update.
     compress: bool = eqx.field(static=True)  #: Whether targets are compressed.
@@ -81,7 +81,7 @@ class RunningScale(ValueScale):
     def __init__(
         self, *, decay: float = 0.99, compress: bool = False, min_std: float = 0.01
     ) -> None:
-        """Starts as the identity (or the bare compression).
+        """Starts as the identity, or as the compression alone.
 
         Raises:
             ValueError: an argument is out of range.
@@ -103,7 +103,6 @@ class RunningScale(ValueScale):
         return jnp.maximum(jnp.sqrt(self.variance), self.min_std)
 
     def normalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
-        """Compresses the value if `compress` is set, then standardises it."""
         return (self._compressed(value) - self.mean) / self.std
 
     def denormalize(self, value: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
@@ -117,7 +116,7 @@ class RunningScale(ValueScale):
         weight = self.decay * self.weight + (1.0 - self.decay)
         share = (1.0 - self.decay) / weight
         away = jnp.mean(targets) - self.mean
-        # Variance of a mixture of two groups: the variance within them and between their means.
+        # Variance of a mixture of two groups: the variances within them, and between their means.
         variance = (1.0 - share) * (self.variance + share * away**2) + share * jnp.var(targets)
         after = self.mean + share * away, variance, weight
         before = self.mean, self.variance, self.weight

@@ -1,7 +1,7 @@
-"""How well a policy plays, and scripted players to compare it with.
+"""Evaluation of policies on full episodes, and scripted players to compare them with.
 
-The public names stand in `__init__.pyi`. Each is imported when it is first used, because commands
-that play nothing do without JAX.
+`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
+nothing do not import JAX.
 """
 
 import lazy_loader

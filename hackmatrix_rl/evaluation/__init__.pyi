@@ -32,10 +32,10 @@ from ._journal import NEAR_EXIT as NEAR_EXIT
 from ._journal import Journal as Journal
 from ._journal import Moves as Moves
 from ._journal import keep_journal as keep_journal
-from ._opponent import Opponent as Opponent
 from ._player import SCRIPTS as SCRIPTS
 from ._player import Agent as Agent
 from ._player import GameAgent as GameAgent
+from ._player import Opponent as Opponent
 from ._player import PolicyAgent as PolicyAgent
 from ._player import RandomAgent as RandomAgent
 from ._player import Runner as Runner

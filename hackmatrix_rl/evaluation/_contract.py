@@ -32,7 +32,7 @@ from hackmatrix_rl.system.errors import (
 
 
 def check_environment_and_players(environment: Any, players: Any) -> None:
-    """Raises unless each player's shapes fit the environment, and none holds a NaN."""
+    """Raises unless the shapes of each player fit the environment, and no player contains NaN."""
     check_is_environment(environment)
     check_own_shapes(environment)
     for player in players:
@@ -70,18 +70,18 @@ def check_is_player(player: Any) -> None:
 
 
 def _check_numbers(player: ActorCritic | Agent) -> None:
-    """Raises a ValueError if a player holds a NaN, as the network of a training that diverged."""
+    """Raises a ValueError if a player contains NaN, as the network of a diverged training does."""
     for path, leaf in jax.tree.leaves_with_path(player):
         if eqx.is_inexact_array(leaf) and np.isnan(leaf).any():
             raise ValueError(
                 f"policy is a {type(player).__name__} whose {jax.tree_util.keystr(path)} holds "
-                "NaN: the network gives NaN, and its actions mean nothing. Use a checkpoint from "
-                "before its training went wrong"
+                "NaN, so its actions are undefined. Use a checkpoint from before its training "
+                "diverged"
             )
 
 
 def _check_network(network: ActorCritic, environment: Environment) -> None:
-    """Raises unless a network takes the observations; says which ones it would take."""
+    """Raises unless a network accepts the observations; names the kind that it accepts."""
     try:
         check_policy_shapes(network, environment.spec)
     except ValueError as error:
@@ -98,7 +98,7 @@ def _check_network(network: ActorCritic, environment: Environment) -> None:
 
 
 def _takes(network: ActorCritic, environment: HackMatrix, kind: Kind) -> bool:
-    """Whether a network takes another kind of observation of the game."""
+    """Whether a network accepts another kind of observation of the game."""
     try:
         check_policy_shapes(network, replace(environment, observation=kind).spec)
     except (TypeError, ValueError):
@@ -129,4 +129,4 @@ def _check_shapes(player: Agent, environment: Environment) -> None:
     check_array(f"{said} returns as action", chosen[0], "int32", (), hint="one action, jnp.int32")
     changed = difference("carry", carry, chosen[1])
     if changed:
-        raise ValueError(f"{said} returns another kind of carry than it was handed: {changed}")
+        raise ValueError(f"{said} returns another kind of carry than it received: {changed}")

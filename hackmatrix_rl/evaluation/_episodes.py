@@ -28,11 +28,12 @@ from hackmatrix_rl.system import quickly_compiled
 MOST_STEPS = 256
 """Most steps in one call of the compiled loop."""
 
-_QUICK, _SLOW = 0.25, 1.0  # seconds: a call below does more next time, a call beyond does less
+# A call that takes fewer seconds is followed by a longer one, one that takes more by a shorter one.
+_QUICK, _SLOW = 0.25, 1.0
 
 
 class Play(eqx.Module):
-    """The environments of one player after another, each until its first episode ends."""
+    """The environments of all players in one batch, player by player, in their first episodes."""
 
     state: PyTree[Array]
     timestep: Timestep
@@ -53,10 +54,10 @@ def play_episodes(
 ) -> tuple[EpisodeStatistics, np.ndarray, np.ndarray | None]:
     """Plays each environment's first episode with each player.
 
-    The compiled loop returns to the host now and then and calls `on_progress` with which episodes
-    have ended, first before anything is played. That changes no result. Returns the totals and
-    whether the episode ended, both by player and environment, and the actions by step, player and
-    environment.
+    The compiled loop returns to the host about once per second, which changes no result.
+    `on_progress` gets whether each episode has ended; its first call is before the first step.
+    Returns the totals and whether each episode ended, `[players, num_envs]`, and the actions
+    `[steps, players, num_envs]`, or `None` unless `record`.
     """
     shape = (len(players), keys.shape[0])
     play = _begin(players, environment, keys)
@@ -85,9 +86,9 @@ def play_episodes(
 
 
 def _paced(steps: int, seconds: float) -> int:
-    """How many steps to do at once after some took this long."""
+    """The number of steps of the next call, after a call with these steps and seconds."""
     if seconds < _QUICK:
-        return min(4 * steps, MOST_STEPS)  # each call copies the whole state
+        return min(4 * steps, MOST_STEPS)  # each call copies the full state
     return max(steps // 2, 1) if seconds > _SLOW else steps
 
 
@@ -117,16 +118,16 @@ def _advance(
     until: Int32[Array, ""],
     record: bool,
 ) -> tuple[Play, Int32[Array, "most_steps all_envs"] | None]:
-    """Plays on, up to a number of steps, or until all episodes have ended."""
+    """Plays until step `until`, or until all episodes have ended."""
     num_envs = keys.shape[0]
     all_keys = jnp.tile(keys, len(players))
     first = play.step
     recorded = jnp.zeros((MOST_STEPS, all_keys.shape[0]), jnp.int32) if record else None
 
     def act(play: Play, keys: Key[Array, " all_envs"]) -> tuple[Array, tuple[PyTree, ...]]:
-        """Each player acts in its own part of the batch."""
+        """Each player acts in its part of the batch."""
         masks = play.timestep.mask
-        # In an episode that has ended there is nothing to choose: a search has nothing to do.
+        # One legal action where the episode has ended, so that a search does no work there.
         first = masks & (jnp.cumsum(masks, axis=1, dtype=jnp.int32) == 1)
         masks = jnp.where(play.done[:, None], first, masks)
         chosen = []
@@ -166,7 +167,7 @@ def _advance(
 
 
 def start_carries(player: Agent | ActorCritic, num_envs: int) -> PyTree[Array]:
-    """The memory of a player at the start of each game."""
+    """The initial carry of a player, for each game."""
     return jax.tree.map(
         lambda leaf: jnp.broadcast_to(leaf, (num_envs, *leaf.shape)), player.initial_carry()
     )
@@ -174,22 +175,22 @@ def start_carries(player: Agent | ActorCritic, num_envs: int) -> PyTree[Array]:
 
 @dataclass(frozen=True)
 class Step:
-    """A position, and what a player did there."""
+    """A position, and a player's action in it."""
 
     state: PyTree[Array]  #: The state of the environment, a batch of one game.
     mask: np.ndarray  #: The legal actions.
     thought: Thought  #: The player's assessment of the position.
     action: int  #: The action that the player took.
     reward: float  #: Its reward.
-    terms: dict[str, float]  #: The parts of the reward by name.
-    end: str  #: `terminated` or `truncated` if it ended the episode; else empty.
+    terms: dict[str, float]  #: The terms of the reward by name.
+    end: str  #: `terminated` or `truncated` if the action ended the episode; else empty.
     seen: Any = None  #: The result of `look`.
     #: `look` at the last position, after the end; `None` before it.
     last_seen: Any = None
 
 
 Look = Callable[[PyTree[Array] | None, PyTree[Array]], Any]
-"""A function of a state (of one game in a batch) and its observation (of the game alone)."""
+"""A function of a state (a batch of one game) and its observation (without a batch axis)."""
 
 
 def play_steps(
@@ -201,10 +202,10 @@ def play_steps(
     max_steps: int = 20_000,
     look: Look = lambda state, observation: None,
 ) -> Iterator[Step]:
-    """Plays the game with this number that `evaluate` plays with this key; yields each step.
+    """Plays game number `game` of `evaluate` with the same key, and yields each step.
 
-    `look` is called with each position before the player acts there, as games in Python cannot go
-    back. Its state is `None` for the last position where the environment does not keep it.
+    `look` is called with each position before the player acts, because games in Python cannot
+    return to it. The state of the last position is `None` if the environment does not keep it.
     """
     keys = env_keys(key, 1, first=game)
     state, timestep = start_games(environment, keys)
@@ -236,7 +237,7 @@ def play_steps(
 
 
 def _count(number: int) -> Int32[Array, ""]:
-    """A number for a program; nothing is compiled for it, as `jnp.asarray` does."""
+    """A number on the device; unlike `jnp.asarray`, this compiles nothing."""
     return jax.device_put(np.int32(number))
 
 
@@ -254,7 +255,7 @@ def _step(
     keys: Key[Array, " one"],
     number: Int32[Array, ""],
 ) -> tuple[PyTree[Array], Timestep, PyTree[Array], Int32[Array, " one"], Thought, PyTree[Array]]:
-    """One step of a batch of one game; the last is the state before a reset, if it is kept."""
+    """One step of a batch of one game; the last result is the state before a reset, if kept."""
     act_keys, play_keys = jax.vmap(step_keys, (0, None))(keys, number)
     read = read_by(player, timestep.observation, lambda: state.games)
     action, carry, thought = jax.vmap(thinking(player))(read, timestep.mask, carry, act_keys)

@@ -1,4 +1,4 @@
-"""Means with their uncertainty, and what they say about two ways of training."""
+"""Confidence intervals, and the comparison of two ways of training."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ class Estimate:
     high: float  #: Upper end; NaN for a single value.
 
     def as_dict(self) -> dict[str, object]:
-        """The form of `eval --json`; an unknown end is null."""
+        """The form of `eval --json`; NaN becomes null."""
         ends = [None if math.isnan(end) else end for end in (self.low, self.high)]
         return {"mean": self.mean, "ci95": ends}
 
@@ -31,8 +31,8 @@ def mean_of(values: ArrayLike) -> Estimate:
     """The mean of independent values, with an interval by the normal approximation.
 
     The interval is the mean plus and minus 1.96 standard errors. It needs some dozens of values.
-    If few large values make up most of the sum (rare victories), it is too narrow until there
-    are many of them.
+    If rare large values (victories) dominate the sum, it is too narrow until the sample has many
+    of them.
     """
     return _mean_within(values, lambda count: Z)
 
@@ -40,7 +40,7 @@ def mean_of(values: ArrayLike) -> Estimate:
 def rate_of(happened: ArrayLike) -> Estimate:
     """The rate of an event, with Wilson's interval.
 
-    The normal approximation would claim certainty for an event that happened never or always.
+    The normal approximation would have width 0 for an event that happened never or always.
 
     Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
     """
@@ -51,9 +51,9 @@ def rate_of(happened: ArrayLike) -> Estimate:
 def share_of(shares: ArrayLike) -> Estimate:
     """The mean of independent shares, each from 0 to 1, with Wilson's interval.
 
-    What is within a share may depend on each other, as the cells of a board do. Wilson's formula
-    gets the effective number of independent events: as many as leave the standard error that the
-    shares have. If all shares are equal, each counts as one event.
+    The events within a share may be correlated, as the cells of a board are. So Wilson's formula
+    gets the effective sample size: the number of independent events with the standard error that
+    the shares have. If all shares are equal, each counts as one event.
 
     Source: Kott 2017, "A note on Wilson coverage intervals for proportions estimated from complex
     samples".
@@ -77,13 +77,13 @@ def _wilson(rate: float, count: float) -> Estimate:
 def interquartile_mean(scores: ArrayLike, *, resamples: int = 2000) -> Estimate:
     """The mean of the middle half of all scores, with a stratified bootstrap interval.
 
-    It depends less on single runs than the mean, and more on all of them than the median. Runs are
-    drawn with replacement for each task apart.
+    It is less sensitive to outliers than the mean, and uses more of the data than the median. Runs
+    are resampled with replacement, for each task separately.
 
     Args:
-        scores: the mean return of each training, say: one row for each run, one column for each
-            task.
-        resamples: draws of the bootstrap; they are the same in every call.
+        scores: for instance the mean return of each training: one row for each run, one column for
+            each task.
+        resamples: number of bootstrap samples; they are the same in every call.
 
     Raises:
         ValueError: there is no score, or `scores` is no table.
@@ -104,7 +104,7 @@ def interquartile_mean(scores: ArrayLike, *, resamples: int = 2000) -> Estimate:
 class Profile:
     """A performance profile: a value for each threshold."""
 
-    mean: np.ndarray  #: The share of runs above each threshold.
+    mean: np.ndarray  #: The share of scores above each threshold.
     low: np.ndarray  #: Lower ends of the pointwise 95% interval.
     high: np.ndarray  #: Upper ends.
 
@@ -114,13 +114,13 @@ def performance_profile(
 ) -> Profile:
     """The share of scores above each threshold, with a stratified bootstrap interval.
 
-    Of two ways to train, the one whose profile lies above the other's everywhere is better,
-    whatever mean is chosen.
+    A way of training whose profile is above another's at every threshold is better by any kind of
+    mean (stochastic dominance).
 
     Args:
-        scores: as for `interquartile_mean`.
-        thresholds: the scores to ask for.
-        resamples: draws of the bootstrap; they are the same in every call.
+        scores: as in `interquartile_mean`.
+        thresholds: the scores to compare with.
+        resamples: number of bootstrap samples; they are the same in every call.
 
     Raises:
         ValueError: there is no score, or `scores` is no table.
@@ -144,7 +144,7 @@ def _runs_and_tasks(scores: ArrayLike) -> np.ndarray:
 
 
 def _resampled(table: np.ndarray, resamples: int) -> np.ndarray:
-    """Tables with runs drawn with replacement, for each task apart; the same in every call."""
+    """Tables with runs resampled for each task separately; the same in every call."""
     runs, tasks = table.shape
     rows = np.random.default_rng(0).integers(runs, size=(resamples, runs, tasks))
     drawn: np.ndarray = table[rows, np.arange(tasks)]
@@ -216,14 +216,14 @@ def judge(
     """Decides whether the candidate's return is within a tolerance of the baseline's.
 
     The verdict depends on the 95% interval of `candidate - baseline + tolerance * |baseline|`:
-    within if the whole interval lies at or above 0, worse if it lies below 0, otherwise not
-    shown. A higher return is always within. If the sign of the baseline's return is not clear
+    within if the interval has no negative number, worse if it has only negative numbers, otherwise
+    not shown. A higher return is always within. If the sign of the baseline's return is not clear
     (seeds differ in sign; for one seed, its interval contains 0), the verdict must hold for
     either sign, because a share of such a return is no tolerance.
 
     With two or more seeds, each seed is one observation (its mean return), paired between
     baseline and candidate, and the interval is Student's. With one seed, episodes are the
-    observations, paired by their starts, and the verdict holds for that seed only.
+    observations, paired by their starts, and the verdict is for that seed only.
 
     Args:
         baseline: for each seed, the returns of its episodes.
@@ -249,7 +249,7 @@ def judge(
         ends = mean(one_each)
         signs = [sign for sign in (1, -1) if not max(sign * ends.low, sign * ends.high) < 0]
     difference = mean(other_each - one_each)
-    # The unused tolerance, one number for each observation.
+    # The tolerance that is not used up, for each observation.
     left = [other_each - one_each + tolerance * sign * one_each for sign in signs]
     estimates = [mean(values) for values in left]
     if difference.low >= 0 or all(estimate.low >= 0 for estimate in estimates):
@@ -285,6 +285,6 @@ def _seeds_wanted(left: list[np.ndarray]) -> int | None:
 
 def _quantile(count: int) -> float:
     """The 97.5% point of Student's distribution for a mean of `count` numbers."""
-    from scipy.special import stdtrit  # a tenth of the package's time to import
+    from scipy.special import stdtrit  # here, because it is a tenth of the package's import time
 
     return float(stdtrit(count - 1, 0.975))

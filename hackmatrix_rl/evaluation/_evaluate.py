@@ -1,4 +1,4 @@
-"""How well a policy plays, over whole episodes and without a bias to short ones."""
+"""Evaluates policies on full episodes, without a bias towards short ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,25 +28,25 @@ class Evaluation:
     """The results of some episodes."""
 
     episodes: int  #: Number of episodes.
-    #: By name, one number for each episode: `return`, `length`, and the environment's own (`stage`,
-    #: `score`, `won` ...).
+    #: By name, one number for each episode: `return`, `length`, and the environment's statistics
+    #: (`stage`, `score`, `won` ...).
     values: Mapping[str, np.ndarray]
-    #: Number of episodes that the step limit ended; their numbers are those at the limit.
+    #: Number of episodes that the step limit ended; their values are those at the limit.
     unfinished: int
     #: The actions of each episode; `None` if they were not recorded.
     actions: tuple[np.ndarray, ...] | None = None
 
     def estimate(self, name: str) -> Estimate:
-        """The mean of a number over the episodes, with its interval."""
+        """The mean of a value over the episodes, with its interval."""
         return rate_of(self.values[name]) if name == "won" else mean_of(self.values[name])
 
     def histogram(self, name: str) -> dict[int, int]:
-        """Number of episodes for each whole number that occurs."""
+        """The number of episodes for each integer value that occurs."""
         numbers, counts = np.unique(self.values[name].astype(np.int64), return_counts=True)
         return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
     def as_dict(self) -> dict[str, Any]:
-        """The form of `eval --json`, with the numbers that the environment has."""
+        """The form of `eval --json`, with the values that the environment has."""
         found: dict[str, Any] = {"episodes": self.episodes}
         for name in ("return", "length", "score", "stage"):
             if name in self.values:
@@ -73,23 +73,23 @@ def evaluate(
 ) -> Evaluation:
     """Plays episodes and returns their results.
 
-    Each environment plays only its first episode, to the end: the episodes that end first would
-    favour short ones. The games depend only on the key, not on `num_envs`.
-    That holds for keys of `threefry2x32`, JAX's default: under `jax.vmap`, JAX draws for a whole
-    batch from the first of its keys if they are of `rbg` or `unsafe_rbg`.
+    Each environment plays only its first episode, to the end: taking the episodes that end first
+    would favour short ones. The games depend only on the key, not on `num_envs`. This needs keys of
+    `threefry2x32`, JAX's default: for keys of `rbg` or `unsafe_rbg`, `jax.vmap` draws for a full
+    batch from its first key.
 
     Args:
-        policy: a network (its actions are drawn as in training) or another player.
+        policy: a network (its actions are sampled as in training) or another player.
         environment: the environment to play in.
         episodes: number of episodes, at least 1.
-        key: decides all games and all draws.
-        num_envs: number of games at the same time; more games need more memory.
+        key: source of all randomness.
+        num_envs: number of parallel games; more games need more memory.
         greedy: a network takes its likeliest action instead (`PolicyAgent.likeliest`).
         max_steps: step limit of an episode; see `Evaluation.unfinished`.
         record: whether to keep the actions; see `Evaluation.actions`. A game then needs some
             bytes of memory for each action.
-        on_progress: callback `(finished, total)`, with the episodes of all policies together: first
-            with 0 when everything is compiled, then every second or so. An exception in it ends the
+        on_progress: callback `(finished, total)`, over the episodes of all policies: first with 0
+            when everything is compiled, then about every second. An exception in it ends the
             evaluation.
 
     Raises:
@@ -122,10 +122,10 @@ def evaluate_all(
     record: bool = False,
     on_progress: OnProgress | None = None,
 ) -> dict[str, Evaluation]:
-    """Evaluates several policies at once, on games with the same starts.
+    """Evaluates several policies in one program, on games with the same starts.
 
     The environment is compiled once for all of them. Policies and results have names; `episodes`
-    and `num_envs` count for each policy. The other arguments and the errors are as in `evaluate`.
+    and `num_envs` are per policy. The other arguments and the errors are as in `evaluate`.
     """
     for name, value in {"episodes": episodes, "num_envs": num_envs, "max_steps": max_steps}.items():
         whole(name, value)
@@ -137,7 +137,7 @@ def evaluate_all(
     parts: list[tuple[EpisodeStatistics, np.ndarray]] = []
     recorded: list[list[np.ndarray]] = [[] for _ in players]
     for first in range(0, episodes, num_envs):
-        # The last batch may play too many episodes. The last environments are dropped.
+        # The last batch may play too many episodes, whose results are dropped.
         needed = min(num_envs, episodes - first)
 
         def report(done: np.ndarray, first: int = first, needed: int = needed) -> None:
@@ -172,7 +172,7 @@ def evaluate_all(
 
 
 def _player(policy: ActorCritic | Agent, environment: Environment, greedy: bool) -> Agent:
-    """The player; only networks know which action is the likeliest."""
+    """The player of a policy; `greedy` has an effect on networks alone."""
     player = PolicyAgent(policy) if isinstance(policy, ActorCritic) else policy
     return player.likeliest(environment) if greedy and isinstance(player, PolicyAgent) else player
 

@@ -11,9 +11,9 @@ from hackmatrix_rl.evaluation._journal import Journal
 from hackmatrix_rl.games.hackmatrix import FIRST_PROGRAM, LAST_STAGE, SIPHON, EnemyType, Program
 
 AFTERMATH = 10
-"""Moves after a siphon or a program in which what follows is counted."""
+"""Number of moves after a siphon or a program that its statistics include."""
 BINS = 10
-"""Number of equally large groups of moves in a calibration."""
+"""Number of groups of a calibration, each with as many moves."""
 
 
 @dataclass(frozen=True)
@@ -32,26 +32,26 @@ class Stage:
 class Cause:
     """A cause of death."""
 
-    attackers: str  #: The types of the enemies next to the player at the end, in words.
+    attackers: str  #: The types of the enemies next to the player at the end, as text.
     deaths: int  #: Number of games.
-    share: float  #: Of all deaths.
+    share: float  #: Share of all deaths.
     stage: float  #: Mean stage of these deaths.
-    after_siphon: float  #: Share of them in the stage and within `AFTERMATH` moves of a siphon.
-    from_siphon: float  #: Share of them with an attacker that a siphon had brought.
+    after_siphon: float  #: Share of them at most `AFTERMATH` moves after a siphon in the stage.
+    from_siphon: float  #: Share of them with an attacker that a siphon had called.
 
 
 @dataclass(frozen=True)
 class Tool:
     """The effects of siphons or of one program."""
 
-    name: str  #: Of the action.
-    a_game: float  #: Mean number of uses a game.
+    name: str  #: Name of the action.
+    a_game: float  #: Mean number of uses per game.
     games: float  #: Share of the games that used it at all.
     won_if_used: float  #: Share of the games won among those that used it; NaN if none did.
-    won_if_not: float  #: Likewise among the others.
+    won_if_not: float  #: Share of the games won among the others; NaN if there are none.
     hp_after: float  #: Mean change of hp over the move and the next `AFTERMATH`.
     kills_after: float  #: Mean kills over the same moves.
-    died_after: float  #: Share of the uses after which the player died within them.
+    died_after: float  #: Share of the uses with a death in the same moves.
 
 
 @dataclass(frozen=True)
@@ -59,24 +59,24 @@ class Siphons:
     """The yields of siphons in one stage."""
 
     stage: int  #: 1 to 8.
-    a_game: float  #: Mean number a game among those that reached the stage.
-    points: float  #: Mean score of one.
-    credits: float  #: Mean credits of one.
-    energy: float  #: Mean energy of one.
-    programs: float  #: Mean number of new programs of one.
-    called: float  #: Mean number of transmissions that one called.
-    died_after: float  #: Share after which the player died within `AFTERMATH` moves.
+    a_game: float  #: Mean number of siphons per game that reached the stage.
+    points: float  #: Mean score per siphon.
+    credits: float  #: Mean credits per siphon.
+    energy: float  #: Mean energy per siphon.
+    programs: float  #: Mean number of new programs per siphon.
+    called: float  #: Mean number of called transmissions per siphon.
+    died_after: float  #: Share of the siphons with a death in the move or the next `AFTERMATH`.
 
 
 @dataclass(frozen=True)
 class Points:
-    """The points that one stage brought, and those left behind in it."""
+    """The points gained in one stage, and those left behind in it."""
 
     stage: int  #: 1 to 8.
     gained: float  #: Mean change of the score in it, among the games that reached it.
     #: Mean number of data siphons in hand when a game completed it; NaN if none did.
     siphons_held: float
-    #: Likewise the points in sight of the best cross within `NEAR_EXIT` steps of the exit.
+    #: Mean of `Moves.points_left` when a game completed it; NaN if none did.
     left: float
 
 
@@ -85,10 +85,10 @@ class Undo:
     """The ownership and use of UNDO."""
 
     owned: float  #: Share of the games that owned it at some time.
-    a_game: float  #: Mean number of uses a game.
+    a_game: float  #: Mean number of uses per game.
     after_stage_change: float  #: Share of the uses right after a stage change.
     won_if_owned: float  #: Share of the games won among those that owned it; NaN if none did.
-    won_if_not: float  #: Likewise among the others.
+    won_if_not: float  #: Share of the games won among the others; NaN if there are none.
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Calibration:
     """Predictions against outcomes, over groups of moves with similar predictions."""
 
     told: tuple[float, ...]  #: Mean prediction of each group.
-    happened: tuple[float, ...]  #: Mean of what happened in it.
+    happened: tuple[float, ...]  #: Mean outcome of each group.
     moves: tuple[int, ...]  #: Number of moves in each group.
 
 
@@ -109,31 +109,30 @@ class Findings:
     score: Estimate  #: Mean score at the end.
     won: Estimate  #: Share of the games won.
     stages: tuple[Stage, ...]  #: One for each stage that was reached.
-    causes: tuple[Cause, ...]  #: Of death, the most frequent first.
-    tools: tuple[Tool, ...]  #: Siphon and each program that was used.
+    causes: tuple[Cause, ...]  #: Causes of death, the most frequent first.
+    tools: tuple[Tool, ...]  #: SIPHON and each program that was used.
     siphons: tuple[Siphons, ...]  #: One for each stage with a siphon.
     points: tuple[Points, ...]  #: One for each stage that was reached.
     taken: Mapping[str, int]  #: How many games took each program, by name.
-    undo: Undo  #: About UNDO.
+    undo: Undo  #: Ownership and use of UNDO.
     #: Calibration of the value against the discounted return; `None` without a value.
     value: Calibration | None
     win_probability: Calibration | None  #: Calibration against victories; `None` without one.
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; what is unknown is null."""
+        """Plain values for JSON; NaN becomes null."""
         return _plain(asdict(self))
 
 
 def find(journal: Journal, *, gamma: float = 1.0) -> Findings:
     """Computes the findings from the moves of a journal.
 
-    Values are compared with the return that `gamma` discounts: use the gamma of the training.
+    Values are compared with the return discounted by `gamma`: use the gamma of the training.
     """
     moves = journal.moves
-    by_game = _by_game(journal, moves.reward)
     return Findings(
         games=journal.games,
-        total_reward=mean_of(by_game),
+        total_reward=mean_of(_by_game(journal, moves.reward)),
         score=mean_of(_by_game(journal, moves.points)),
         won=rate_of(journal.won),
         stages=tuple(_stages(journal)),
@@ -190,7 +189,7 @@ def _causes(journal: Journal) -> Iterator[Cause]:
 
 
 def _in_words(attackers: np.ndarray) -> str:
-    """Such as "2 virus, daemon"."""
+    """The enemies by type, such as "2 virus, daemon"."""
     counts = zip(EnemyType, attackers.tolist(), strict=True)
     parts = [f"{n} {kind.name.lower()}".removeprefix("1 ") for kind, n in counts if n]
     return ", ".join(parts) or "nobody near"
@@ -290,20 +289,20 @@ def _calibration(predicted: np.ndarray, happened: np.ndarray) -> Calibration | N
 
 
 def _returns(journal: Journal, gamma: float) -> np.ndarray:
-    """The targets of values: discounted sums of learned rewards from each move to the end."""
+    """The return after each move: the discounted sum of learned rewards to the game's end."""
     rewards = np.asarray(journal.moves.learned_reward, np.float64)
     ends = np.zeros(len(rewards), bool)
     ends[journal.last] = True
-    found = np.zeros(len(rewards))
-    following = 0.0
-    for place in range(len(rewards) - 1, -1, -1):
-        following = rewards[place] + gamma * (0.0 if ends[place] else following)
-        found[place] = following
-    return found
+    returns = np.zeros(len(rewards))
+    next_return = 0.0
+    for move in reversed(range(len(rewards))):
+        next_return = rewards[move] + gamma * (0.0 if ends[move] else next_return)
+        returns[move] = next_return
+    return returns
 
 
 def _aftermath(journal: Journal, used: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Change of hp, kills, and whether the player died, in each move and the next ones."""
+    """Change of hp, kills, and whether the player died, over each move and the next `AFTERMATH`."""
     moves = journal.moves
     ends = np.minimum(used + AFTERMATH, journal.last[journal.game[used]]) + 1
 
@@ -315,7 +314,7 @@ def _aftermath(journal: Journal, used: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _since(journal: Journal, event: np.ndarray) -> np.ndarray:
-    """Moves since the last event of the same game and stage; a large number if there was none."""
+    """Moves since the last event in the same game and stage; the largest int32 without one."""
     place = np.arange(len(event))
     newest = np.maximum.accumulate(np.where(event, place, -1))
     stage = journal.moves.stage

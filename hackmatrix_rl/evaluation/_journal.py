@@ -1,4 +1,4 @@
-"""Every move of many games, for the questions that a mean does not answer."""
+"""Records every move of many games, for statistics beyond means."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,15 +40,15 @@ NEAR_EXIT = 4
 """Steps from the exit within which points count as left behind."""
 
 STEPS_AT_ONCE = 64
-"""Moves of each game between two checks of which games are still running."""
+"""Moves of each game in one call of the compiled program."""
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Moves, each with the position before it and its result: one row for each."""
+    """A table of moves: one row per move, with the position before it and its result."""
 
     stage: np.ndarray  #: 1 to 8, before the move.
-    turn: np.ndarray  #: Of the stage.
+    turn: np.ndarray  #: Of the stage, before the move.
     hp: np.ndarray  #: Before the move.
     credits: np.ndarray  #: Before the move.
     energy: np.ndarray  #: Before the move.
@@ -56,29 +56,29 @@ class Moves:
     score: np.ndarray  #: Before the move.
     attack_damage: np.ndarray  #: Before the move.
     crowd: np.ndarray  #: Enemies and transmissions on the board before the move.
-    programs: np.ndarray  #: Owned before the move, one bit each.
+    programs: np.ndarray  #: Programs owned before the move, one bit each.
     new_stage: np.ndarray  #: Whether it is the first move after a stage change.
     action: np.ndarray  #: The move.
-    reward: np.ndarray  #: Of the move, by the game.
-    #: Of the move, by the weights of the environment: what a value predicts.
+    reward: np.ndarray  #: Reward of the game.
+    #: Reward with the weights of the environment, whose discounted sum a value predicts.
     learned_reward: np.ndarray
-    kills: np.ndarray  #: Enemies that it killed, those that count.
-    hp_change: np.ndarray  #: What it did to the hp, by damage and by completing a stage.
-    points: np.ndarray  #: Score that it brought.
-    credits_change: np.ndarray  #: What it did to the credits.
-    energy_change: np.ndarray  #: Likewise.
-    taken: np.ndarray  #: Programs that it brought, one bit each.
+    kills: np.ndarray  #: Number of rewarded kills.
+    hp_change: np.ndarray  #: Change of the hp, by damage and by completing a stage.
+    points: np.ndarray  #: Change of the score.
+    credits_change: np.ndarray  #: Change of the credits.
+    energy_change: np.ndarray  #: Change of the energy.
+    taken: np.ndarray  #: Programs gained, one bit each.
     called: np.ndarray  #: Transmissions that a siphon called.
-    completed: np.ndarray  #: Whether it completed the stage.
-    #: Where it did, the points in sight of the best cross within `NEAR_EXIT` steps of the exit.
+    completed: np.ndarray  #: Whether the move completed the stage.
+    #: Where it did, the visible points of the best cross within `NEAR_EXIT` steps of the exit.
     points_left: np.ndarray
-    won: np.ndarray  #: Whether it won the game.
-    died: np.ndarray  #: Whether it was the last one.
-    #: Enemies of each type next to the player after it; a column for each type.
+    won: np.ndarray  #: Whether the move won the game.
+    died: np.ndarray  #: Whether the player died.
+    #: Enemies of each type next to the player after the move; a column for each type.
     attackers: np.ndarray
-    from_siphon: np.ndarray  #: How many of the attackers a siphon had brought.
-    value: np.ndarray  #: The value that the player reported before it; NaN if it has none.
-    win_probability: np.ndarray  #: Likewise.
+    from_siphon: np.ndarray  #: Number of these enemies that a siphon had called.
+    value: np.ndarray  #: The player's value of the position before the move; NaN without one.
+    win_probability: np.ndarray  #: The player's win probability before the move; NaN without one.
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class Journal:
     """All moves of some games."""
 
     games: int  #: Number of games.
-    moves: Moves  #: The moves, game after game, each game's in order.
-    game: np.ndarray  #: The number of each move's game.
-    last: np.ndarray  #: Where the last move of each game stands.
+    moves: Moves  #: The moves, game by game, in order.
+    game: np.ndarray  #: The game of each move, from 0.
+    last: np.ndarray  #: The index of the last move of each game.
 
     @property
     def won(self) -> np.ndarray:
@@ -97,7 +97,7 @@ class Journal:
 
     @property
     def died(self) -> np.ndarray:
-        """Whether the player died in each game. A game may also be cut off."""
+        """Whether the player died in each game. A game may also end by a limit of steps."""
         return self.moves.died[self.last]
 
 
@@ -110,11 +110,11 @@ def keep_journal(
     num_envs: int = 256,
     on_progress: Callable[[int, int], None] = lambda done, all_games: None,
 ) -> Journal:
-    """Plays the games of `evaluate` with the same key, and keeps every move.
+    """Plays the games of `evaluate` with the same key, and records every move.
 
-    A network that draws its actions draws the same ones as there. Each of `num_envs` games at the
-    same time needs some 100 bytes a move. `on_progress` is called with the number of finished
-    games, and the total.
+    A network that samples its actions samples the same ones as in `evaluate`. Each of the
+    `num_envs` parallel games needs about 100 bytes per move. `on_progress` is a callback
+    `(finished, total)` with the numbers of games.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -147,7 +147,7 @@ def keep_journal(
 
 
 def _in_a_row(moves: _Columns, lengths: np.ndarray) -> tuple[_Columns, np.ndarray]:
-    """The moves of a batch, game after game, without those after a game's end."""
+    """The moves of a batch, game by game, without those after a game's end."""
 
     def flat(leaf: np.ndarray) -> np.ndarray:
         return np.concatenate([leaf[:length, game] for game, length in enumerate(lengths)])
@@ -172,7 +172,7 @@ def _play(
     keys: Key[Array, " num_envs"],
     report: Callable[[np.ndarray], None],
 ) -> tuple[_Columns, np.ndarray]:
-    """The moves of a batch of games by step and game, and the number of moves of each game."""
+    """The moves of a batch, each array `[steps, games, ...]`, and the number of moves per game."""
     table = _begin(player, environment, keys)
     chunks = []
     step = 0
@@ -212,7 +212,7 @@ def _advance(
     table: _Table,
     first: Int32[Array, ""],
 ) -> tuple[_Table, dict[str, Array]]:
-    """Plays some moves in each game; moves after a game's end are undefined."""
+    """Plays `STEPS_AT_ONCE` moves of each game; moves after a game's end are undefined."""
 
     def move(table: _Table, step: Array) -> tuple[_Table, dict[str, Array]]:
         act_keys, play_keys = jax.vmap(step_keys, in_axes=(0, None))(keys, first + step)
@@ -289,7 +289,7 @@ def _columns_of(
 
 
 def points_near_exit(position: Position) -> Int32[Array, ""]:
-    """The points in sight of the best cross within `NEAR_EXIT` steps of the exit."""
+    """The visible points of the best cross within `NEAR_EXIT` steps of the exit."""
     board = position.board
     steps = distances(CellSet.from_cell(position.exit_cell), ~board.blocks)
     points = siphon_yields(yields_of(board)).points.astype(jnp.int32)

@@ -2,7 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,7 +13,7 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
-from hackmatrix_rl.env import CompactObservation, Environment, HackMatrix, Number, Sight
+from hackmatrix_rl.env import CompactObservation, Environment, HackMatrix, Number, Sight, SingleGame
 from hackmatrix_rl.evaluation._undo_memory import UndoMemory
 from hackmatrix_rl.games.hackmatrix import NUM_DIRECTIONS, SIZE, STEPS, CellSet, GameConfig, flood
 
@@ -38,21 +39,21 @@ class Agent(eqx.Module):
             observation: one observation.
             mask: the legal actions.
             carry: the carry of the last call, or `initial_carry()`.
-            key: randomness of the choice.
+            key: source of randomness for the choice.
         """
 
 
 class Thought(eqx.Module):
     """A player's assessment of a position; `None` for values that it does not have."""
 
-    #: Of each action; illegal ones have 0.
+    #: The probability of each action; 0 for illegal ones.
     probabilities: Float32[Array, " num_actions"] | None = None
-    #: The discounted return that it expects from here, in units of reward.
+    #: The expected discounted return, in units of reward.
     value: Float32[Array, ""] | None = None
-    win_probability: Float32[Array, ""] | None = None  #: How likely it thinks a victory is.
-    #: What its search found for each action; NaN for actions not searched.
+    win_probability: Float32[Array, ""] | None = None  #: The probability of winning.
+    #: The search's value of each action; NaN for actions not searched.
     search_values: Float32[Array, " num_actions"] | None = None
-    #: How often its search tried each action.
+    #: The search's number of visits of each action.
     search_visits: Int32[Array, " num_actions"] | None = None
 
 
@@ -72,7 +73,7 @@ class ThinkingAgent(Agent):
     def think(
         self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> Considered:
-        """What `act` returns, and the thought that led to it."""
+        """The results of `act`, and the assessment of the position."""
 
     def act(
         self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
@@ -82,10 +83,10 @@ class ThinkingAgent(Agent):
 
 
 class StateAgent(ThinkingAgent):
-    """A player that simulates actions, so it reads the state of the game.
+    """A player that simulates actions, and therefore reads the state of the game.
 
-    `act` and `think` get the state of one game in place of the observation. A fair player samples
-    what a person at the screen does not see, and never learns the key of the real game.
+    `act` and `think` get the state of one game instead of the observation. A fair player resamples
+    the hidden information, and never uses the key of the real game.
     """
 
     @abstractmethod
@@ -94,12 +95,11 @@ class StateAgent(ThinkingAgent):
 
 
 class GameAgent(StateAgent):
-    """A player of HackMatrix that is handed the `State` of one game."""
+    """A player of HackMatrix that reads the `State` of one game."""
 
     config: eqx.AbstractVar[GameConfig]  #: Sizes and league of the game that it plays.
 
     def mismatch(self, environment: Environment) -> str | None:
-        """The mismatch if the environment is another game or has another config."""
         name = type(self).__name__
         if not isinstance(environment, HackMatrix):
             return f"{name} plays only HackMatrix, not {type(environment).__name__}"
@@ -114,10 +114,7 @@ class GameAgent(StateAgent):
 def read_by(
     player: Agent, observation: PyTree[Array], games: Callable[[], PyTree[Array]]
 ) -> PyTree[Array]:
-    """The input of a player: the observation, or what `games` gives, the state of the game.
-
-    Both are of one game or of a batch.
-    """
+    """The input of a player: the observation, or the state from `games()` for a `StateAgent`."""
     return games() if isinstance(player, StateAgent) else observation
 
 
@@ -127,7 +124,7 @@ def acting(player: Agent) -> Callable[..., Chosen]:
 
 
 def thinking(player: Agent) -> Callable[..., Considered]:
-    """`player.think` with a positional key; the thought is empty if the player reports none."""
+    """`player.think` with its key by position; the thought of other agents is empty."""
     if isinstance(player, ThinkingAgent):
         return lambda observation, mask, carry, key: player.think(observation, mask, carry, key=key)
     act = acting(player)
@@ -138,22 +135,21 @@ class PolicyAgent(ThinkingAgent):
     """Plays with a network."""
 
     policy: ActorCritic  #: The network.
-    #: Takes the likeliest action instead of drawing one as in training.
+    #: Takes the most probable action instead of sampling one as in training.
     greedy: bool = eqx.field(static=True, default=False)
-    #: The units of the network's value. Only the thought reads it.
+    #: The units of the network's value; `None` if unknown. Actions do not depend on it.
     value_scale: ValueScale | None = None
     #: Discount of the return that the value predicts; `None` if unknown.
     gamma: float | None = eqx.field(static=True, default=None)
-    #: Makes actions that UNDO took back less likely; only of HackMatrix.
+    #: Makes actions that UNDO reverted less likely; only in HackMatrix.
     undo_memory: UndoMemory | None = None
 
     @property
     def tells_probabilities(self) -> bool:
-        """Always true: the probabilities that it samples from."""
         return True
 
     def likeliest(self, environment: Environment) -> "PolicyAgent":
-        """This player as a greedy one; in HackMatrix, it remembers what UNDO took back."""
+        """The greedy player with this network; in HackMatrix, it has an `UndoMemory`."""
         return replace(self, greedy=True, undo_memory=UndoMemory.for_environment(environment))
 
     def initial_carry(self) -> PyTree[Array]:
@@ -163,10 +159,10 @@ class PolicyAgent(ThinkingAgent):
     def think(
         self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> Considered:
-        """Draws from the network's probabilities over the legal actions, or takes the likeliest.
+        """Samples from the network's probabilities of the legal actions, or takes the likeliest.
 
-        The thought has no value if the units of the network's value are unknown, and a
-        probability of winning if the network has a head for it.
+        The thought has a value if the units of the network's value are known, and a probability of
+        winning if the network has a head for it.
         """
         memory = self.undo_memory
         if memory is not None:
@@ -191,17 +187,33 @@ def consult(
 ) -> tuple[
     Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array], Float32[Array, ""] | None
 ]:
-    """Asks a network about one observation.
+    """Evaluates a network on one observation.
 
     Returns:
         The logits, the value in the network's units, the next carry, and the logit of a victory,
-        or `None` from a network without a head for that.
+        or `None` without a head for it.
     """
     if not isinstance(policy, WithAuxiliaryHead):
         return *policy(observation, carry), None
     hidden, carry = policy.trunk(observation, carry)
     logits, value = policy.heads(hidden)
     return logits, value, carry, policy.auxiliary.win_logit(hidden)
+
+
+@dataclass(frozen=True)
+class Opponent:
+    """A network that plays a game of two players in turn, with a search of any size.
+
+    Attributes:
+        game: the game; a move rewards the player who makes it.
+        player: makes the player with a number of simulations before each move. With 0, the network
+            plays its likeliest move.
+        num_simulations: the default number; for a trained network, the number of its training.
+    """
+
+    game: SingleGame[Any]
+    player: Callable[[int], ThinkingAgent]
+    num_simulations: int
 
 
 WHIM = 0.15
@@ -219,9 +231,9 @@ class RandomAgent(Agent):
 
 
 class Runner(Agent):
-    """Runs to the exit and hits enemies in the way; plays only HackMatrix.
+    """Runs to the exit and hits adjacent enemies; plays only HackMatrix.
 
-    It takes the first of these that applies:
+    It takes the first action that applies:
 
     1. with probability 0.15 a uniformly random legal action;
     2. the first legal direction, in direction order, with an enemy on the neighbouring cell;
@@ -253,8 +265,8 @@ class Runner(Agent):
         content = observation.plane("content")
         open_ = (content == Sight.EMPTY) | (content == Sight.PICKUP) | (content == Sight.EXIT)
 
-        # The search spreads from the exit and stops at the first cell next to the player. All
-        # such cells that it has reached by then are equally near.
+        # The flood starts at the exit and stops when it reaches a cell next to the player. All
+        # such cells that it has reached then have the same distance.
         reached = flood(
             CellSet.from_array(content == Sight.EXIT),
             CellSet.from_array(open_),
@@ -269,7 +281,7 @@ class Runner(Agent):
 
 
 def any_of(choices: Bool[Array, " n"], *, key: Key[Array, ""]) -> Int32[Array, ""]:
-    """One of the choices, uniformly; 0 if there is none."""
+    """Samples one of the choices uniformly; 0 if there is none."""
     lots = (jax.random.bits(key, choices.shape, jnp.uint32) >> 1).astype(jnp.int32)
     return jnp.argmax(jnp.where(choices, lots, np.int32(-1))).astype(jnp.int32)
 

@@ -1,4 +1,4 @@
-"""What UNDO took back, so that greedy play does not repeat it."""
+"""A memory of undone actions, with which greedy play does not repeat them."""
 
 from typing import NamedTuple
 
@@ -10,38 +10,38 @@ from hackmatrix_rl.env import CompactObservation, Environment, HackMatrix, Numbe
 from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, Action
 
 TURNS = 64
-"""Turns of a stage that are remembered; UNDO goes back by fewer (`GameConfig.history`)."""
+"""Number of remembered turns; UNDO goes back by fewer (`GameConfig.history`)."""
 
 LARGEST = 127
-"""A count stays there; an int8 holds no larger one."""
+"""Counts saturate at the largest int8."""
 
 
 class Undone(NamedTuple):
     """The memory of one game. Turn `t` has row `t % TURNS`."""
 
-    #: How often UNDO took back each action in this stage.
+    #: How often UNDO reverted each action in this stage.
     counts: Int8[Array, "turns num_actions"]
-    #: The actions that led from each turn to the present position.
+    #: The actions that led from each turn to the current position.
     line: Bool[Array, "turns num_actions"]
     stage: Int32[Array, ""]  #: The stage of the last move; -1 before the first one.
     turn: Int32[Array, ""]  #: The turn of the last move.
-    newest: Int32[Array, ""]  #: The largest turn of the stage so far.
+    newest: Int32[Array, ""]  #: The latest turn of the stage so far.
     action: Int32[Array, ""]  #: The last move.
 
 
 class UndoMemory(eqx.Module):
-    """Makes actions that UNDO took back less likely, as long as the stage lasts.
+    """Makes actions that UNDO reverted less likely for the rest of the stage.
 
-    After UNDO, HackMatrix is again in a position that a network without memory has answered, so
-    greedy play would give the same answer and take it back again.
+    After UNDO, HackMatrix is in an earlier position. A greedy network without memory would repeat
+    its action there, and revert it again.
     """
 
-    #: Nats by which an action's logit falls each time UNDO takes it back on a turn.
+    #: Nats to subtract from an action's logit each time that UNDO reverts it on a turn.
     cost: float = eqx.field(static=True, default=3.0)
 
     @classmethod
     def for_environment(cls, environment: Environment) -> "UndoMemory | None":
-        """The memory for an environment; `None` where there is no UNDO or no turn is seen."""
+        """The memory for an environment; `None` without UNDO or without an observed turn."""
         seen = isinstance(environment, HackMatrix) and environment.observation != "classic"
         return cls() if seen else None
 
@@ -60,7 +60,7 @@ class UndoMemory(eqx.Module):
     def arrive(
         self, undone: Undone, observation: PyTree[Array]
     ) -> tuple[Float32[Array, " num_actions"], Undone]:
-        """What to subtract from the logits in a position, and the memory with this position."""
+        """The costs to subtract from the logits, and the memory after an observation."""
         assert isinstance(observation, CompactObservation)
         turn = observation.numbers[Number.TURN]
         stage = observation.numbers[Number.STAGE]
@@ -70,7 +70,7 @@ class UndoMemory(eqx.Module):
         counts = jnp.where(new_stage, jnp.int8(0), undone.counts)
         line = undone.line & ~new_stage
         newest = jnp.where(new_stage, -1, undone.newest)
-        # A turn that UNDO left keeps its counts, whatever is played on the way to it.
+        # A revisited turn keeps its counts, whichever actions lead to it.
         here = jnp.where(turn > newest, jnp.int8(0), counts[row])
         here += (back & line[row] & (here < LARGEST)).astype(jnp.int8)
         played = line[row] & ~back & (turn == undone.turn)

@@ -1,9 +1,9 @@
 """The heuristic value of a position, a weighted sum of terms.
 
-To win, the player must live through eight stages. So hp, stages and programs count, and threats
-are counted by when they arrive; of the score almost nothing, unless the weights are
-`ReturnWeights`. Every number comes from a search for distances, or two, and a few sums over planes
-of the board.
+To win, the player must survive eight stages. So hp, stages and programs count, and threats count
+by their time of arrival; the score counts for almost nothing, unless the weights are
+`ReturnWeights`. The terms need one or two distance searches and a few sums over planes of the
+board.
 """
 
 import equinox as eqx
@@ -39,15 +39,15 @@ from hackmatrix_rl.system.batching import bits_of
 
 WON, DEAD = 1e6, -1000.0
 REWINDS_AHEAD = 1000.0
-"""For a new stage with UNDO ready: from there on it walks to victory."""
+"""Value of a position from which UNDO walks to victory (`walks_by_undo`)."""
 NO_EXIT, NO_PICKUP = 15, 20
 """Steps to an exit or a pickup that cannot be reached."""
 _MOST_RESOURCES, MOST_ATTACK, _LATE = 20, 3, 20
 _QUESTION, _MOST_EXIT_STEPS, _MOST_SIPHONS, _LEAST_HP = 2.5, 10, 3, 2
-"""In a harvest: points of a question block, the steps to the exit and the data siphons that count,
+"""In a harvest: points of a question block, most steps to the exit and data siphons that count,
 and the least hp."""
 _NEVER = 6
-"""Turns until an enemy attacks that finds no way."""
+"""Turns until the attack of an enemy that has no path to the player."""
 
 Value = Float32[Array, ""]
 
@@ -74,7 +74,7 @@ def evaluate_next_stage(
     """The heuristic value of a position that has just completed a stage."""
     along = real(position.enemies.count + position.transmissions.count)
     worth = _possessions(position, weights) + weights["crowd"] * along
-    # What every stage begins with: two pickups, and an exit to walk to.
+    # Every stage begins with two pickups, and an exit to walk to.
     worth = worth + 2 * weights["pickup"] + 2 * weights["exit_distance"]
     if isinstance(weights, ReturnWeights):
         worth = worth + _paid(config, position, weights)
@@ -98,15 +98,19 @@ def owns(position: Position, program: Program) -> Bool[Array, ""]:
 
 
 def walks_by_undo(config: GameConfig, position: Position) -> Bool[Array, ""]:
-    """Whether UNDO can bring the player through all stages: owned, paid for, across stages."""
+    """Whether UNDO can lead the player through all stages.
+
+    In the league original, UNDO at the start of a stage restores the old board, one step from its
+    exit. It needs the program and a credit.
+    """
     ready = owns(position, Program.UNDO) & (position.player.credits >= 1)
     return ready & config.rewind_across_stages
 
 
 class Where(eqx.Module):
-    """The distances that terms depend on."""
+    """The distances that the terms depend on."""
 
-    #: From the player to each cell around blocks; on a block, to where it is entered.
+    #: Steps from the player to each cell around blocks; to a block, the steps until it is entered.
     steps: Int32[Array, "36"]
     to_exit: Int32[Array, ""]  #: Steps to the exit; `NO_EXIT` if none leads there.
     fire: CellSet  #: The cells in the line of fire.
@@ -148,7 +152,7 @@ def _possessions(position: Position, weights: EvaluationWeights) -> Value:
 
 
 def _dangers(position: Position, where: Where, weights: EvaluationWeights) -> Value:
-    """The terms of enemies, transmissions, and what holds them up."""
+    """The terms of enemies, transmissions, and programs that stop them."""
     player, enemies = position.player, position.enemies
     present = enemies.present
     turns = turns_to_contact(enemies, player.cell, where.steps)
@@ -187,7 +191,7 @@ def _dangers(position: Position, where: Where, weights: EvaluationWeights) -> Va
 def turns_to_contact(
     enemies: Enemies, player_cell: Int32[Array, ""], steps: Int32[Array, "36"]
 ) -> Int32[Array, " n"]:
-    """Turns until each enemy can attack; `_NEVER` without a way to the player."""
+    """Turns until each enemy can attack; `_NEVER` without a path to the player."""
     there = np.arange(NUM_CELLS)[None, :] == enemies.cell[:, None]
     around_blocks = jnp.max(jnp.where(there, steps[None, :], 0), axis=1)
     straight = distance(enemies.cell, jnp.full_like(enemies.cell, player_cell))
@@ -199,7 +203,7 @@ def turns_to_contact(
 
 
 def _aims(position: Position, where: Where, weights: EvaluationWeights) -> Value:
-    """The terms of what lies ahead in this stage: pickups, the best siphon, the exit."""
+    """The terms of the goals in this stage: pickups, the best siphon, the exit."""
     siphons = position.player.data_siphons
     number, nearest = _pickups(position, where)
     plans = siphon_values(position, weights) - weights["plan_distance"] * real(where.steps)
@@ -215,7 +219,7 @@ def _aims(position: Position, where: Where, weights: EvaluationWeights) -> Value
 
 
 def _pickups(position: Position, where: Where) -> tuple[Value, Value]:
-    """How many pickups there are, and the steps to the nearest."""
+    """The number of pickups, and the steps to the nearest."""
     pickups = position.board.content == Content.PICKUP
     nearest = jnp.min(jnp.where(pickups, where.steps, UNREACHED))
     nearest = jnp.where(nearest == UNREACHED, NO_PICKUP, nearest)
@@ -223,7 +227,7 @@ def _pickups(position: Position, where: Where) -> tuple[Value, Value]:
 
 
 def _best_plan(position: Position, where: Where, plans: Float32[Array, "36"]) -> Value:
-    """The best of some plans by cell, of cells that the player can stand on; at least 0."""
+    """The best plan over the cells on which the player can stand; at least 0."""
     content = position.board.content
     standing = (where.steps != UNREACHED) & ~is_block(content) & (content != Content.EXIT)
     standing = standing | (np.arange(NUM_CELLS) == position.player.cell)
@@ -231,22 +235,22 @@ def _best_plan(position: Position, where: Where, plans: Float32[Array, "36"]) ->
 
 
 def _point(config: GameConfig, position: Position, weights: ReturnWeights) -> Value:
-    """What a point is worth here, taken or in a siphon."""
+    """The value of a point, taken or in a siphon."""
     last = jnp.where(position.stage == LAST_STAGE, weights["score_last"], 0.0)
     return jnp.where(walks_by_undo(config, position), weights["score_ready"], last)
 
 
 def _paid(config: GameConfig, position: Position, weights: ReturnWeights) -> Value:
-    """The terms of the points that the player has, and of the hp that guard them."""
+    """The terms of the player's points, and of its hp while UNDO walks to victory."""
     hp = jnp.where(walks_by_undo(config, position), weights["ready_hp"], 0.0)
     points = _point(config, position, weights) * real(position.player.score)
     return points + hp * real(position.player.hp)
 
 
 def _harvest(config: GameConfig, position: Position, where: Where, weights: ReturnWeights) -> Value:
-    """The terms of what lies ahead where the player collects points: siphons, pickups, the exit."""
+    """The terms of the goals in a harvest: siphons, pickups, the exit."""
     board, player, each = position.board, position.player, yields_of(position.board)
-    # SCORE is worth what the energy at hand buys, until the last stage.
+    # SCORE has the value of the points that the available energy buys, until the last stage.
     new = (each.programs & ~position.programs) == np.uint32(1 << Program.SCORE)
     buys = jnp.minimum(player.energy // 5, 3) * (LAST_STAGE - position.stage)
     points = real(each.points) + _QUESTION * real(each.questions)
@@ -254,7 +258,7 @@ def _harvest(config: GameConfig, position: Position, where: Where, weights: Retu
 
     exit_ = CellSet.from_cell(position.exit_cell)
     from_exit = distances(exit_, ~CellSet.empty(), barrier=board.blocks)
-    # UNDO brings back an old board, whose exit is elsewhere; the player is adjacent to it.
+    # On an old board that UNDO has restored, `exit_cell` is elsewhere; the player is at the exit.
     here = board.content[position.exit_cell] == Content.EXIT
     from_exit = jnp.minimum(jnp.where(here, from_exit, where.steps), _MOST_EXIT_STEPS)
     crowd = real(position.enemies.count + position.transmissions.count)
@@ -295,12 +299,12 @@ def siphon_values(position: Position, weights: EvaluationWeights) -> Float32[Arr
         + jnp.where(new == undo, 0.5 * weights["undo_ready"], 0.0)
     )
     total = jnp.sum(crosses(gain), axis=0)
-    # UNDO without the credit that it costs: the first credit is worth more.
+    # The first credit has a higher value if UNDO lacks the credit that it costs.
     has_undo = owns(position, Program.UNDO) | (crosses(each.programs == undo)).any(axis=0)
     first_credit = has_undo & (position.player.credits < 1) & crosses(each.credits > 0).any(axis=0)
     return total + jnp.where(first_credit, weights["plan_first_credit"], 0.0)
 
 
 def real(number: Shaped[Array, "*shape"]) -> Float32[Array, "*shape"]:
-    """Whole numbers or flags as real numbers."""
+    """Converts integers or booleans to float32."""
     return jnp.asarray(number).astype(jnp.float32)

@@ -1,4 +1,4 @@
-"""A player that looks one move ahead."""
+"""One-step lookahead with a heuristic value."""
 
 from typing import final
 
@@ -29,12 +29,12 @@ UNDO = FIRST_PROGRAM + Program.UNDO
 class Expert(GameAgent):
     """One-step lookahead: plays the action whose result has the best heuristic value.
 
-    It is fair: it tries actions on a position in which everything unseen is resampled. UNDO is
-    not tried; two rules decide about it (`undoes`).
+    It is fair: it simulates actions on a position in which all hidden information is resampled.
+    UNDO is not simulated; fixed rules decide about it (`undoes`).
     """
 
     config: GameConfig = eqx.field(static=True)  #: Sizes and league of the game.
-    weights: EvaluationWeights  #: What a position is worth.
+    weights: EvaluationWeights  #: Of the heuristic.
 
     def __init__(self, config: GameConfig, weights: EvaluationWeights | None = None) -> None:
         """A player of a game; by default with the package's weights for its league."""
@@ -64,11 +64,11 @@ def without_undo(mask: Legal) -> Legal:
 def undoes(config: GameConfig, state: State, mask: Legal, *, chance: Chance) -> Bool[Array, ""]:
     """Whether the player plays UNDO.
 
-    It does, where UNDO is legal,
+    It plays a legal UNDO
 
-    - at the start of a stage, if that brings the old board back, one step from its exit;
-    - seven times in eight, if the newest snapshot or the one before it has more hp, and still
-      UNDO and a credit, so that the damage is taken back;
+    - at the start of a stage, if that restores the old board, one step from its exit;
+    - with probability 7/8, if the newest snapshot or the one before it has more hp, and also
+      UNDO and a credit: this reverts the damage;
     - if nothing else is legal.
     """
     position, history = state.position, state.history

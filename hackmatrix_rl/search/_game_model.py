@@ -32,33 +32,32 @@ Action = Int32[Array, ""]
 class ImaginedStep(NamedTuple):
     """The result of an action in an imagined game."""
 
-    state: PyTree[Array]  #: After it; after the end of the game anything of the right shape.
-    reward: Float32[Array, ""]  #: Of the action, for the player who took it.
+    state: PyTree[Array]  #: The next state; undefined after the end of the game.
+    reward: Float32[Array, ""]  #: For the player who took the action.
     terminated: Bool[Array, ""]  #: The rules ended the game.
-    #: The other player of two moves next, whose gain is the first one's loss.
+    #: The opponent moves next, in a zero-sum game of two players.
     opponents_turn: Bool[Array, ""] | bool = False
 
 
 class GameModel(eqx.Module, Generic[Game, Imagined]):
-    """One game as a tree search needs it; callers use `jax.vmap`.
+    """The interface of a game for a tree search; callers use `jax.vmap`.
 
-    There are two kinds of state: the real one, which the player stands in, and imagined ones, in
-    which the search tries actions out. `imagine` leads from the first to the second, and what the
-    player does not see goes no further.
+    There are two kinds of state: the real one, and imagined ones, in which the search simulates
+    actions. `imagine` converts a real state to an imagined one, without its hidden information.
     """
 
     @abstractmethod
     def mismatch(self, environment: Environment) -> str | None:
-        """The reason why this is no model of an environment; `None` if it is."""
+        """The reason why this is not a model of an environment; `None` if it is."""
 
     @abstractmethod
     def observe(self, game: Game) -> PyTree[Array]:
         """The network's observation of the real state."""
 
     def searched(self, mask: Legal) -> Legal:
-        """The actions among the legal ones that the search may choose; by default all.
+        """The legal actions that the search may choose; by default all.
 
-        The others are played as often as the network draws them.
+        The others are played when the network samples them.
         """
         return mask
 
@@ -66,7 +65,7 @@ class GameModel(eqx.Module, Generic[Game, Imagined]):
     def imagine(self, game: Game, *, key: Key[Array, ""]) -> Imagined:
         """A state that looks like the real one, with hidden information resampled.
 
-        The result depends on nothing but `key` that the player cannot see.
+        The result depends only on `key` and on what the player sees.
         """
 
     @abstractmethod
@@ -79,28 +78,28 @@ class GameModel(eqx.Module, Generic[Game, Imagined]):
 
     @abstractmethod
     def play(self, state: Imagined, action: Action, *, key: Key[Array, ""]) -> ImaginedStep:
-        """Takes an action in an imagined state, with `key` for all random numbers."""
+        """Takes an action in an imagined state; `key` is the source of all randomness."""
 
 
 @final
 class SingleGameModel(GameModel[PyTree[Array], PyTree[Array]]):
-    """Any `SingleGame`: its own rules are the model."""
+    """Any `SingleGame`: its rules are the model."""
 
     game: SingleGame[PyTree[Array]]  #: The game.
-    #: Samples what the player does not see, from a state and a key; by default the player sees
-    #: everything. If a state keeps the key of its chance, `redraw` must replace this key: otherwise
-    #: the search sees the future.
+    #: Resamples hidden information, from a state and a key; by default there is none. If a state
+    #: keeps the key of its chance outcomes, `redraw` must replace this key: otherwise the search
+    #: sees the future.
     redraw: Callable[[PyTree[Array], Key[Array, ""]], PyTree[Array]] = eqx.field(
         static=True, default=lambda state, key: state
     )
-    #: Whether two players move in turn, and a reward is for who moves; else one player plays
-    #: alone.
+    #: Whether two players move in turn, with rewards for the player who moves; else one player
+    #: plays alone.
     in_turn: bool = eqx.field(static=True, default=False)
 
     def mismatch(self, environment: Environment) -> str | None:
         if isinstance(environment, Batched) and bool(eqx.tree_equal(environment.game, self.game)):
             return None
-        return f"the search knows {type(self.game).__name__}, and the environment is another game"
+        return f"the search plays {type(self.game).__name__}, and the environment is another game"
 
     def observe(self, game: PyTree[Array]) -> PyTree[Array]:
         return self.game.observe(game)
@@ -115,7 +114,7 @@ class SingleGameModel(GameModel[PyTree[Array], PyTree[Array]]):
         return self.game.legal(state)
 
     def play(self, state: PyTree[Array], action: Action, *, key: Key[Array, ""]) -> ImaginedStep:
-        """One action of the game. The search looks beyond a limit that cuts episodes."""
+        """One action of the game. The search ignores a limit of steps."""
         played = self.game.play(state, action, key=key)
         reward = jnp.asarray(played.reward).astype(jnp.float32)
         return ImaginedStep(played.state, reward, jnp.asarray(played.terminated), self.in_turn)
@@ -125,12 +124,12 @@ class SingleGameModel(GameModel[PyTree[Array], PyTree[Array]]):
 class HackMatrixModel(GameModel[State, Position]):
     """The rules of HackMatrix on positions without a history.
 
-    Imagined games have no UNDO: its snapshots show what the player has not seen. In the real game,
-    it is played where the network draws it. The reward is the environment's, which the network's
-    value predicts.
+    Imagined games have no UNDO, whose snapshots contain hidden information. In the real game, it is
+    played when the network samples it. The reward is the environment's, which the network's value
+    predicts.
     """
 
-    environment: HackMatrix  #: The one that the network was trained in.
+    environment: HackMatrix  #: The environment in which the network was trained.
 
     def mismatch(self, environment: Environment) -> str | None:
         if not isinstance(environment, HackMatrix):
@@ -154,14 +153,14 @@ class HackMatrixModel(GameModel[State, Position]):
         return draw_unseen(game.position, chance=Chance.from_key(key))
 
     def look(self, state: Position) -> PyTree[Array]:
-        """The observation of a position whose last turns were like it."""
+        """The observation of a position, as if its last turns had been like it."""
         return self.environment.observe_position(state)
 
     def legal(self, state: Position) -> Legal:
         return allowed(state, can_undo=jnp.bool_(False))
 
     def play(self, state: Position, action: Action, *, key: Key[Array, ""]) -> ImaginedStep:
-        """One action that is not UNDO, and the set-up of a next stage: as `play` of a game."""
+        """One action that is not UNDO, and the set-up of the next stage, as in `play` of a game."""
         chance = Chance.from_key(key)
         after, event = attempt(state, action, chance=chance.fold_in(StepStream.ACT))
         reward = self.environment.reward.weigh(reward_terms(state, after, event))

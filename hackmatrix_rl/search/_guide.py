@@ -22,8 +22,8 @@ Flag = Bool[Array, ""]
 class Guide(eqx.Module):
     """The prior, the policy and the leaf value of a rollout search, for one game.
 
-    Results are win probabilities unless a subclass says otherwise; differences of some hundredths
-    should matter in their unit. Fields are arrays, or static.
+    Results are win probabilities unless a subclass says otherwise; in their unit, differences of
+    some hundredths should matter. Fields are arrays, or static.
     """
 
     config: eqx.AbstractVar[GameConfig]
@@ -32,17 +32,17 @@ class Guide(eqx.Module):
     def prefer(self, position: Position, legal: Legal, *, chance: Chance) -> PerAction:
         """The prior score of each action; the search considers the best few.
 
-        Scores have the unit of results, up to a constant of the position. Scores of actions outside
-        `legal` are undefined; UNDO never is in it.
+        Scores have the unit of results, up to a constant for the position. Scores of actions
+        outside `legal` are undefined; `legal` excludes UNDO.
         """
 
     @abstractmethod
     def roll_out(
         self, position: Position, action: Action, wanted: Flag, *, chance: Chance
     ) -> Float32[Array, ""]:
-        """The result of an imagined game that begins with an action.
+        """The result of an imagined game that begins with an action, not UNDO.
 
-        The action is not UNDO. Nothing needs to be played unless the result is `wanted`.
+        It may be undefined unless `wanted`.
         """
 
     @abstractmethod
@@ -50,36 +50,36 @@ class Guide(eqx.Module):
         """The expected result in a position, without a search."""
 
     def undoes(self, state: State, mask: Legal, *, chance: Chance) -> Flag:
-        """Whether the player plays UNDO, which is not searched; by default where the expert does.
+        """Whether the player plays UNDO, which is not searched; by default by the expert's rules.
 
-        A legal UNDO has to be played where nothing else is legal.
+        It must play UNDO if nothing else is legal.
         """
         return undoes(self.config, state, mask, chance=chance)
 
     def thought(
         self, result: Float32[Array, ""], results: PerAction, visits: Int32[Array, " num_actions"]
     ) -> Thought:
-        """What the player reports: the result of its action, and of all actions it searched."""
+        """The player's thought, from the results of its action and of all searched actions."""
         return Thought(win_probability=result, search_values=results, search_visits=visits)
 
 
 @final
 class ExpertGuide(Guide):
-    """The expert's two-move evaluation as prior, its play, and a table as leaf value."""
+    """The expert's two-move evaluation as prior, its play, and `WinWeights` as leaf value."""
 
     config: GameConfig = eqx.field(static=True)  #: Sizes and league of the game.
     expert: Expert  #: It plays the imagined games.
     leaf: WinWeights  #: Weights of the win probability at the start of a stage.
     #: Moves after which an imagined game ends.
     most_moves: int = eqx.field(static=True, default=40)
-    #: By which a victory loses worth with each move, so that no search dawdles.
+    #: Discount of the result for each move, which favours short wins.
     discount: float = eqx.field(static=True, default=0.997)
-    #: What a point of the evaluation is worth in win probability.
+    #: Weight of the prior: win probability per unit of heuristic value.
     opinion: float = eqx.field(static=True, default=0.02)
 
     @staticmethod
     def from_expert(expert: Expert) -> "ExpertGuide":
-        """The guide of an expert, with the package's table for the league."""
+        """The guide of an expert, with the package's `WinWeights` for the league."""
         return ExpertGuide(expert.config, expert, WinWeights.shipped(expert.config.league))
 
     def prefer(self, position: Position, legal: Legal, *, chance: Chance) -> PerAction:
@@ -102,7 +102,7 @@ class ExpertGuide(Guide):
     def roll_out(
         self, position: Position, action: Action, wanted: Flag, *, chance: Chance
     ) -> Float32[Array, ""]:
-        """Plays the expert to the end of the stage; the table gives the win probability."""
+        """Plays the expert within the stage; `leaf` gives the win probability."""
         moves = jnp.where(wanted, self.most_moves, 0)
         game = imagine(
             self.config, playing(position, action, moves), self.expert.weights, chance=chance
@@ -113,9 +113,8 @@ class ExpertGuide(Guide):
         return jnp.where(game.won, 1.0, at_end * later)
 
     def leaf_value(self, position: Position) -> Float32[Array, ""]:
-        """The win probability of the table, made for starts of stages."""
         return win_probability(self.config, position, self.leaf, started=jnp.bool_(False))
 
 
 _UNFINISHED = 0.8
-"""Factor on the table's value for a position in the middle of a stage."""
+"""Factor on the win probability in the middle of a stage."""

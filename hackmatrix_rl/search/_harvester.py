@@ -1,11 +1,11 @@
-"""A player that collects points in the last stage."""
+"""A script that collects points in the last stage, around another player."""
 
 from typing import NamedTuple, final
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.env import HackMatrix, compact_observation
 from hackmatrix_rl.evaluation import (
@@ -41,7 +41,7 @@ from hackmatrix_rl.search._imagined import Legal
 _SIPH_PLUS = FIRST_PROGRAM + Program.SIPH_PLUS
 
 _QUESTION = 2.5
-"""Points that a question block is taken to hold."""
+"""Assumed points of a question block."""
 _STEP, _EXIT_STEP, _MOST_EXIT_STEPS = 0.3, 0.5, 10
 """Points that a step to a cross costs, and each of the first steps from there to the exit."""
 _LEAST = 2.0
@@ -50,7 +50,7 @@ _LEAST_HP = 2
 
 
 class _Harvest(NamedTuple):
-    """What collecting asks for: an action, or -1, and the actions that would end it too early."""
+    """The script's action, or -1, and the actions that would end the stage too early."""
 
     action: Int32[Array, ""]
     barred: Legal
@@ -58,21 +58,20 @@ class _Harvest(NamedTuple):
 
 @final
 class Harvester(GameAgent):
-    """Another player, and a script that collects the points of the last stage.
+    """Wraps a player with a script that collects the points of the last stage.
 
-    A victory pays 500 + 100 x score, but a player that was made to survive leaves the points where
-    they are. In the last stage, with at least 2 hp, and while no enemy or transmission is in
-    sight, this player walks to the cross with the most points for its way and siphons it, and
-    fetches data siphons where it needs one. It does not step onto the exit while points are left.
-    It does not take back points by UNDO, unless it has 1 hp. Otherwise the other player decides.
+    A victory pays 500 + 100 x score, but a player that only survives does not collect the points.
+    In the last stage, with at least 2 hp, and while no enemy or transmission is in sight, the
+    script walks to the cross with the most points, less the cost of the way, and siphons it. It
+    fetches a data siphon if it has none. It does not step onto the exit while points are left, and
+    does not undo a gain of points with more than 1 hp. Otherwise the wrapped player decides.
 
-    It is meant as a teacher: a network that has imitated it knows what points are, and PPO can
-    improve on it.
+    It is a teacher: a network that has imitated it collects points, which PPO can improve.
 
     Attributes:
         config: sizes and league of the game.
-        environment: the one that the player reads.
-        player: the other player.
+        environment: the environment, which makes the player's observations.
+        player: the wrapped player.
     """
 
     config: GameConfig = eqx.field(static=True)
@@ -80,7 +79,7 @@ class Harvester(GameAgent):
     player: Agent
 
     def __init__(self, environment: HackMatrix, player: Agent) -> None:
-        """Takes a player, and the environment that it plays in.
+        """Wraps a player in the environment in which it plays.
 
         Raises:
             TypeError: `player` is no `Agent`.
@@ -92,13 +91,12 @@ class Harvester(GameAgent):
         self.player = player
 
     def initial_carry(self) -> PyTree[Array]:
-        """The player's initial carry."""
         return self.player.initial_carry()
 
     def think(
         self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-        """Plays in a `State`; the thought is the other player's, if it has one."""
+        """Plays in a `State`; the thought is that of the wrapped player."""
         state: State = observation
         harvest = _harvest(state.position, mask)
         allowed = mask & ~harvest.barred & ~_loses_points(state)
@@ -128,9 +126,9 @@ def _harvest(position: Position, mask: Legal) -> _Harvest:
     pickups = (board.content == Content.PICKUP) & (steps < UNREACHED)
     can_siphon = mask[SIPHON] | mask[_SIPH_PLUS]
     fetches = ~can_siphon & pickups.any()
-    away = -steps.astype(jnp.float32)
-    value = jnp.where(fetches, _only(pickups, away), _only(worthy, worth))
-    target = jnp.argmax(value).astype(jnp.int32)
+    worth = jnp.where(fetches, -steps.astype(jnp.float32), worth)
+    targets = jnp.where(fetches, pickups, worthy)
+    target = jnp.argmax(jnp.where(targets, worth, -jnp.inf)).astype(jnp.int32)
 
     last = (position.stage == LAST_STAGE) & (player.hp >= _LEAST_HP)
     stays = last & worthy.any() & (can_siphon | fetches)
@@ -144,17 +142,13 @@ def _harvest(position: Position, mask: Legal) -> _Harvest:
     return _Harvest(jnp.where(stays & calm & mask[action], action, -1), stays & barred)
 
 
-def _only(cells: Bool[Array, "36"], values: Float32[Array, "36"]) -> Float32[Array, "36"]:
-    return jnp.where(cells, values, -jnp.inf)
-
-
 def _towards(start: CellSet, cells: CellSet) -> Bool[Array, "4"]:
-    """Whether each direction leads from `start` onto one of some cells."""
+    """Whether each direction leads from `start` onto one of `cells`."""
     return jnp.stack([(start.shifted(direction) & cells).any() for direction in Direction])
 
 
 def _loses_points(state: State) -> Legal:
-    """UNDO, where it takes back points and more than 1 hp is left."""
+    """Bars UNDO where it would lose points and the player has more than 1 hp."""
     past, player = recall(state.history), state.position.player
     loses = past.held & (past.player.score < player.score) & (player.hp > 1)
     return loses & (np.arange(NUM_ACTIONS) == UNDO)

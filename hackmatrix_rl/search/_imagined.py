@@ -1,8 +1,8 @@
-"""Imagined games: an expert's decisions, and games that it plays on in its head.
+"""Imagined games: single decisions of an expert, and games that it plays.
 
-A decision tries every legal action out, one after another. A game played on is decisions and
-moves in turn. Both are one loop in which every game makes one attempt a round, so that games with
-many legal actions, or long ones, keep no other waiting.
+A decision simulates the legal actions sequentially. A game alternates decisions and moves. Both use
+one loop in which each game simulates one action per iteration, so games with few legal actions or
+few moves do not wait for others.
 """
 
 from dataclasses import replace
@@ -29,25 +29,26 @@ Legal = Bool[Array, " num_actions"]
 PerAction = Float32[Array, " num_actions"]
 
 NOTHING = np.float32(-1e9)
-"""The value of an action that has not been tried; less than the value of any position."""
+"""The value of an action that is not simulated; less than the value of any position."""
 
 
 class Imagined(eqx.Module):
     """An imagined game."""
 
-    position: Position  #: The present one.
-    untried: UInt32[Array, ""]  #: The actions to try before the next move, one bit each.
+    position: Position  #: The current position.
+    #: The actions to simulate before the next move, one bit each: `0b0110` for the actions 1 and 2.
+    untried: UInt32[Array, ""]
     choice: Int32[Array, ""]  #: The next move, once `untried` is empty.
-    #: What `choice` is worth; `NOTHING` before the first action is tried.
+    #: The value of `choice`; `NOTHING` before the first action is simulated.
     best: Float32[Array, ""]
-    #: What each action is worth, by the latest decision; `None` if nobody asks.
+    #: The value of each action in the last decision; `None` if they are not stored.
     values: PerAction | None
-    moves_left: Int32[Array, ""]  #: How many moves it plays at most.
-    moves: Int32[Array, ""]  #: How many it has played.
-    worth: Float32[Array, ""]  #: What the result of the latest move was worth.
-    completed: Bool[Array, ""]  #: Whether the latest move completed the stage. Then the game ends.
+    moves_left: Int32[Array, ""]  #: Most moves that are still to play.
+    moves: Int32[Array, ""]  #: Number of moves played.
+    worth: Float32[Array, ""]  #: The value of the last move's result.
+    completed: Bool[Array, ""]  #: Whether the last move completed the stage, which ends the game.
     won: Bool[Array, ""]  #: Whether that was the last stage.
-    attempts: Int32[Array, ""]  #: Number of rounds so far.
+    attempts: Int32[Array, ""]  #: Number of iterations so far.
 
     @property
     def died(self) -> Bool[Array, ""]:
@@ -56,7 +57,7 @@ class Imagined(eqx.Module):
 
 
 def deciding(position: Position, legal: Legal) -> Imagined:
-    """A game in which one decision among some actions is to be made, and no move."""
+    """A game with one decision among `legal` actions, and no move."""
     return replace(
         playing(position, jnp.int32(0), jnp.int32(0)),
         untried=bits_of_actions(legal),
@@ -65,9 +66,9 @@ def deciding(position: Position, legal: Legal) -> Imagined:
 
 
 def playing(position: Position, action: Int32[Array, ""], moves: Int32[Array, ""]) -> Imagined:
-    """A game that begins with an action, not UNDO, and plays `moves` moves at most.
+    """A game that begins with an action, not UNDO, and has at most `moves` moves.
 
-    The first move is one of them, and a decision follows the last. With 0 nothing happens at all.
+    These include the first one, and a decision follows the last. With 0, nothing is played.
     """
     no, zero, nothing = jnp.bool_(False), jnp.int32(0), jnp.float32(NOTHING)
     return Imagined(
@@ -93,7 +94,7 @@ def imagine(
 ) -> Imagined:
     """Plays an imagined game until it ends or has no moves left; use `jax.vmap` for a batch.
 
-    `weights` choose each move. Every attempt has its own words of `chance`.
+    Each move has the best heuristic value by `weights`. Every iteration has its part of `chance`.
     """
 
     def goes_on(game: Imagined, given: Given) -> Bool[Array, ""]:
@@ -117,8 +118,8 @@ def imagine(
 
 
 _ROUNDS, _SHARE, _LEAST = 4, 8, 256
-"""Attempts between two checks of which games are still running; the share and the least number
-of games that run together."""
+"""Iterations between two checks of which games are still running; the width of the loop's buffer:
+1/8 of the games, at least 256."""
 
 
 def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) -> Imagined:
@@ -128,7 +129,7 @@ def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) 
         values = jnp.where(np.arange(NUM_ACTIONS) == action, worth, values)
     return replace(
         game,
-        untried=game.untried & (game.untried - 1),
+        untried=game.untried & (game.untried - 1),  # 0b0110 -> 0b0100
         choice=jnp.where(better, action, game.choice),
         best=jnp.maximum(worth, game.best),
         values=values,
@@ -137,7 +138,7 @@ def _tried(game: Imagined, action: Int32[Array, ""], worth: Float32[Array, ""]) 
 
 
 def _played(game: Imagined, after: Position, event: Event, worth: Float32[Array, ""]) -> Imagined:
-    # UNDO is not imagined: the history stays behind.
+    # UNDO is not simulated: imagined games have no history.
     legal = bits_of_actions(allowed(after, can_undo=jnp.bool_(False)))
     over = event.completed | event.died
     untried = jnp.where(over, jnp.uint32(0), legal)
@@ -156,6 +157,6 @@ def _played(game: Imagined, after: Position, event: Event, worth: Float32[Array,
 
 
 def bits_of_actions(legal: Legal) -> UInt32[Array, ""]:
-    """Actions as the bits of one word."""
+    """Packs actions into the bits of one word: `[0 1 1 0] -> 0b0110`."""
     bits = np.uint32(1) << np.arange(NUM_ACTIONS, dtype=np.uint32)
     return union(jnp.where(legal, bits, jnp.uint32(0)))

@@ -1,4 +1,4 @@
-"""Guides of a rollout search that ask a network."""
+"""Guides of a rollout search that use a network."""
 
 from abc import abstractmethod
 from typing import final
@@ -35,8 +35,8 @@ def check_memoryless(policy: ActorCritic) -> None:
     """Raises a ValueError for a network with memory, which cannot evaluate imagined games."""
     if jax.tree.leaves(policy.initial_carry()):
         raise ValueError(
-            "a network with a memory cannot search: it knows the real game, not imagined ones. "
-            "Use one without, such as cells"
+            "a search needs a network without memory, because a memory is of the real game, not of "
+            "imagined ones. Use another network, such as cells"
         )
 
 
@@ -45,15 +45,15 @@ def _key(chance: Chance) -> Key[Array, ""]:
 
 
 class _Walk(eqx.Module):
-    """An imagined game that a network plays; `action` is the next one."""
+    """An imagined game that a network plays."""
 
     position: Position
-    action: Action
+    action: Action  #: The next one.
     moves_left: Int32[Array, ""]
     moves: Int32[Array, ""]
-    completed: Flag  #: Whether the latest move completed the stage. Then the game ends.
+    completed: Flag  #: Whether the last move completed the stage, which ends the game.
     won: Flag
-    total: Value  #: The discounted sum of what the moves were worth.
+    total: Value  #: The discounted sum of the rewards.
 
     @property
     def died(self) -> Flag:
@@ -61,14 +61,14 @@ class _Walk(eqx.Module):
 
 
 _SHARE, _LEAST = 32, 32
-"""The share and the least number of imagined games that run together: few, since a round with the
-network takes long, and towards the end of an evaluation few games are left."""
+"""Width of the loop's buffer: 1/32 of the games, at least 32. Few, because an iteration with the
+network is slow, and few games are left towards the end of an evaluation."""
 _LEAST_LOGIT = -1e9
 """The logit of an illegal action, which has probability 0."""
 
 
 class _PlayedByNetwork(Guide):
-    """The prior of a memoryless network, and imagined games that it plays to the stage's end."""
+    """The prior of a network without memory, and imagined games that it plays within the stage."""
 
     environment: eqx.AbstractVar[HackMatrix]
     policy: eqx.AbstractVar[ActorCritic]
@@ -82,10 +82,10 @@ class _PlayedByNetwork(Guide):
 
     @abstractmethod
     def reward(self, before: Position, after: Position, event: Event) -> Value:
-        """What a move adds to the result of the game."""
+        """The reward of a move in the result of the game."""
 
     def prefer(self, position: Position, legal: Legal, *, chance: Chance) -> PerAction:
-        # A legal action may have the logit -inf, and an opinion of weight 0 would make it NaN.
+        # A legal action may have the logit -inf, and `opinion * -inf` is NaN if `opinion` is 0.
         logits = jnp.maximum(jnp.where(legal, self.logits(position), _LEAST_LOGIT), _LEAST_LOGIT)
         return self.opinion * jax.nn.log_softmax(logits)
 
@@ -115,7 +115,7 @@ class _PlayedByNetwork(Guide):
 
 
 def _walk_on(walk: _Walk, guide: _PlayedByNetwork, chance: Chance) -> _Walk:
-    """The game after its next move, and what the network would do then."""
+    """The game after its next move, with the network's action after that."""
     chance = chance.fold_in(walk.moves)
     after, event = attempt(walk.position, walk.action, chance=chance)
     over = event.completed | (after.player.hp == 0)
@@ -137,19 +137,19 @@ _CHOICE = 2
 
 @final
 class NetworkGuide(_PlayedByNetwork):
-    """A memoryless network as the policy and the leaf value of imagined games: it plays to win.
+    """A network without memory as policy and leaf value of imagined games, to win.
 
-    Results are win probabilities. A stage that is completed is set up before the network's head for
-    the victory judges it.
+    Results are win probabilities, by the network's head for the victory. After a completed stage,
+    the head evaluates the start of the next one.
     """
 
     config: GameConfig = eqx.field(static=True)
-    environment: HackMatrix  #: The one that the network reads.
+    environment: HackMatrix  #: The environment, which makes the network's observations.
     policy: WithAuxiliaryHead  #: The network.
     most_moves: int = eqx.field(static=True)  #: Moves after which an imagined game ends.
-    #: By which a victory loses worth with each move, so that no search dawdles.
+    #: Discount of the result for each move, which favours short wins.
     discount: float = eqx.field(static=True)
-    #: What a unit of log-probability is worth in win probability.
+    #: Weight of the prior: win probability per unit of log-probability.
     opinion: float = eqx.field(static=True)
 
     def __init__(
@@ -161,7 +161,7 @@ class NetworkGuide(_PlayedByNetwork):
         discount: float = 0.997,
         opinion: float = 0.03,
     ) -> None:
-        """Takes a trained network, and the environment that it was trained in.
+        """A guide from a trained network and its environment.
 
         Raises:
             ValueError: the network has a memory, or no head for the victory.
@@ -169,7 +169,7 @@ class NetworkGuide(_PlayedByNetwork):
         check_memoryless(policy)
         if not isinstance(policy, WithAuxiliaryHead) or policy.auxiliary.won is None:
             raise ValueError(
-                "the network has no head for the victory, which judges imagined games where the "
+                "the network has no head for the victory, which evaluates imagined games if the "
                 "learned reward pays no victory. Train one with --aux-victory --aux-coefficient 0.1"
             )
         self.config = environment.config
@@ -182,7 +182,7 @@ class NetworkGuide(_PlayedByNetwork):
     def roll_out(
         self, position: Position, action: Action, wanted: Flag, *, chance: Chance
     ) -> Value:
-        """Plays the network within the stage; its head gives the win probability."""
+        """Plays within the stage; the network's head gives the win probability."""
         walk, after = self.play(position, action, wanted, chance=chance)
         discount = self.discount ** jnp.maximum(walk.moves - 1, 0).astype(jnp.float32)
         worth = jnp.where(walk.won, 1.0, self.leaf_value(after))
@@ -203,27 +203,27 @@ class NetworkGuide(_PlayedByNetwork):
         return MaskedCategorical(self.logits(position), legal).mode()
 
     def reward(self, before: Position, after: Position, event: Event) -> Value:
-        """Nothing: the leaf value alone counts."""
+        """0: only the leaf value counts."""
         return jnp.float32(0)
 
 
 @final
 class ReturnGuide(_PlayedByNetwork):
-    """A memoryless network as the policy and the leaf value of imagined games: for its return.
+    """A network without memory as policy and leaf value of imagined games, for the return.
 
     The result of an imagined game is the discounted sum of its rewards, plus the network's value
-    where it ends, in standard deviations of the value's targets. The rewards are as in the
-    network's training environment. Moves are drawn as in training, and UNDO is played
-    where the network draws it.
+    where it ends, in standard deviations of the value's targets. The rewards are those of the
+    environment in which the network was trained. Moves are sampled as in training, and UNDO is
+    played where the network samples it.
     """
 
     config: GameConfig = eqx.field(static=True)
-    environment: HackMatrix  #: The one that the network was trained in; it has the reward.
+    environment: HackMatrix  #: The environment in which the network was trained.
     policy: ActorCritic  #: The network.
     value_scale: ValueScale  #: Units of its value.
     discount: float = eqx.field(static=True)  #: Discount of the return that its value predicts.
     most_moves: int = eqx.field(static=True)  #: Moves after which an imagined game ends.
-    #: What a unit of log-probability is worth, in standard deviations.
+    #: Weight of the prior: standard deviations per unit of log-probability.
     opinion: float = eqx.field(static=True)
 
     def __init__(
@@ -234,7 +234,7 @@ class ReturnGuide(_PlayedByNetwork):
         most_moves: int = 20,
         opinion: float = 0.03,
     ) -> None:
-        """Takes a trained agent, such as `hm.load(run).agent()`, and its environment.
+        """A guide from a trained agent, such as `hm.load(run).agent()`, and its environment.
 
         Raises:
             ValueError: the network has a memory, or the units of its value are unknown.
@@ -256,18 +256,18 @@ class ReturnGuide(_PlayedByNetwork):
     def roll_out(
         self, position: Position, action: Action, wanted: Flag, *, chance: Chance
     ) -> Value:
-        """Lets the network play; its value judges the position after the last move."""
+        """Plays with the network, and adds its value of the position after the last move."""
         walk, after = self.play(position, action, wanted, chance=chance)
-        beyond = jnp.where(walk.won | walk.died, 0.0, self._value(after))
+        bootstrap_value = jnp.where(walk.won | walk.died, 0.0, self._value(after))
         discount = self.discount ** walk.moves.astype(jnp.float32)
-        return (walk.total + discount * beyond) / self._unit()
+        return (walk.total + discount * bootstrap_value) / self._unit()
 
     def leaf_value(self, position: Position) -> Value:
         """The network's value."""
         return self._value(position) / self._unit()
 
     def choose(self, position: Position, *, chance: Chance) -> Action:
-        """A move drawn from the network's probabilities."""
+        """A move sampled from the network's policy."""
         legal = allowed(position, can_undo=jnp.bool_(False))
         return MaskedCategorical(self.logits(position), legal).sample(_key(chance))
 
@@ -276,8 +276,8 @@ class ReturnGuide(_PlayedByNetwork):
         return self.environment.reward.weigh(reward_terms(before, after, event))
 
     def undoes(self, state: State, mask: Legal, *, chance: Chance) -> Flag:
-        """Whether the network draws UNDO, which it has learned to use."""
-        seen = self.environment.observe(state)  # what it remembers counts, too
+        """Whether the network samples UNDO in the real state."""
+        seen = self.environment.observe(state)  # with the history, unlike `observe_position`
         logits, _, _ = self.policy(seen, self.policy.initial_carry())
         return MaskedCategorical(logits, mask).sample(_key(chance)) == UNDO
 

@@ -1,4 +1,4 @@
-"""A player that looks one move ahead, for the game's return."""
+"""One-step lookahead for the game's return, with UNDO."""
 
 from typing import NamedTuple, final
 
@@ -20,47 +20,46 @@ Value = Float32[Array, ""]
 Flag = Bool[Array, ""]
 
 _NONE = -1
-"""For an action: none. For `Tried.since`: the board before is back."""
+"""As an action: none. As `Tried.since`: UNDO has brought the previous board back."""
 _MOST_IN_A_ROW, _PATIENCE = 6, 100
-"""UNDOs in a row, after which another action follows; UNDOs in a stage, after which only death is
-taken back."""
+"""Most UNDOs in a row; the number of UNDOs in a stage after which only death is undone."""
 _FATAL = 500.0
-"""A difference in worth that only death makes."""
+"""A difference in value that only death makes."""
 _SOON = 3
-"""Snapshots of room left, when the board before is about to be forgotten."""
+"""Free snapshots with which the history is about to lose the previous board."""
 
 
 class Tried(NamedTuple):
-    """What the player remembers."""
+    """The player's memory."""
 
-    action: Int32[Array, ""]  #: The latest action that was not UNDO; -1 for none.
+    action: Int32[Array, ""]  #: The last action that was not UNDO; -1 for none.
     regretted: Int32[Array, ""]  #: That action, if UNDO has just been played; else -1.
-    in_a_row: Int32[Array, ""]  #: How often UNDO has been played since then.
-    stage: Int32[Array, ""]  #: The stage of the latest action.
-    in_stage: Int32[Array, ""]  #: How often UNDO has been played in it.
-    slot: Int32[Array, ""]  #: `History.next_slot` at the latest action.
-    since: Int32[Array, ""]  #: Snapshots of this board; -1 once the board before is back.
+    in_a_row: Int32[Array, ""]  #: Number of UNDOs since that action.
+    stage: Int32[Array, ""]  #: The stage of the last action.
+    in_stage: Int32[Array, ""]  #: Number of UNDOs in that stage.
+    slot: Int32[Array, ""]  #: `History.next_slot` at the last action.
+    since: Int32[Array, ""]  #: Snapshots of this board; -1 once UNDO has restored the previous one.
 
 
 @final
 class ReturnExpert(GameAgent):
-    """One-step lookahead that collects points and takes back what went wrong.
+    """One-step lookahead that collects points and undoes mistakes.
 
-    As `Expert`, it plays the action whose result has the best heuristic value, and is fair. It
-    differs in four things:
+    Like `Expert`, it plays the action whose result has the best heuristic value, and is fair. It
+    differs in four ways:
 
     - A point has a value where it will be paid (`ReturnWeights`).
-    - With 1 hp it tries each action twice and counts the worse result: the next hit is the last.
-    - Where UNDO is legal, it plays it if the position before was worth more by a margin than the
-      present one, or than the best result of another action. The action that was taken back is
-      not the next one.
-    - In the league original, UNDO also brings the board of the stage before back. With that in
-      reserve it plays the new stage for its points, and goes back if the old board, one step from
-      its exit, is worth more.
+    - With 1 hp it simulates each action twice and counts the worse result: the next hit is fatal.
+    - It plays a legal UNDO if the previous position has a higher value, by a margin, than the
+      current one or than the best result of another action. It does not repeat the undone action
+      next.
+    - In the league original, UNDO also restores the board of the previous stage. With this in
+      reserve it plays the new stage for its points, and returns if the old board, one step from
+      its exit, has a higher value.
     """
 
     config: GameConfig = eqx.field(static=True)  #: Sizes and league of the game.
-    weights: ReturnWeights  #: What a position is worth, and the margins.
+    weights: ReturnWeights  #: Of the heuristic, and the margins.
 
     def __init__(self, config: GameConfig, weights: ReturnWeights | None = None) -> None:
         """A player of a game; by default with the package's weights for its league."""
@@ -68,7 +67,6 @@ class ReturnExpert(GameAgent):
         self.weights = ReturnWeights.shipped(config.league) if weights is None else weights
 
     def initial_carry(self) -> Tried:
-        """Nothing has been played."""
         none, zero = jnp.int32(_NONE), jnp.int32(0)
         return Tried(none, none, zero, stage=zero, in_stage=zero, slot=zero, since=zero)
 
@@ -104,12 +102,12 @@ class ReturnExpert(GameAgent):
         return jnp.where(undo, UNDO, best), tried, thought
 
     def _results(self, state: State, legal: Legal, chance: Chance) -> PerAction:
-        """What the result of each legal action is worth; `NOTHING` for the others."""
+        """The value of each legal action's result; `NOTHING` for the others."""
 
-        def results(which: Legal, luck: Chance) -> PerAction:
-            seen = draw_unseen(state.position, chance=luck.fold_in(ImaginedStream.UNSEEN))
+        def results(which: Legal, chance: Chance) -> PerAction:
+            seen = draw_unseen(state.position, chance=chance.fold_in(ImaginedStream.UNSEEN))
             game = deciding(seen, which)
-            play = luck.fold_in(ImaginedStream.PLAY)
+            play = chance.fold_in(ImaginedStream.PLAY)
             values = imagine(self.config, game, self.weights, chance=play).values
             assert values is not None
             return values
@@ -121,14 +119,14 @@ class ReturnExpert(GameAgent):
         return jnp.where(legal, worse, NOTHING)
 
     def _before(self, state: State, back: int | Int32[Array, ""]) -> Value:
-        """The value of the newest snapshot's position, or of the one `back` places before it."""
+        """The value of the newest snapshot, or of the one `back` snapshots before it."""
         found = rewound(state.position, state.history, back=back)
         held = state.history.count > back
         return jnp.where(held, heuristic(self.config, found, self.weights), DEAD)
 
     def _regrets(self, state: State, best: Value, patient: Flag) -> Flag:
-        """Whether the previous position was worth more; `best` is the best other action's value."""
-        # The newest snapshot is of the end of the last turn: what that brought is undone by two.
+        """Whether UNDO gains value over the position, or over `best`, the best other action."""
+        # The newest snapshot is of the end of the last turn: to revert that turn takes two UNDOs.
         newest, now = self._before(state, 0), heuristic(self.config, state.position, self.weights)
         back = jnp.maximum(newest, self._before(state, 1))
         worse = (back - now > self.weights["margin"]) | (back - best > self.weights["margin_best"])
@@ -136,7 +134,7 @@ class ReturnExpert(GameAgent):
         return (newest > DEAD) & (state.position.turn > 0) & worse
 
     def _retreats(self, state: State, best: Value, since: Int32[Array, ""]) -> Flag:
-        """Whether to go back to the board before; `best` is what the other actions bring."""
+        """Whether to return to the previous board; `best` is the value of the other actions."""
         if not self.config.rewind_across_stages:
             return jnp.bool_(False)
         home = self._before(state, jnp.maximum(since, 0))
@@ -147,9 +145,9 @@ class ReturnExpert(GameAgent):
 
 
 def _snapshots_since(state: State, tried: Tried) -> Int32[Array, ""]:
-    """How many snapshots are of this board, and not of the one before; see `Tried`."""
+    """The number of snapshots of this board, not of the previous one; see `Tried.since`."""
     history = state.history
-    # An action adds a snapshot or none, and UNDO takes one off.
+    # An action adds one snapshot or none, and UNDO removes one.
     change = jnp.remainder(history.next_slot - tried.slot + 1, history.ring.shape[0]) - 1
     since = jnp.where(tried.since < 0, _NONE, tried.since + change)
     return jnp.where(state.position.turn == 0, 0, since)

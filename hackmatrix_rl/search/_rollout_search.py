@@ -1,4 +1,4 @@
-"""A player that plays imagined games before each move."""
+"""A player that compares actions by rollouts before each move."""
 
 from dataclasses import replace
 from typing import final
@@ -19,36 +19,36 @@ from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.system.batching import Chance, flat_vmap
 
 ARMS = 5
-"""How many actions are looked at closely."""
+"""Number of actions that get rollouts."""
 HALVINGS = 3
 """Rounds of sequential halving: 5 actions, then 3, then 2."""
 LEAST_ROLLOUTS = ARMS * HALVINGS
 _FAR_BEHIND = 0.6
-"""An action that is this much behind the best by the first opinion is not looked at."""
+"""An action whose prior score is lower than the best by more than this gets no rollouts."""
 
 
 class Arms(eqx.Module):
-    """The statistics of each action in a search; the opinions are relative to the best action.
+    """The statistics of each action in a search.
 
-    Two rollouts of an action say little: from their mean alone, without the opinions, a search with
-    few of them plays worse than its guide.
+    The mean of a few rollouts is noisy: without the prior scores, a search with few rollouts plays
+    worse than its guide.
     """
 
-    opinions: PerAction
-    sums: PerAction
-    visits: Int32[Array, " num_actions"]
-    kept: Legal
+    opinions: PerAction  #: The prior scores, relative to the best action.
+    sums: PerAction  #: The sums of the results.
+    visits: Int32[Array, " num_actions"]  #: The numbers of rollouts.
+    kept: Legal  #: Whether the action is still considered.
 
     def means(self) -> PerAction:
-        """The mean result of each action; 0 without one."""
+        """The mean result of each action; 0 without a rollout."""
         return self.sums / jnp.maximum(self.visits, 1).astype(jnp.float32)
 
     def ranking(self) -> PerAction:
-        """The mean result and a little of the opinion; -inf for actions that were dropped."""
+        """The mean result plus the prior score; -inf for actions that were dropped."""
         return jnp.where(self.kept, self.means() + self.opinions, -jnp.inf)
 
     def best(self, number: Int32[Array, ""]) -> "Arms":
-        """Keeps only the best ones."""
+        """Keeps only the `number` best actions."""
         ranking = self.ranking()
         places = np.arange(NUM_ACTIONS)
         before = (ranking[None, :] > ranking[:, None]) | (
@@ -60,21 +60,21 @@ class Arms(eqx.Module):
 
 @final
 class RolloutSearch(GameAgent):
-    """Compares the best few actions by imagined games within the stage.
+    """Compares the best few actions by imagined games within the stage (rollouts).
 
-    The best five by the guide's prior share the rollouts by sequential halving: each third of the
-    rollouts eliminates the worse half. Every imagined game samples the unseen independently, so the
+    The best five actions by the guide's prior share the rollouts by sequential halving: each third
+    of the rollouts eliminates the worse half. Every game resamples the hidden information, so the
     search is fair. The guide decides about UNDO.
 
     Source: Karnin, Koren and Somekh 2013, "Almost optimal exploration in multi-armed bandits".
     """
 
     config: GameConfig = eqx.field(static=True)  #: Sizes and league of the game.
-    guide: Guide  #: Prior, policy and leaf.
+    guide: Guide  #: Prior, policy and leaf value.
     rollouts: int = eqx.field(static=True)  #: Imagined games for one move, at least 15.
 
     def __init__(self, player: Expert | Guide, rollouts: int = 30) -> None:
-        """A search guided by `player`; an `Expert` has the package's win probabilities.
+        """A search guided by `player`; an `Expert` becomes an `ExpertGuide`.
 
         Raises:
             ValueError: there are too few rollouts.
@@ -128,16 +128,15 @@ class RolloutSearch(GameAgent):
         def halve(number: Int32[Array, ""], arms: Arms) -> Arms:
             left = jnp.sum(arms.kept, dtype=jnp.int32)
             order = jnp.argsort(-arms.ranking()).astype(jnp.int32)
-            # Each row has one seat for each action. A row shares its luck, so that the actions
-            # differ by what they do.
+            # A row is one game for each action, with common random numbers.
             rows, places = jnp.divmod(seats, jnp.maximum(left, 1))
             actions = order[places]
             wanted = jnp.broadcast_to(left > 1, seats.shape)
             shared = (self.guide, position, chance.fold_in(number))
             results = flat_vmap(one, (rows, actions, wanted), shared)
-            mine = (actions[:, None] == np.arange(NUM_ACTIONS)[None, :]) & wanted[:, None]
-            sums = arms.sums + jnp.sum(jnp.where(mine, results[:, None], 0.0), axis=0)
-            visits = arms.visits + jnp.sum(mine, axis=0, dtype=jnp.int32)
+            one_hot = (actions[:, None] == np.arange(NUM_ACTIONS)[None, :]) & wanted[:, None]
+            sums = arms.sums + jnp.sum(jnp.where(one_hot, results[:, None], 0.0), axis=0)
+            visits = arms.visits + jnp.sum(one_hot, axis=0, dtype=jnp.int32)
             return replace(arms, sums=sums, visits=visits).best((left + 1) // 2)
 
         return jax.lax.fori_loop(0, HALVINGS, halve, arms)

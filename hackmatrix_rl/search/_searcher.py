@@ -1,4 +1,4 @@
-"""A player that searches in trees before each move."""
+"""A player with a tree search before each move."""
 
 from typing import Any, final
 
@@ -18,23 +18,23 @@ from hackmatrix_rl.system.batching import one_round_loop
 from hackmatrix_rl.system.errors import described, whole
 
 SIMULATIONS = 32
-"""Actions tried out for a move, by default."""
+"""The default number of simulations for a move."""
 _CONSIDERED = 8
 _PER_TREE = 8
 _MOST_TREES = 8
 _SHARE, _LEAST = 8, 32
-"""The share and the least number of games that search together: a game with one legal action, or
-one that has ended, waits for none."""
+"""Width of the loop's buffer: 1/8 of the games, at least 32. Games that have ended, or have one
+legal action, are skipped."""
 
 
 @final
 class Searcher(StateAgent):
     """Searches with a network as prior and value, and the true game as the model (`TreeSearch`).
 
-    It is fair: it samples what a player does not see, and imagines its own chance.
+    It is fair: it samples hidden information and chance outcomes itself.
 
     Attributes:
-        search: the trees; it has the model and the network.
+        search: the search, with the model and the network.
     """
 
     search: TreeSearch
@@ -55,18 +55,17 @@ class Searcher(StateAgent):
         """A player.
 
         Args:
-            policy: a network without a memory; `hm.load(run).agent()` also knows the units of
-                its value.
+            policy: a network without a memory; `hm.load(run).agent()` also has the units of its
+                value.
             env: `HackMatrix`, a `Batched` game, or the model of another game.
-            num_simulations: actions tried out for a move, in all trees together.
-            determinisations: number of trees, which share the simulations evenly; what does not
-                divide is left out. By default one for each 8 simulations, at most 8.
-            value_scale: units of the network's value, if `policy` does not know them.
-            gamma: discount of the return that the value predicts, likewise.
-            gumbel_scale: 0 looks at the likeliest actions; 1 draws the actions to look at.
-            considered: how many actions a tree looks at, at most.
-            value_weight: what a unit of the network's value is worth against its logits; see
-                `Improvement`.
+            num_simulations: number of simulations for a move, in all trees together.
+            determinisations: number of trees, which share the simulations evenly; a remainder is
+                dropped. By default one for each 8 simulations, at most 8.
+            value_scale: units of the network's value; by default the agent's.
+            gamma: discount of the return that the value predicts; by default the agent's.
+            gumbel_scale: 0 considers the likeliest actions; 1 samples the actions to consider.
+            considered: most actions that a tree considers.
+            value_weight: `Improvement.weight` of the network's value against its logits.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -112,12 +111,11 @@ class Searcher(StateAgent):
 
     @property
     def tells_probabilities(self) -> bool:
-        """Always true: the network's probabilities, improved by the search."""
         return True
 
     @property
     def gamma(self) -> float:
-        """Discount of the return that its value predicts."""
+        """Discount of the return that the network's value predicts."""
         return self.search.trees.gamma
 
     def mismatch(self, environment: Environment) -> str | None:
@@ -128,8 +126,8 @@ class Searcher(StateAgent):
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
         """Searches the state of one game; the thought has the value and the visits of each action.
 
-        The probabilities of the thought are a target to learn from. An action that is not searched
-        keeps the network's probability, and is drawn with it.
+        The probabilities of the thought are a target to learn from. Actions that are not searched
+        keep the network's probability, and are sampled with it.
         """
         draw_key, search_key = jax.random.split(key)
         trees, game = self.search.trees, observation
@@ -144,7 +142,7 @@ class Searcher(StateAgent):
         result = self._searched(game, legal, prior, wanted, search_key)
         worth = result.values[result.action]
         thought = Thought(
-            probabilities=_beside_unsearched(result.policy, legal, pi),
+            probabilities=_with_unsearched(result.policy, legal, pi),
             value=jnp.where(jnp.isnan(worth), prior.value, worth),
             win_probability=None if win is None else jax.nn.sigmoid(win),
             search_values=result.values,
@@ -160,7 +158,7 @@ class Searcher(StateAgent):
         wanted: Bool[Array, ""],
         key: Key[Array, ""],
     ) -> SearchResult:
-        """The result of the search; without a choice to make, the result without a search."""
+        """The result of the search if it is `wanted`, else that of the prior."""
         pi = MaskedCategorical(prior.logits, legal)
         nothing = SearchResult(
             action=pi.mode(),
@@ -179,10 +177,10 @@ class Searcher(StateAgent):
         )[1]
 
 
-def _beside_unsearched(found: PerAction, searched: Legal, prior: MaskedCategorical) -> PerAction:
-    """The probabilities that a search found, with the prior's of actions that it left out."""
-    left_out = jnp.where(searched, 0.0, prior.probs)
-    return (1.0 - jnp.sum(left_out)) * found + left_out
+def _with_unsearched(improved: PerAction, searched: Legal, prior: MaskedCategorical) -> PerAction:
+    """The improved policy, in which actions that are not searched keep the prior's probability."""
+    unsearched = jnp.where(searched, 0.0, prior.probs)
+    return (1.0 - jnp.sum(unsearched)) * improved + unsearched
 
 
 def model_of(environment: Environment) -> GameModel[Any, Any]:

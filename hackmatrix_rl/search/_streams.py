@@ -1,10 +1,10 @@
-"""The streams of randomness of the players that search HackMatrix."""
+"""The streams of random numbers of the players that search HackMatrix."""
 
 from hackmatrix_rl.system.batching import Stream
 
 
 class ImaginedStream(Stream):
-    """Of one imagined game."""
+    """Streams of one imagined game."""
 
     UNSEEN = 0  #: The hidden information: see `UnseenStream`.
     PLAY = 1
@@ -12,7 +12,7 @@ class ImaginedStream(Stream):
 
 
 class UnseenStream(Stream):
-    """Of the hidden information of a position."""
+    """Streams of the hidden information of a position."""
 
     QUESTIONS = 0
     TRANSMISSIONS = 1
@@ -20,7 +20,7 @@ class UnseenStream(Stream):
 
 
 class RolloutStream(Stream):
-    """Of a decision of `RolloutSearch`."""
+    """Streams of a decision of `RolloutSearch`."""
 
     UNDO = 0
     OPINIONS = 1
@@ -28,7 +28,7 @@ class RolloutStream(Stream):
 
 
 class WalkStream(Stream):
-    """Of a game that a network plays to the end of its stage."""
+    """Streams of an imagined game that a network plays."""
 
     MOVES = 0
     NEXT_STAGE = 1

@@ -1,4 +1,4 @@
-"""Tree search: the true game as the model, a network as prior and value, by mctx."""
+"""Tree search by mctx, with the true game as the model and a network as prior and value."""
 
 from functools import partial
 from typing import Any, final
@@ -19,9 +19,9 @@ from hackmatrix_rl.system.batching import flat_vmap, select
 Visits = Int32[Array, " num_actions"]
 
 _ILLEGAL = np.finfo(np.float32).min
-"""The logit of an illegal action: its probability is exactly 0, and sums with it stay finite."""
+"""The logit of an illegal action: its probability is exactly 0, and sums with it are finite."""
 _TINY = np.finfo(np.float32).tiny
-"""The least weight of an action that was visited."""
+"""The least weight of a visited action."""
 
 
 @final
@@ -29,8 +29,8 @@ class Improvement(eqx.Module):
     """Converts action values to logits, which are added to the prior's.
 
     Values are compared in the units in which the network learns them (`ValueScale`), where they
-    have a standard deviation of about 1. So a victory of 500 does not flatten all other
-    differences, as min-max scaling within a node would, and network noise stays below the prior.
+    have a standard deviation of about 1. Unlike min-max scaling within a node, this keeps
+    differences visible beside a victory of 500, and keeps noise of the network below the prior.
 
     Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel", equation 8 and
     appendix D.
@@ -38,7 +38,7 @@ class Improvement(eqx.Module):
 
     scale: ValueScale  #: The units.
     visits: float = eqx.field(static=True, default=50.0)  #: Added to the most visits of an action.
-    #: What a unit of value is worth in logits, for each visit.
+    #: Logits per unit of value, for each visit.
     weight: float = eqx.field(static=True, default=1.0)
 
     def __call__(
@@ -48,7 +48,7 @@ class Improvement(eqx.Module):
 
         All values are in units of reward.
         """
-        # An action without a visit gets the mixture of the others' values and the network's.
+        # Actions without visits get a mixture of the others' values and the network's value.
         visited = visits > 0
         prior = jnp.where(visited, jnp.maximum(jax.nn.softmax(logits), _TINY), 0.0)
         mean = jnp.sum(prior * jnp.where(visited, values, 0.0)) / jnp.maximum(jnp.sum(prior), _TINY)
@@ -65,7 +65,7 @@ def masked_logits(logits: PerAction, legal: Legal) -> PerAction:
 
 
 _ANY = 0
-"""The seed of mctx's own draws: they only distinguish simulations, and a tree has its own key."""
+"""The seed of mctx's keys, which only distinguish simulations: each tree has a key."""
 
 
 class Prior(eqx.Module):
@@ -76,19 +76,19 @@ class Prior(eqx.Module):
 
 
 class Roots(eqx.Module):
-    """Where trees begin; each leaf has a leading axis of trees, but for a single root."""
+    """The roots of trees. Leaves have a leading axis of trees, unless it is a single root."""
 
     state: PyTree[Array]  #: Imagined states.
     legal: Bool[Array, "*trees num_actions"]  #: The actions to choose from.
     prior: Prior  #: The network's output, with illegal actions masked.
-    #: Added to the logits where an action is chosen (see `gumbel_noise`).
+    #: Added to the logits in the choice of an action (see `gumbel_noise`).
     noise: Float32[Array, "*trees num_actions"]
-    #: Of the chance in a tree. What one tree finds depends on no other tree.
+    #: Keys of the chance in each tree. The result of a tree does not depend on other trees.
     key: Key[Array, "*trees"]
 
 
 class Node(eqx.Module):
-    """An imagined state in a tree, and whether the game is over: then nothing happens any more."""
+    """An imagined state in a tree. A state in which the game is over is absorbing."""
 
     state: PyTree[Array]
     over: Bool[Array, "*axes"]
@@ -100,13 +100,13 @@ Expanded = tuple[mctx.RecurrentFnOutput, Node]
 class Grown(eqx.Module):
     """The statistics of trees at their roots."""
 
-    action: Int32[Array, " trees"]  #: The best of the most visited actions, with its noise.
+    action: Int32[Array, " trees"]  #: The best of the most visited actions, including its noise.
     #: Mean value of each action, in units of reward; 0 without a visit.
     values: Float32[Array, "trees num_actions"]
-    visits: Int32[Array, "trees num_actions"]  #: How often each action was tried.
-    #: Mean value of all visits and of the network's output, in units of reward.
+    visits: Int32[Array, "trees num_actions"]  #: Number of visits of each action.
+    #: Mean over all visits and the network's value, in units of reward.
     value: Float32[Array, " trees"]
-    trees: Any  #: mctx's, for inspection; their states are `Node`.
+    trees: Any  #: The trees of mctx, for inspection; their states are `Node`.
 
 
 class _AtRoots(eqx.Module):
@@ -131,25 +131,22 @@ class _AtRoots(eqx.Module):
 
 
 class _Budgeted(eqx.Module):
-    """What trees with a budget carry: mctx's own noise, which is 0, and the results at the budget.
+    """The extra data of trees with two budgets."""
 
-    `few` says which trees have the smaller budget.
-    """
-
-    root_gumbel: Float32[Array, "*trees num_actions"]
-    few: Bool[Array, "*trees"]
-    kept: _AtRoots
+    root_gumbel: Float32[Array, "*trees num_actions"]  #: The noise of mctx, which is 0.
+    few: Bool[Array, "*trees"]  #: Which trees have the smaller budget.
+    kept: _AtRoots  #: The statistics when the budget was reached.
 
 
 @final
 class Trees(eqx.Module):
-    """Gumbel MuZero search in many trees at once, from one root each.
+    """Gumbel MuZero search in a batch of trees, from one root each.
 
-    The rules are the model. A reward and a value belong to the player who moves in their state:
-    back over a move after which the opponent moves, a value turns its sign. A game that is over
-    has no value beyond its last reward.
+    The rules are the model. Rewards and values are for the player who moves in their state: the
+    backup changes the sign of a value over a move after which the opponent moves. A game that is
+    over has no value after its last reward.
 
-    Values in the trees are in units of reward, in which rewards and values add up. Choices compare
+    Values in the trees are in units of reward, so rewards and values can be added. Choices compare
     them in the units of the network (`Improvement`).
 
     Source: Danihelka et al. 2022, "Policy improvement by planning with Gumbel".
@@ -157,14 +154,14 @@ class Trees(eqx.Module):
 
     model: GameModel[Any, Any]  #: The game.
     policy: ActorCritic  #: The network, without a memory.
-    #: Weighs values against the prior; it has the units of the network's value.
+    #: Weighs values against the prior; its scale has the units of the network's value.
     improvement: Improvement
     #: Discount of the return that the network's value predicts.
     gamma: float = eqx.field(static=True)
-    simulations: int = eqx.field(static=True)  #: Actions tried out in each tree.
-    #: How many actions a tree tries at the root, at most.
+    simulations: int = eqx.field(static=True)  #: Number of simulations per tree.
+    #: Most actions that a tree considers at the root.
     considered: int = eqx.field(static=True)
-    #: Simulations that count in the trees that `__call__` names; at most `simulations`.
+    #: Number of simulations in the trees marked in `__call__`; at most `simulations`.
     few_simulations: int | None = eqx.field(static=True, default=None)
 
     def judge(self, state: PyTree[Array]) -> Prior:
@@ -178,10 +175,10 @@ class Trees(eqx.Module):
     def __call__(self, roots: Roots, few: Bool[Array, " trees"] | None = None) -> Grown:
         """Grows a tree from each root.
 
-        With `few_simulations`, `few` says which trees have that budget. All grow alike in one loop,
-        but these follow the schedule of the smaller budget, and later simulations do not count.
+        With `few_simulations`, `few` marks the trees with that budget. All grow in one loop; these
+        follow the schedule of the smaller budget, and their later simulations do not count.
         """
-        # mctx would draw other noise for each tree. Added to the prior, it ranks the same.
+        # mctx would draw different noise for each tree. Added to the prior, ours ranks the same.
         root = mctx.RootFnOutput(
             prior_logits=roots.prior.logits + roots.noise,
             value=roots.prior.value,
@@ -236,7 +233,7 @@ class Trees(eqx.Module):
 
         trees = mctx.search(
             roots.key,
-            # As `mctx.gumbel_muzero_policy` does, so that equal budgets find the same.
+            # As in `mctx.gumbel_muzero_policy`: equal budgets give the same result.
             jax.random.split(jax.random.key(_ANY))[0],
             root=root,
             recurrent_fn=self._expand,
@@ -262,7 +259,7 @@ class Trees(eqx.Module):
         return kept.grown(jax.vmap(best)(kept, roots), trees)
 
     def _worth(self, tree: Any, node: Any) -> PerAction:
-        """The values below a node, converted to logits."""
+        """The values of a node's actions, converted to logits."""
         return self.improvement(
             tree.qvalues(node),
             tree.children_visits[node],
@@ -273,9 +270,9 @@ class Trees(eqx.Module):
     def _expand(
         self, keys: Key[Array, " trees"], key: Key[Array, ""], actions: Array, nodes: Node
     ) -> Expanded:
-        """Tries one action out in each tree: mctx's `recurrent_fn`."""
+        """Simulates one action in each tree: the `recurrent_fn` of mctx."""
         keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, jax.random.bits(key))
-        # A game or a network may hold more than arrays.
+        # Modules may have leaves that are not arrays.
         arrays, code = eqx.partition(self, eqx.is_array)
 
         def one(each: tuple[Node, Array, Array], arrays: "Trees") -> Expanded:
@@ -298,9 +295,9 @@ class Trees(eqx.Module):
 
 
 def gumbel_noise(scale: float, legal: Legal, *, key: Key[Array, ""]) -> PerAction:
-    """Noise for the logits of one root: the best sum is a draw from the prior.
+    """Noise for the logits of one root: the argmax of the sum is a sample from the prior.
 
-    `scale` is 1 to draw the actions to try, as for learning, or 0 to take the likeliest.
+    `scale` is 1 to sample the actions to consider, as in learning, or 0 to take the likeliest.
     """
     return scale * jax.random.gumbel(key, legal.shape, jnp.float32)
 
@@ -308,42 +305,41 @@ def gumbel_noise(scale: float, legal: Legal, *, key: Key[Array, ""]) -> PerActio
 class SearchResult(eqx.Module):
     """The result of a search."""
 
-    action: Int32[Array, ""]  #: The one to take.
-    policy: PerAction  #: Probabilities of the actions after the search, a target to learn from.
-    #: Mean value of each action over the determinisations, in units of reward; NaN for actions that
-    #: no tree tried.
+    action: Int32[Array, ""]  #: The chosen action.
+    policy: PerAction  #: The improved policy, a target to learn from.
+    #: Mean value of each action over the determinisations, in units of reward; NaN without a visit.
     values: PerAction
-    visits: Visits  #: How often the trees tried each action.
+    visits: Visits  #: Number of visits of each action, over all trees.
 
 
 @final
 class TreeSearch(eqx.Module):
     """Gumbel MuZero search in several determinisations of one game.
 
-    mctx samples the chance of an action once and keeps it, so one tree plans for one future. Each
-    tree samples its own chance outcomes, and its own hidden state (determinisation). At the root,
-    the value of an action is its mean over the trees, each of which counts once. (The mean over
-    all visits would be biased upwards: a tree with a lucky outcome visits the action more often.)
-    All trees share one sample of the Gumbel noise, so they consider the same actions first. Below
-    the root, a tree still knows its own future: its values are biased upwards where a gamble comes
-    after a choice.
+    mctx samples the chance outcome of an action once and keeps it, so one tree plans for one
+    future. Each tree samples its chance outcomes and its hidden state (determinisation). At the
+    root, the value of an action is its mean over the trees, each with the same weight. (The mean
+    over all visits would be biased upwards: a tree with a lucky outcome visits the action more
+    often.) All trees share one sample of the Gumbel noise, so they consider the same actions first.
+    Below the root, a tree still knows its future: its values are biased upwards where chance
+    follows a choice.
 
     Source: Cowling, Powley and Whitehouse 2012, "Information set Monte Carlo tree search"
     (determinisations).
     """
 
-    trees: Trees  #: How a tree grows.
+    trees: Trees  #: The search in each tree.
     determinisations: int = eqx.field(static=True)  #: Number of trees.
-    #: 1 draws the actions to try, as for learning; 0 takes the likeliest.
+    #: 1 samples the actions to consider, as in learning; 0 takes the likeliest.
     gumbel_scale: float = eqx.field(static=True)
 
     def __call__(
         self, game: PyTree[Array], legal: Legal, prior: Prior, *, key: Key[Array, ""]
     ) -> SearchResult:
-        """Searches the best action of one real state, from the network's output for it.
+        """Searches for the best action in one real state; `prior` is the network's output there.
 
-        The key of the real game must not be derived from `key`, which draws the noise, the unseen
-        and the imagined chance.
+        The key of the real game must not be derived from `key`, which is the source of the noise,
+        the hidden information and the chance outcomes in the trees.
         """
         noise_key, unseen_key, tree_key = jax.random.split(key, 3)
         count = self.determinisations

@@ -1,7 +1,7 @@
-"""Resampling of the information that a person at the screen does not see.
+"""Resampling of hidden information.
 
-A player that tries moves out on the real position would learn what its question blocks hold. So a
-fair one tries them out on a position that looks the same and is drawn like the real one.
+A search in the real position would learn the contents of its question blocks. So a fair search
+uses a position that looks the same, with hidden information sampled by the rules of the game.
 """
 
 from dataclasses import replace
@@ -38,12 +38,13 @@ def draw_unseen(position: Position, *, chance: Chance) -> Position:
     """A position (not a batch) that looks the same, with hidden information resampled.
 
     - Question blocks: data or a program, as in a new stage (rules, section 3). A program that is
-      seen on the board is not drawn. As many spawns are taken off as off the blocks that are seen.
+      visible on the board is not sampled. Spawn counts have the same reduction as those of visible
+      blocks.
     - Types of transmissions, unless SHOW is active: each of the four is equally likely.
     - Hidden cryptogs: free cells out of sight, within two steps of where each was last seen if
-      there are any. One that shares its cell stays.
+      there are any. A cryptog that shares its cell stays.
 
-    What is seen does not change, and the result depends on nothing that is not.
+    Visible information does not change, and the result does not depend on hidden information.
     """
     transmissions = position.transmissions
     words = chance.fold_in(UnseenStream.TRANSMISSIONS).words(transmissions.size)
@@ -58,7 +59,7 @@ def draw_unseen(position: Position, *, chance: Chance) -> Position:
 
 
 def _questions(board: Board, *, chance: Chance) -> Board:
-    """The board with new contents of its question blocks."""
+    """The board with resampled contents of its question blocks."""
     content = board.content
     hidden = (content == Content.HIDDEN_DATA) | (content == Content.HIDDEN_PROGRAM)
     program = hidden & (chance.words(NUM_CELLS) >> 31 == 1)
@@ -88,7 +89,7 @@ def _questions(board: Board, *, chance: Chance) -> Board:
 
 
 def _cryptogs(position: Position, *, chance: Chance) -> Enemies:
-    """The enemies with new cells of the hidden cryptogs."""
+    """The enemies with resampled cells of the hidden cryptogs."""
     enemies, here = position.enemies, position.player.cell
     row, column = row_and_column(here)
     in_sight = row | column

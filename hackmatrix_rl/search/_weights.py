@@ -1,4 +1,4 @@
-"""Tables of weights: what each row means; the numbers are in a JSON file for each league."""
+"""Named weights and their meaning; the numbers are in a JSON file for each league."""
 
 import math
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ Table = TypeVar("Table", bound="Weights")
 class Weights(eqx.Module):
     """Named weights."""
 
-    MEANING: ClassVar[Mapping[str, str]]  #: What each row means, by name.
-    SECTION: ClassVar[str]  #: Where a file of weights holds this table.
+    MEANING: ClassVar[Mapping[str, str]]  #: What each weight multiplies, by name.
+    SECTION: ClassVar[str]  #: The key of this table in a file of weights.
 
-    numbers: Float32[Array, " rows"]  #: One for each row, in the order of `MEANING`.
+    numbers: Float32[Array, " rows"]  #: The weights, in the order of `MEANING`.
 
     @classmethod
     def from_numbers(cls: type[Table], numbers: Mapping[str, Any]) -> Table:
@@ -45,7 +45,7 @@ class Weights(eqx.Module):
 
     @classmethod
     def read(cls: type[Table], file: Path) -> Table:
-        """The table in a file of weights, such as the tuner writes; a ConfigError without one."""
+        """Reads a file of weights, such as the tuner writes; a ConfigError if it has no table."""
         with refusing(f"{file} is no file of weights: it ", "", of=DamagedFileError):
             found = read_json(file)
         if found is None:
@@ -68,7 +68,7 @@ _PROGRAMS = {program.name: f"the program {program.name} is owned" for program in
 
 
 class EvaluationWeights(Weights):
-    """The weights of `heuristic`: what a position gains by each of these."""
+    """The weights of `heuristic`."""
 
     SECTION = "evaluation"
     MEANING: ClassVar[Mapping[str, str]] = {
@@ -76,7 +76,7 @@ class EvaluationWeights(Weights):
         "hp_2": "two hp are left",
         "hp_3": "all three hp are left",
         "stage": "each stage reached",
-        "exit_distance": "each step to the exit; 0.15 of it while there is something to take",
+        "exit_distance": "each step to the exit; times 0.15 while there is something to take",
         "siphon": "each data siphon in hand",
         "pickup": "each pickup on the board",
         "pickup_distance": "each step to the nearest pickup",
@@ -87,15 +87,15 @@ class EvaluationWeights(Weights):
         "score": "each point of the score",
         "attack": "each point of attack damage above 1, up to 3",
         "threat": "each enemy that can attack in the next turn",
-        "more_threats": "each of them but one",
-        "threat_out_of_line": "each of them that is not in the line of fire",
-        "two_turns_away": "each enemy that needs two turns to attack",
-        "two_turns_in_line": "each of them in the line of fire",
-        "three_turns_away": "each enemy that needs three turns",
-        "far": "each enemy that needs more",
-        "hits": "each hit that the enemies within three turns still take",
+        "more_threats": "each such enemy but one",
+        "threat_out_of_line": "each such enemy that is not in the line of fire",
+        "two_turns_away": "each enemy that can attack in two turns",
+        "two_turns_in_line": "each such enemy in the line of fire",
+        "three_turns_away": "each enemy that can attack in three turns",
+        "far": "each enemy that needs more turns",
+        "hits": "each hit needed to kill the enemies within three turns",
         "transmission": "each transmission",
-        "transmission_in_line": "each of them in the line of fire",
+        "transmission_in_line": "each transmission in the line of fire",
         "virus": "each virus",
         "daemon": "each daemon",
         "glitch": "each glitch",
@@ -103,19 +103,19 @@ class EvaluationWeights(Weights):
         "plan": "each point of the best siphon, with a data siphon in hand",
         "plan_distance": "minus this for each step to the cell of a siphon",
         "spawn": "minus this for each transmission that a siphon calls",
-        "plan_resource": "in a siphon: each credit or energy",
-        "plan_point": "in a siphon: each point of a data block",
-        "plan_question": "in a siphon: each question block",
+        "plan_resource": "in the value of a siphon: each credit or energy",
+        "plan_point": "in the value of a siphon: each point of a data block",
+        "plan_question": "in the value of a siphon: each question block",
         "undo_ready": "UNDO is owned, with a credit for it",
         "calm": "CALM is active",
         "step": "STEP is active: each enemy that can attack in the next turn",
         "late": "each turn of a stage after 20",
         "threat_at_hp_1": "at one hp: each enemy that can attack within two turns",
         "line_of_fire": "each cell in the line of fire",
-        "crowd": "each enemy or transmission that comes along to the next stage",
-        "plan_without_siphon": "each point of the best siphon, with only a pickup to be had",
+        "crowd": "each enemy or transmission that follows to the next stage",
+        "plan_without_siphon": "each point of the best siphon, with a pickup but no data siphon",
         "walk": "each step to the exit while UNDO walks to victory",
-        "plan_first_credit": "in a siphon: the credit that UNDO lacks",
+        "plan_first_credit": "in the value of a siphon: the credit that UNDO lacks",
         **_PROGRAMS,
     }
 
@@ -126,10 +126,10 @@ class EvaluationWeights(Weights):
 
 
 class ReturnWeights(EvaluationWeights):
-    """The weights of `heuristic` for a player that collects points, and of when it plays UNDO.
+    """The weights of `heuristic` for a player that collects points, and its rules for UNDO.
 
-    A point is worth something where it will be paid: while UNDO walks to victory, and in the last
-    stage. There the player *harvests*: it aims at the siphon with the most points.
+    A point has a value where it will be paid: while UNDO walks to victory (`walks_by_undo`), and in
+    the last stage. There the player *harvests*: it aims at the siphon with the most points.
     """
 
     SECTION = "return"
@@ -139,22 +139,22 @@ class ReturnWeights(EvaluationWeights):
         "victory": "the game is won",
         "ready_hp": "each hp while UNDO walks to victory",
         "harvest_hp": "the least hp to harvest with while UNDO walks to victory",
-        "harvest_base": "in the plan of a harvest: each point of a siphon's other worth",
+        "harvest_base": "in the plan of a harvest: the value of the siphon by the weights below",
         "harvest_crowd": "minus this for each enemy or transmission",
         "harvest_flight": "minus this for each enemy or transmission and each step to the exit",
         "harvest_step": "minus this for each step to the cell of a siphon",
         "harvest_exit_step": "minus this for each of 10 steps from there to the exit",
         "harvest_plan": "each point of the best plan, with a data siphon in hand",
-        "harvest_plan_without": "each point of the best plan, with only a pickup to be had",
+        "harvest_plan_without": "each point of the best plan, with a pickup but no data siphon",
         "harvest_siphon": "each of three data siphons in hand while there is a plan",
         "harvest_pickup": "each pickup on the board while there is a plan",
         "harvest_pickup_distance": "each step to the nearest pickup while there is a plan",
-        "harvest_walk": "each step to the exit; 0.15 of it while there is something to harvest",
-        "sortie_gain": "by how much more a new board must be worth than the one before, to stay",
-        "sortie_commit": "the same, where the way back is about to be forgotten",
+        "harvest_walk": "each step to the exit; times 0.15 while there is something to harvest",
+        "sortie_gain": "the least gain in value of a new board over the previous one, to stay",
+        "sortie_commit": "the same, when the history is about to lose the previous board",
         "sortie_hp": "the least hp to stay with",
-        "margin": "by how much a snapshot must be worth more than the position for UNDO",
-        "margin_best": "by how much it must be worth more than the best result of another action",
+        "margin": "the least gain in value of a snapshot over the position, for UNDO",
+        "margin_best": "the same over the best result of another action",
         **EvaluationWeights.MEANING,
     }
 
@@ -170,7 +170,7 @@ class WinWeights(Weights):
         "energy": "each five energy, up to 15",
         "siphons": "each data siphon, up to 3",
         "attack": "each point of attack damage above 1, up to 3",
-        "crowd": "each enemy or transmission that comes along",
+        "crowd": "each enemy or transmission that follows from the stage before",
         "RESET": "RESET is owned",
         "CRASH": "CRASH is owned",
         "ROW_or_COL": "each of ROW and COL that is owned",

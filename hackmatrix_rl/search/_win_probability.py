@@ -1,4 +1,4 @@
-"""The win probability of a position, a table of weights for the starts of stages."""
+"""The win probability of a position, by a logistic model for the starts of stages."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from hackmatrix_rl.search._evaluation import MOST_ATTACK, Value, real, walks_by_
 from hackmatrix_rl.search._weights import WinWeights
 
 STARTED, UNFINISHED = 0.97, 0.85
-"""With UNDO ready, which walks to victory: at the start of a stage, and within one."""
+"""The win probability while UNDO walks to victory: at the start of a stage, and within one."""
 _MOST_OF_EACH, _MOST_SIPHONS = 15, 3
 
 
@@ -19,7 +19,7 @@ def win_probability(
 ) -> Value:
     """The win probability: a logistic function of the player's resources.
 
-    It fits best where a stage is completed (`started`) and the next one is not set up yet.
+    It is fitted to completed stages before the next one is set up (`started`).
     """
     player = position.player
     terms = win_terms(
@@ -51,7 +51,7 @@ def win_terms(
 ) -> Float32[Array, "*batch rows"]:
     """The inputs of `WinWeights`, in the order of its rows.
 
-    `stage` is 1 to 8, `crowd` counts the enemies and transmissions that come along from the stage
+    `stage` is 1 to 8, `crowd` is the number of enemies and transmissions that follow from the stage
     before, and `programs` has one bit for each owned program.
     """
 

@@ -214,7 +214,7 @@ def test_the_first_policy_is_nearly_uniform():
 
 def test_what_it_cannot_read_is_refused_by_name():
     for environment in (hm.CartPole(), hm.HackMatrix()):
-        with pytest.raises(ValueError, match=r"the clique game only \(hm.CliqueGame\)") as error:
+        with pytest.raises(ValueError, match=r"only the clique game \(hm.CliqueGame\)") as error:
             build_network("graph", environment.spec, key=KEY)
         assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="width 6 is not a multiple of heads, 4"):

@@ -159,7 +159,7 @@ def twice(self, observation, carry):
 @pytest.mark.parametrize("network", [*FINAL, WithAuxiliaryHead])
 @pytest.mark.parametrize("method", ["trunk", "__call__"])
 def test_a_network_of_the_package_cannot_act_by_one_function_and_learn_by_another(network, method):
-    said = rf"Doubled: {network.__name__} is final.* Wrap it .*or write an ActorCritic or a Trunk"
+    said = rf"Doubled: {network.__name__} is final.* Wrap it .*or subclass ActorCritic or Trunk"
     with pytest.raises(TypeError, match=said):
         type("Doubled", (network,), {method: twice})
 

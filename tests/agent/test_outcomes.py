@@ -179,10 +179,10 @@ def one_loss(policy, without=False, **auxiliary):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: add_auxiliary_head(Closed(PLAIN), SPEC, key=KEY), "Closed is no TrunkActorCritic"),
+        (lambda: add_auxiliary_head(Closed(PLAIN), SPEC, key=KEY), "not a TrunkActorCritic"),
         (
             lambda: add_auxiliary_head(PLAIN, EnvSpec(3, SPEC.observation), key=KEY),
-            "no parts of the reward",
+            "no terms of the reward",
         ),
         (lambda: add_auxiliary_head(PLAIN, SPEC, wins=True, key=KEY), "'victory'"),
         (lambda: one_loss(PLAIN), "add_auxiliary_head"),

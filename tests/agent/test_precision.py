@@ -96,9 +96,9 @@ def test_a_policy_of_jmp_with_float32_parameters_will_do(name):
         ("half", "'half' is float16 on a CPU or GPU and bfloat16 on a TPU"),
         ("params=bfloat16,compute=bfloat16,output=float32", "parameters must be float32"),
         # jmp reads the output of this as bfloat16.
-        ("params=float32,compute=bfloat16", "say output=float32"),
-        ("params=float32,compute=bfloat16,output=bfloat16", "say output=float32"),
-        ("params=float32", "does not name compute"),
+        ("params=float32,compute=bfloat16", "use output=float32"),
+        ("params=float32,compute=bfloat16,output=bfloat16", "use output=float32"),
+        ("params=float32", "does not set compute"),
         ("params=float32,compute=half,output=float32", "'half' cannot be used for compute"),
         ("params=float32,compute=float64,output=float32", "'float64' cannot be used"),
         ("compute=bf16,compute=f32,output=f32", "names compute twice"),
@@ -169,11 +169,11 @@ def test_parameters_must_be_float32_and_a_table_of_parts_is_read_from_text():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (".heads.value*", "no pattern=policy"),
-        ("=f32", "no pattern=policy"),
-        ("", "no pattern=policy"),
-        (".heads*=f32,", "no pattern=policy"),
-        (".heads*=f32,.heads*=bf16", "stands there twice"),
+        (".heads.value*", "not pattern=policy"),
+        ("=f32", "not pattern=policy"),
+        ("", "not pattern=policy"),
+        (".heads*=f32,", "not pattern=policy"),
+        (".heads*=f32,.heads*=bf16", "is given twice"),
         (".heads*=f8", "unknown"),
     ],
 )

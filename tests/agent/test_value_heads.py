@@ -119,5 +119,5 @@ def test_a_clip_of_the_value_plain_returns_and_unknown_heads_are_refused():
         PPOConfig(value_head="two-hot", value_clip=0.2)
     with pytest.raises(ConfigError, match=r"Use --value-scale standard or compressed"):
         PPOConfig(value_head="hl-gauss", value_scale="none")
-    with pytest.raises(ValueError, match="there is scalar, hl-gauss, two-hot"):
+    with pytest.raises(ValueError, match="choose one of scalar, hl-gauss, two-hot"):
         with_value_head(PLAIN, "gauss", key=jax.random.key(1))

@@ -46,7 +46,7 @@ OF_VALUES = {
     "train --cpu-devices 0": "--cpu-devices 0 is too small. Use 1 or more.",
     "train --keep 0": "--keep 0 is too small. Use 1 or more.",
     "train --precision f8": (
-        "--precision f8: unknown; use f32, bf16, f16, or a policy of jmp as "
+        "--precision f8: unknown; use f32, bf16, f16, or a policy of jmp such as "
         "'params=float32,compute=bfloat16,output=float32'."
     ),
     "train --precision half": "--precision half: 'half' is float16 on a CPU or GPU",

@@ -105,7 +105,7 @@ def test_the_likeliest_legal_action_is_preferred_and_unfit_networks_are_refused(
     with pytest.raises(ValueError, match=r"no head for the victory.*--aux-victory"):
         NetworkGuide(ENVIRONMENT, network(wins=False))
     compact = HackMatrix(CONFIG)
-    with pytest.raises(ValueError, match="a network with a memory cannot search"):
+    with pytest.raises(ValueError, match="a search needs a network without memory"):
         NetworkGuide(compact, network(name="gru", environment=compact))
 
 

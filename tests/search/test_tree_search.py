@@ -280,12 +280,12 @@ def test_players_that_cannot_search_are_refused():
     with pytest.raises(ValueError, match="CartPole has no model to search in"):
         hm.Searcher(GREEDY, pole, **known)
     memory = hm.build_network("gru", pole.spec, key=jax.random.key(0))
-    with pytest.raises(ValueError, match="a network with a memory cannot search"):
+    with pytest.raises(ValueError, match="a search needs a network without memory"):
         hm.Searcher(memory, env, **known)
     other = hm.build_network("mlp", pole.spec, key=jax.random.key(0))
     with pytest.raises(ValueError, match="MLPActorCritic"):
         hm.Searcher(other, env, **known)
     player = hm.Searcher(GREEDY, env, **known)
     for other in (pole, hm.Batched(Table(GAMBLES))):
-        with pytest.raises(ValueError, match="the search knows Table"):
+        with pytest.raises(ValueError, match="the search plays Table"):
             hm.evaluate(player, other, episodes=1, key=jax.random.key(0))

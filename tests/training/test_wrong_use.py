@@ -393,7 +393,7 @@ EXPECTED = {
     "carry_structure": ("ValueError", "carry was ()", "['memory']", "initial_carry()"),
     "carry_narrow": ("ValueError", "NarrowMemory.initial_carry", "bfloat16", "expected float32"),
     "bf16_logits": ("ValueError", "Net.__call__", "bfloat16", ".astype(jnp.float32)"),
-    "bf16_unused": ("ValueError", "Wide.__call__", "1 product", "bfloat16", "= spec.encode"),
+    "bf16_unused": ("ValueError", "Wide.__call__", "1 matrix product", "bfloat16", "= spec.encode"),
     "dropout": ("ValueError", "Dropping.__call__", "eqx.nn.Dropout", "eqx.nn.inference_mode"),
     "logits_infinite": ("ValueError", "Net.__call__", "logits", "not finite", "-inf"),
     "parameter_is_nan": ("ValueError", "MLPActorCritic", "holds nan", "finite parameters"),

@@ -15,18 +15,19 @@ from hackmatrix_rl.agent.networks._layers import (
     HeadOutputs,
     Heads,
     ValueHead,
+    apply_value,
 )
 from hackmatrix_rl.env import ActionFeatures, EnvSpec
 
 EMBEDDING = 32
-"""Size of the embedding of an action; more than the actions, so it limits no policy."""
+"""Size of the embedding of an action. HackMatrix has fewer actions, so any logits are possible."""
 
 
 class ActionTokens(eqx.Module):
-    """A vector for each action that is about no cell: its own, changed by its numbers.
+    """A token for each action that concerns no cell: a learned vector, plus layers of its features.
 
-    The layers are the same for all actions, so what is learned of one (that it is not affordable)
-    counts for the others, too.
+    All actions share the layers, so what they learn from one action (that it is not affordable)
+    generalises to the others.
     """
 
     own: Float[Array, "others width"]
@@ -35,7 +36,6 @@ class ActionTokens(eqx.Module):
     features: ActionFeatures | None = eqx.field(static=True)
 
     def __init__(self, spec: EnvSpec, width: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights, for vectors of size `width`."""
         own_key, widen_key, narrow_key = jax.random.split(key, 3)
         self.features = spec.actions
         others, numbers = spec.num_actions, 0
@@ -47,8 +47,7 @@ class ActionTokens(eqx.Module):
         self.narrow = Dense(width, width, gain=1.0, key=narrow_key)
 
     def __call__(self, observation: PyTree[Array]) -> Float32[Array, "others width"]:
-        """The token vectors of the actions."""
-        # In float32: the gradient of what all observations share is a sum over them.
+        # In float32: the gradient of a vector that all observations share is a sum over them.
         own = self.own.astype(jnp.float32)
         known = own
         if self.features is not None:
@@ -60,7 +59,7 @@ class ActionTokens(eqx.Module):
 
 
 class ActionEmbeddings(eqx.Module):
-    """The embedding of each action: from the cell that it is about, or from its token."""
+    """The embedding of each action: from the cell that it concerns, or from its token."""
 
     of_cell: Dense | None
     of_token: Dense
@@ -86,7 +85,7 @@ class ActionEmbeddings(eqx.Module):
         embedded = self.of_token(tokens)
         if self.features is not None and self.of_cell is not None:
             at = self.features.cells(observation)
-            # A sum over all cells is faster than reading five; off the board it is 0.
+            # A one-hot sum is faster than reading a few cells, and 0 for cells off the board.
             here = jax.nn.one_hot(at, cells.shape[0], dtype=cells.dtype)
             found = jnp.sum(here[:, :, None] * cells[None], axis=1)
             embedded = jnp.concatenate([self.of_cell(found), embedded])
@@ -97,7 +96,7 @@ class ActionEmbeddings(eqx.Module):
 
 @final
 class ActionHeads(Heads):
-    """Logits as products of a query from the hidden layer with each action's embedding.
+    """Logits as dot products of a query from the hidden layer with each action's embedding.
 
     Source: Vinyals et al. 2017, "StarCraft II: a new challenge for reinforcement learning"
     (pointing at an entity); Vaswani et al. 2017 (the scale of the product).
@@ -108,7 +107,7 @@ class ActionHeads(Heads):
     value: Dense | ValueHead
 
     def __init__(self, width: int, num_actions: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights, for a hidden layer of `width` units without the embeddings."""
+        """Draws the weights; `width` is the size of the hidden layer without the embeddings."""
         query_key, value_key = jax.random.split(key)
         self.query = Dense(width, EMBEDDING, gain=POLICY_GAIN, key=query_key)
         self.bias = jnp.zeros((num_actions,), jnp.float32)
@@ -116,14 +115,12 @@ class ActionHeads(Heads):
 
     def __call__(self, hidden: Float[Array, " inputs"]) -> HeadOutputs:
         """Logits of all actions, and the value, from the result of `ActionEmbeddings`."""
-        asking = self.value_input(hidden)
-        embedded = hidden[asking.shape[0] :].reshape(-1, EMBEDDING)
-        asked = self.query.full(asking) * EMBEDDING**-0.5
-        # As a sum, not as a product of matrices: there is one small matrix for each observation.
-        logits = jnp.sum(embedded.astype(jnp.float32) * asked[None], axis=1)
-        value = self.value
-        worth = value.full(asking)[0] if isinstance(value, Dense) else value(asking)
-        return logits + self.bias.astype(jnp.float32), worth
+        trunk = self.value_input(hidden)
+        embedded = hidden[trunk.shape[0] :].reshape(-1, EMBEDDING)
+        query = self.query.full(trunk) * EMBEDDING**-0.5
+        # A sum rather than a matrix product: the embeddings differ between observations.
+        logits = jnp.sum(embedded.astype(jnp.float32) * query[None], axis=1)
+        return logits + self.bias.astype(jnp.float32), apply_value(self.value, trunk)
 
     def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
         return hidden[: self.query.weight.shape[0]]

@@ -1,4 +1,4 @@
-"""The interface of a network to the rest of the package, and the dtype in which it computes."""
+"""The interface of a network, and the dtype in which it computes."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def compute_dtype(module: PyTree) -> np.dtype[Any]:
 
 
 def encoding_in(module: M, dtype: Any) -> tuple[M, bool]:
-    """The module with features in a dtype from all encoders within, and whether there is one."""
+    """Sets the dtype of all encoders in a module; also returns whether it has an encoder."""
     found = False
 
     def copied(module: Any) -> Any:
@@ -58,15 +58,15 @@ def encoding_in(module: M, dtype: Any) -> tuple[M, bool]:
 
 
 def following_parameters(module: M) -> M:
-    """A network with a trunk, with features in the dtype of its parameters."""
+    """Sets the encoders of a network with a trunk to the dtype of its parameters."""
     dtype = compute_dtype(module)
     return module if dtype == jnp.float32 or is_ours(module) else encoding_in(module, dtype)[0]
 
 
 def in_compute_dtype(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A network's `__call__` under jmp's rule: inputs in the compute dtype, results in float32.
+    """Wraps a network's `__call__`: inputs in the compute dtype, outputs in float32, as in jmp.
 
-    The carry stays float32. So does an observation from which an encoder makes the features.
+    The carry stays float32, as does an observation that the network's encoder reads.
     """
 
     @wraps(call)
@@ -96,42 +96,41 @@ class ActorCritic(eqx.Module):
     to batches and sequences (see `evaluator_of`).
 
     A network computes in the dtype of its parameters, so a cast of the parameters casts the
-    computation (see `PrecisionPolicy`). The class sees to it that `__call__` follows jmp's rule.
-    If the parameters are bfloat16 or float16, then so are the features of `EnvSpec.encode` and, in
-    a network without it, the observation. Logits and value become float32.
+    computation (see `PrecisionPolicy`). `__call__` follows the convention of jmp: if the parameters
+    are bfloat16 or float16, then so are the features of `EnvSpec.encode` and, in a network without
+    it, the observation. Logits and value are cast to float32. Subclasses need no code for this.
 
-    The carry is float32 for every dtype of the parameters: it lives for many steps, and the
-    rounding errors of 16 bits would add up. A layer that reads it should get
-    `carry.astype(features.dtype)`.
+    The carry is float32 for every dtype of the parameters: over many steps, the rounding errors of
+    16 bits would accumulate. A layer that reads it should get `carry.astype(features.dtype)`.
 
-    The value is in the units of the `ValueScale` that the network is trained with. Only with
-    `IdentityScale` these are units of reward.
+    The value is in the units of the `ValueScale` that the network is trained with: units of reward
+    only with `IdentityScale`.
 
     A class that is marked `typing.final` cannot be subclassed, and a final method cannot be
     overridden. So a network runs the same code when it acts and when it learns.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Applies jmp's rule to `__call__`; refuses to override what is final."""
+        """Wraps `__call__` by `in_compute_dtype`; refuses to override what is final."""
         super().__init_subclass__(**options)
         for base in cls.__mro__[1:]:
             if vars(base).get("__final__", False):
                 raise TypeError(
-                    f"{cls.__name__}: {base.__name__} is final, so that it learns by the function "
-                    f"that it acts by. Wrap it (an ActorCritic with a {base.__name__} in one of "
-                    "its fields), or write an ActorCritic or a TrunkActorCritic"
+                    f"{cls.__name__}: {base.__name__} is final, because acting and learning must "
+                    f"run the same code. Wrap it (an ActorCritic with a {base.__name__} in one of "
+                    "its fields), or subclass ActorCritic or TrunkActorCritic"
                 )
             for name in vars(base):
                 method = getattr(base, name)
                 if getattr(method, "__final__", False) and getattr(cls, name) is not method:
                     raise TypeError(
-                        f"{cls.__name__}.{name}: {base.__name__}.{name} is final. Write the "
-                        f"abstract methods of {base.__name__} instead, or an ActorCritic, which "
-                        "has its own __call__"
+                        f"{cls.__name__}.{name}: {base.__name__}.{name} is final. Implement the "
+                        f"abstract methods of {base.__name__} instead, or subclass ActorCritic "
+                        "and write its __call__"
                     )
         call = vars(cls).get("__call__")
-        # The final one calls a trunk, to which an evaluator applies the rule. To mypy, a method
-        # cannot be assigned.
+        # A final `__call__` calls a trunk, for which the evaluator sets the dtype. mypy forbids
+        # assigning to a method.
         if call is not None and not getattr(call, "__final__", False):
             cls.__call__ = in_compute_dtype(call)  # type: ignore[method-assign]
 
@@ -172,7 +171,7 @@ def reset_carry(
 class TrunkActorCritic(ActorCritic):
     """A network made of a trunk, and heads that compute logits and value from its output.
 
-    The output of the trunk is the last hidden layer. An auxiliary loss can learn from it, too. A
+    The output of the trunk is the last hidden layer, which an auxiliary loss can use, too. A
     subclass has `heads` and defines `trunk` instead of `__call__`.
     """
 
@@ -194,7 +193,7 @@ class TrunkActorCritic(ActorCritic):
 class RecurrentActorCritic(TrunkActorCritic):
     """A network in two parts: `drive`, which does not need the memory, and `advance`, which does.
 
-    In learning, `drive` runs on all steps at once, and only `advance` runs in a loop.
+    In learning, `drive` runs on all steps as one batch, and only `advance` runs in a loop.
     """
 
     @abstractmethod
@@ -213,8 +212,8 @@ class RecurrentActorCritic(TrunkActorCritic):
 class DenseInputActorCritic(TrunkActorCritic):
     """A network without memory, whose first layer is a dense layer over all features.
 
-    If the environment's spec has a split of its features, this layer needs less work (see
-    `_sparse_first_layer.py`).
+    If the environment's spec splits its features, `SparseFirstLayerEvaluator` computes this layer
+    with less work.
     """
 
     encode: eqx.AbstractVar[Callable[[PyTree], Features]]
@@ -236,19 +235,19 @@ class DenseInputActorCritic(TrunkActorCritic):
 
 
 class BlockActorCritic(TrunkActorCritic):
-    """A network of equal blocks."""
+    """A network of blocks of equal structure."""
 
     #: All blocks as one module, each array with a leading axis of blocks. The trunk scans over
-    #: them, and calls each as `block(hidden)`. `remat="blocks"` puts another module with the same
-    #: call in their place.
+    #: them, so the time to compile does not grow with their number, and calls each as
+    #: `block(hidden)`. `remat="blocks"` replaces them by another module with the same call.
     blocks: eqx.AbstractVar[Callable[[Array], Array]]
 
     @final
     def through_blocks(self, hidden: Array, *, unroll: bool = False) -> Array:
         """The output of the last block; `unroll` applies them without a loop.
 
-        Wrapped blocks are always in a loop: without it, a compiler may merge what a block computes
-        twice, or gather all blocks at once.
+        Wrapped blocks always run in a loop: unrolled, a compiler may merge a block's recomputation
+        with its first computation, or gather the weights of all blocks together.
         """
         unroll = unroll and not isinstance(self.blocks, WrappedBlock)
         return jax.lax.scan(

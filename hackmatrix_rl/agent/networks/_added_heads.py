@@ -1,4 +1,4 @@
-"""Heads that change a network: another value head, and one for an auxiliary loss."""
+"""Heads that are added to a network: categorical values, and auxiliary predictions."""
 
 from typing import final
 
@@ -23,16 +23,15 @@ from hackmatrix_rl.env import EnvSpec
 RANGE, BINS = 10.0, 101
 """The bins reach from -`RANGE` to `RANGE`, in standard deviations of the value's targets."""
 HL_GAUSS = 0.75
-"""Width of the Gauss curve around a target, in bins."""
+"""Standard deviation of the Gaussian around a target, in bins."""
 
 
 @final
 class CategoricalValue(ValueHead):
     """The value as the mean of a distribution over equal bins.
 
-    The gradient of a cross-entropy does not grow with the error, so that rare large returns (a
-    victory) move the layers below no more than others. A target beyond the bins counts as the
-    outermost value.
+    The gradient of a cross-entropy does not grow with the error, so rare large returns (a victory)
+    do not dominate an update. Targets are clipped to the range of the bins.
 
     Source: Farebrother et al. 2024, "Stop regressing: training value functions via classification
     for scalable deep RL" (HL-Gauss, and 0.75); Bellemare et al. 2017, "A distributional
@@ -40,8 +39,8 @@ class CategoricalValue(ValueHead):
     """
 
     layer: Dense  #: From the hidden layer to the logits of the bins.
-    #: Width of the Gauss curve that a target becomes, in bins; `None`: a target becomes its two
-    #: nearest bins (two-hot).
+    #: Standard deviation of the Gaussian around a target, in bins; `None`: a target becomes its
+    #: two nearest bins (two-hot).
     smoothing: float | None = eqx.field(static=True)
 
     def __init__(
@@ -54,7 +53,6 @@ class CategoricalValue(ValueHead):
         self.smoothing = smoothing
 
     def logits(self, hidden: Float[Array, " inputs"]) -> Float32[Array, " bins"]:
-        """The logits of the bins."""
         return self.layer.full(hidden)
 
     def __call__(self, hidden: Float[Array, " inputs"]) -> Float32[Array, ""]:
@@ -82,17 +80,19 @@ _EDGES = np.append(_CENTRES - _WIDTH / 2, np.float32(RANGE) + _WIDTH / 2)
 
 
 def with_value_head(policy: ActorCritic, head: str, *, key: Key[Array, ""]) -> ActorCritic:
-    """The network with another value head (one of `VALUE_HEADS`); no other number changes."""
+    """The network with a new value head (one of `VALUE_HEADS`); no other parameter changes."""
     if head not in VALUE_HEADS:
-        raise ValueError(f"no value head {head!r}; there is {', '.join(VALUE_HEADS)}")
+        raise ValueError(f"unknown value head {head!r}; choose one of {', '.join(VALUE_HEADS)}")
     if not isinstance(policy, TrunkActorCritic):
         raise ValueError(
-            f"{type(policy).__name__} is no TrunkActorCritic, whose heads can be replaced"
+            f"{type(policy).__name__} is not a TrunkActorCritic: its value head cannot be replaced"
         )
-    now = policy.heads.value
-    layer = now.layer if isinstance(now, CategoricalValue) else now
+    old = policy.heads.value
+    layer = old.layer if isinstance(old, CategoricalValue) else old
     if not isinstance(layer, Dense):
-        raise ValueError(f"{type(policy).__name__} defines its value head itself")
+        raise ValueError(
+            f"{type(policy).__name__} has a custom value head, which cannot be replaced"
+        )
     inputs = layer.weight.shape[0]
     value: Dense | ValueHead
     if head == "scalar":
@@ -107,9 +107,9 @@ class AuxiliaryHead(eqx.Module):
     """Predicts the immediate result of an action from a hidden layer and the action."""
 
     hidden: Dense  #: A layer over both.
-    terms: Dense  #: Predicts the parts of the reward, on the scale of `symlog`.
-    terminated: Dense  #: Logit of the episode's end.
-    #: Logit of the episode's victory, from the hidden layer alone; `None` if it is not predicted.
+    terms: Dense  #: Predicts `symlog` of the terms of the reward.
+    terminated: Dense  #: Logit of a termination.
+    #: Logit of the victory, from the hidden layer alone; `None` if it is not predicted.
     won: Dense | None
     num_actions: int = eqx.field(static=True)
 
@@ -123,7 +123,7 @@ class AuxiliaryHead(eqx.Module):
         wins: bool = False,
         key: Key[Array, ""],
     ) -> None:
-        """Draws the weights; `width` is the size of the hidden layer, `wins` adds the victory."""
+        """Draws the weights: a hidden layer of `width` units; `wins` predicts the victory."""
         hidden_key, terms_key, end_key = jax.random.split(key, 3)
         self.hidden = Dense(inputs + num_actions, width, gain=HIDDEN_GAIN, key=hidden_key)
         self.terms = Dense(width, num_terms, gain=VALUE_GAIN, key=terms_key)
@@ -138,7 +138,7 @@ class AuxiliaryHead(eqx.Module):
     def __call__(
         self, hidden: Float[Array, " inputs"], action: Int32[Array, ""]
     ) -> tuple[Float32[Array, " terms"], Float32[Array, ""]]:
-        """The parts of the reward on the scale of `symlog`, and the logit of the end."""
+        """`symlog` of the terms of the reward, and the logit of a termination."""
         chosen = jax.nn.one_hot(action, self.num_actions, dtype=hidden.dtype)
         known = jax.nn.relu(self.hidden(jnp.concatenate([hidden, chosen])))
         return self.terms.full(known), self.terminated.full(known)[0]
@@ -149,15 +149,15 @@ class AuxiliaryHead(eqx.Module):
 
 
 VICTORY = "victory"
-"""The part of the reward that is above 0 exactly where an episode is won."""
+"""The term of the reward that is positive exactly where an episode is won."""
 
 
 @final
 class WithAuxiliaryHead(TrunkActorCritic):
-    """A network, and a further head that acting does not use (see `AuxiliaryLoss`).
+    """A network with an auxiliary head, which acting does not use (see `AuxiliaryLoss`).
 
-    The names of parameters leave the field `headless` out (see `path_name`), so they do not change
-    with the head.
+    The names of parameters omit the field `headless` (see `path_name`), so the head does not change
+    them.
     """
 
     auxiliary: AuxiliaryHead
@@ -170,7 +170,6 @@ class WithAuxiliaryHead(TrunkActorCritic):
     # An `AbstractVar` may be a property, which type checkers do not know.
     @property  # type: ignore[misc]
     def heads(self) -> Heads:  # type: ignore[override]
-        """The heads of the network without the auxiliary head."""
         return self.headless.heads
 
     def initial_carry(self) -> PyTree[Array]:
@@ -183,17 +182,17 @@ class WithAuxiliaryHead(TrunkActorCritic):
 def add_auxiliary_head(
     policy: ActorCritic, spec: EnvSpec, *, wins: bool = False, key: Key[Array, ""]
 ) -> WithAuxiliaryHead:
-    """The policy with a head that predicts what an action will bring (see `AuxiliaryLoss`).
+    """Adds a head that predicts the immediate result of an action (see `AuxiliaryLoss`).
 
-    None of the policy's numbers change. With `wins`, the head also predicts the victory; the parts
-    of the reward then have one of the name `victory`.
+    No parameter of the policy changes. With `wins`, the head also predicts the victory, for which
+    the reward needs a term `victory`.
     """
     if not isinstance(policy, TrunkActorCritic):
         raise ValueError(
-            f"{type(policy).__name__} is no TrunkActorCritic, whose hidden layer others may look at"
+            f"{type(policy).__name__} is not a TrunkActorCritic: it exposes no hidden layer"
         )
     if not spec.terms:
-        raise ValueError("the environment's spec names no parts of the reward")
+        raise ValueError("the environment's spec names no terms of the reward")
     if wins and VICTORY not in spec.terms:
         raise ValueError(
             f"the environment's spec names no reward term {VICTORY!r}, which wins=True predicts"

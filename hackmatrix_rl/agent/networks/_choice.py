@@ -1,4 +1,4 @@
-"""Which evaluator applies a network."""
+"""Chooses the evaluator of a network."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,10 +29,9 @@ from hackmatrix_rl.agent.networks._sparse_first_layer import SparseFirstLayerEva
 
 
 def evaluator_of(policy: ActorCritic | Evaluator) -> Evaluator:
-    """The fastest evaluator for a network; an evaluator is returned as it is.
+    """The fastest evaluator for a network; an evaluator is returned unchanged.
 
-    The choice follows from the abstract class that the network is written for, never from the
-    concrete class.
+    The choice depends on the abstract base class of the network, never on its concrete class.
     """
     if isinstance(policy, Evaluator):
         return policy
@@ -46,7 +45,7 @@ def evaluator_of(policy: ActorCritic | Evaluator) -> Evaluator:
 
 
 def plain_evaluator(policy: ActorCritic, *, recompute: bool = False) -> Evaluator:
-    """The evaluator that does nothing but call the network.
+    """The evaluator that only calls the network.
 
     `recompute` keeps only the input of each step for the gradient.
     """
@@ -58,25 +57,25 @@ def plain_evaluator(policy: ActorCritic, *, recompute: bool = False) -> Evaluato
 
 
 def without_custom_gradients(evaluator: Evaluator) -> Evaluator:
-    """An evaluator of the same policy that holds no function with custom gradients."""
+    """An evaluator of the same policy without custom gradients."""
     if not isinstance(evaluator, SparseFirstLayerEvaluator):
         return evaluator
     return PlainTrunkEvaluator(following_parameters(evaluator.policy), evaluator.auxiliary)
 
 
 def rematerialized(policy: ActorCritic, remat: str) -> Evaluator:
-    """The evaluator to hand to a loss, so that less is kept for the gradient.
+    """An evaluator for a loss that stores fewer activations for the gradient.
 
     The results are the same, up to the order of float sums; only memory and time differ. The
-    gradient is that with respect to the network.
+    gradient has the structure of the network.
 
     Source: Chen et al. 2016, "Training deep nets with sublinear memory cost".
 
     Args:
         policy: the network.
-        remat: `none`: the fastest evaluator. `blocks`: each block of the network keeps only its
-            input. `full`: the network is evaluated step by step, and a step keeps only
-            observation and memory.
+        remat: `none`: the fastest evaluator. `blocks`: each block of the network stores only its
+            input. `full`: the network is evaluated step by step, and a step stores only its
+            observation and carry.
 
     Raises:
         ValueError: the choice is unknown, or the network has no blocks.

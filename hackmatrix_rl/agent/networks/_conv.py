@@ -32,7 +32,7 @@ KERNEL = 3
 
 
 class Conv(eqx.Module):
-    """A 3 x 3 convolution over a board, which keeps the board's size."""
+    """A 3 x 3 convolution over a board, zero-padded to keep the board's size."""
 
     weight: Float[Array, "3 3 inputs outputs"]
     bias: Float[Array, " outputs"]
@@ -47,18 +47,17 @@ class Conv(eqx.Module):
     def __call__(
         self, board: Float[Array, "rows cols inputs"]
     ) -> Float[Array, "rows cols outputs"]:
-        """The board convolved and rectified, in the dtype of the weights."""
+        """The convolution with a ReLU, in the dtype of the weights."""
         return jax.nn.relu(self.linear(board))
 
     def linear(self, board: Float[Array, "rows cols inputs"]) -> Float[Array, "rows cols outputs"]:
-        """The board convolved, without the rectifier."""
+        """The convolution without the ReLU."""
         return plus_bias(_convolve(board.astype(self.weight.dtype), self.weight), self.bias)
 
 
 def _convolution(
     board: Float[Array, "rows cols inputs"], weight: Float[Array, "3 3 inputs outputs"]
 ) -> Float[Array, "rows cols outputs"]:
-    """The convolution; beyond the board everything is zero."""
     return jax.lax.conv_general_dilated(
         # Not `[None]`, whose gradient is a sum (of one term) in the dtype of the weights.
         board.reshape(1, *board.shape),
@@ -72,7 +71,7 @@ def _convolution(
 def _product_of_patches(
     board: Float[Array, "rows cols inputs"], weight: Float[Array, "3 3 inputs outputs"]
 ) -> Float[Array, "rows cols outputs"]:
-    """The convolution as one matrix product, of the nine cells around each cell."""
+    """The convolution as one matrix product with the 3 x 3 patch of each cell."""
     rows, cols, _ = board.shape
     padded = jnp.pad(board, ((1, 1), (1, 1), (0, 0)))
     patches = [
@@ -82,7 +81,7 @@ def _product_of_patches(
 
 
 _convolve = jax.custom_jvp(_convolution)
-"""The convolution; on a CPU, its gradient is computed as matrix products.
+"""The convolution, whose gradient on a CPU is computed by matrix products.
 
 Training scans over minibatches, and inside a loop XLA's own gradient of a convolution is many times
 slower on a CPU (`benchmarks/convolution.py`).
@@ -102,30 +101,34 @@ def _convolve_jvp(
     return _convolution(*primals), changed
 
 
-def grid_shape(features: Features) -> tuple[int, int, int]:
-    """Rows, columns and channels of a board; raises a ValueError if the features have none."""
+def feature_sizes(spec: EnvSpec) -> tuple[int, int, int, int]:
+    """Rows, columns and channels of the grid, and the number of flat features.
+
+    Raises a ValueError if the features have no grid.
+    """
+    features = jax.eval_shape(spec.encode, spec.observation)
     if features.grid is None:
         raise ValueError(
             "this network needs an environment whose features have a grid; use the mlp or gru "
             "network here"
         )
     rows, cols, channels = features.grid.shape
-    return rows, cols, channels
+    return rows, cols, channels, features.flat.size
 
 
 @final
 class ConvActorCritic(TrunkActorCritic):
-    """A network with one layer for all cells of a board. No memory.
+    """Residual convolutions over a board, then dense layers. No memory.
 
-    The same layer turns the features of each cell into `channels` numbers.
-    Convolutions mix neighbouring cells. Dense layers see the whole board and the flat features.
-    With `layers=0` only the dense layers mix cells. That is by far the fastest network on a CPU,
-    where convolutions are slow.
+    A layer that all cells share turns the features of each cell into `channels` numbers.
+    Convolutions mix neighbouring cells. Dense layers read the full board and the flat features.
+    With `layers=0` only the dense layers mix cells: by far the fastest network on a CPU, where
+    convolutions are slow.
 
     Attributes:
         cell: the layer of each cell.
-        convolutions: each added to its input.
-        dense: the layers that see everything.
+        convolutions: the residual convolutions.
+        dense: the dense layers over the board and the flat features.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
@@ -149,12 +152,11 @@ class ConvActorCritic(TrunkActorCritic):
         Raises:
             ValueError: the environment has no grid, or a size is too small.
         """
-        features = jax.eval_shape(spec.encode, spec.observation)
-        rows, cols, numbers = grid_shape(features)
+        rows, cols, numbers, num_flat = feature_sizes(spec)
         counts(channels=channels, width=width, depth=depth)
         whole("layers", layers, 0)
         cell_key, conv_key, dense_key, head_key = jax.random.split(key, 4)
-        inputs = rows * cols * channels + features.flat.size
+        inputs = rows * cols * channels + num_flat
         self.encode = spec.encode
         self.cell = Dense(numbers, channels, gain=HIDDEN_GAIN, key=cell_key)
         self.convolutions = tuple(
@@ -181,11 +183,11 @@ class ConvActorCritic(TrunkActorCritic):
 
 
 READ = 16
-"""Numbers of each cell that the layer over the whole board reads."""
+"""Channels of each cell that the layer over the full board reads."""
 
 
 class ConvBlock(eqx.Module):
-    """A board, plus two convolutions of its normalised cells; the sum is float32."""
+    """Two convolutions over normalised cells; the residual sum is float32."""
 
     norm: LayerNorm
     first: Conv
@@ -201,7 +203,6 @@ class ConvBlock(eqx.Module):
     def __call__(
         self, board: Float32[Array, "rows cols width"]
     ) -> Float32[Array, "rows cols width"]:
-        """The input plus the output of the block's layers."""
         normal = jax.vmap(jax.vmap(self.norm))(board)
         return board + self.second.linear(self.first(normal)).astype(jnp.float32)
 
@@ -211,8 +212,8 @@ class ResNetActorCritic(BlockActorCritic):
     """Residual 3 x 3 convolutions, with an embedding of each action. No memory.
 
     One layer turns the features of each cell into `width` numbers, and another adds the flat
-    features to all cells alike. After the blocks, a dense layer reads the whole board and queries
-    the actions: a direction is the adjacent cell of the player, a program is a learned embedding.
+    features to all cells. After the blocks, a dense layer reads the full board and queries the
+    actions: a direction is embedded from the player's adjacent cell, a program from its token.
 
     Source: He et al. 2016, "Identity mappings in deep residual networks"; Silver et al. 2017,
     "Mastering the game of Go without human knowledge" (a tower of residual convolutions).
@@ -221,12 +222,11 @@ class ResNetActorCritic(BlockActorCritic):
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
     cell: Dense  #: The layer of each cell.
     flat: Dense  #: The layer of the flat features.
-    #: All blocks as one module, each array with a leading axis of blocks.
     blocks: Callable[[Array], Array]
     norm: LayerNorm  #: Of each cell, after the blocks.
-    read: Dense  #: A few numbers of each cell, for the next layer.
+    read: Dense  #: Reduces each cell to `READ` channels.
     dense: Dense  #: Over these and the flat features.
-    tokens: ActionTokens  #: Of the actions that are about no cell.
+    tokens: ActionTokens  #: Of the actions that concern no cell.
     embeddings: ActionEmbeddings  #: Of all actions.
     heads: Heads
 
@@ -245,19 +245,18 @@ class ResNetActorCritic(BlockActorCritic):
             ValueError: the environment has no grid, or a size is less than 1.
         """
         counts(width=width, depth=depth, units=units)
-        features = jax.eval_shape(spec.encode, spec.observation)
-        rows, cols, channels = grid_shape(features)
+        rows, cols, channels, num_flat = feature_sizes(spec)
         keys = iter(jax.random.split(key, 8))
         self.encode = spec.encode
         self.cell = Dense(channels, width, gain=1.0, key=next(keys))
-        self.flat = Dense(features.flat.size, width, gain=1.0, key=next(keys))
+        self.flat = Dense(num_flat, width, gain=1.0, key=next(keys))
         # The sum of all blocks starts with about the variance of the board.
         self.blocks = eqx.filter_vmap(lambda key: ConvBlock(width, gain=depth**-0.5, key=key))(
             jax.random.split(next(keys), depth)
         )
         self.norm = LayerNorm(width)
         self.read = Dense(width, READ, gain=HIDDEN_GAIN, key=next(keys))
-        inputs = rows * cols * READ + features.flat.size
+        inputs = rows * cols * READ + num_flat
         self.dense = Dense(inputs, units, gain=HIDDEN_GAIN, key=next(keys))
         self.tokens = ActionTokens(spec, width, key=next(keys))
         self.embeddings = ActionEmbeddings(spec, width, key=next(keys))

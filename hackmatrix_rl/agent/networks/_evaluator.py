@@ -1,7 +1,6 @@
 """Evaluators apply a network to batches: step by step in acting, on sequences in learning.
 
-An evaluator holds the network and computes what the network's call computes, so a network defines
-its function only once.
+An evaluator computes the same function as the network's call, so a network defines it only once.
 """
 
 from abc import abstractmethod
@@ -43,14 +42,14 @@ class Evaluator(eqx.Module):
     def act_step(
         self, observations: PyTree[Array], carry: PyTree[Array], cache: PyTree[Array]
     ) -> Step:
-        """The network's call on a batch, as the collector acts; by default just that.
+        """Calls the network on a batch, for one step of a rollout; by default by `jax.vmap`.
 
         Args:
             observations: each leaf `[batch, ...]`.
             carry: the memory, each leaf `[batch, ...]`.
-            cache: what the step before returned last, or `init_cache` of the first
-                observations. It saves work and is no memory: the result does not depend on it.
-                It is valid only for this network with its parameters as they are now.
+            cache: the next cache of the previous step, or `init_cache` of the first observations.
+                It saves work; outputs do not depend on it. It is valid only for the same network
+                with the same parameters.
 
         Returns:
             Logits, values, the next carry, and the next cache.
@@ -59,13 +58,12 @@ class Evaluator(eqx.Module):
 
     @abstractmethod
     def unroll(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Outputs:
-        """Evaluates whole sequences, as the collector saw them.
+        """Evaluates full sequences, as the collector stored them.
 
         Args:
             observations: each leaf `[num_steps, batch, ...]`.
             carry: the memory before the first step; each leaf `[batch, ...]`.
-            done: whether an episode ended with the action taken at a step, which resets the
-                memory.
+            done: whether an episode ended with the action of a step, which resets the memory.
 
         Returns:
             Logits and values of every step.
@@ -73,7 +71,7 @@ class Evaluator(eqx.Module):
 
 
 class TrunkEvaluator(Evaluator):
-    """Applies a network with a trunk, and shows the trunk's output."""
+    """Applies a network with a trunk, and gives access to the trunk's output."""
 
     policy: eqx.AbstractVar[TrunkActorCritic]
     #: The head of an auxiliary loss, if the network has one.
@@ -81,18 +79,18 @@ class TrunkEvaluator(Evaluator):
 
     @abstractmethod
     def unroll_trunk(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Hidden:
-        """The trunk over whole sequences; arguments as in `unroll`."""
+        """Applies the trunk to full sequences; arguments as in `unroll`."""
 
     @final
     def apply_heads(self, hidden: Hidden) -> Outputs:
-        """The heads over the result of `unroll_trunk`: logits and values."""
+        """Logits and values from the result of `unroll_trunk`."""
         return jax.vmap(jax.vmap(self.policy.heads))(hidden)
 
     @final
     def value_loss(
         self, hidden: Hidden, targets: Float32[Array, "num_steps batch"]
     ) -> Float32[Array, "num_steps batch"] | None:
-        """The value head's own loss over the result of `unroll_trunk`; `None` if it has none."""
+        """The loss of a `ValueHead` on the result of `unroll_trunk`; `None` for a scalar head."""
         return jax.vmap(jax.vmap(self.policy.heads.value_loss))(hidden, targets)
 
     @final
@@ -102,16 +100,15 @@ class TrunkEvaluator(Evaluator):
 
 @final
 class PlainEvaluator(Evaluator):
-    """Calls the network: on one flat batch without memory, else step after step."""
+    """Calls the network: on one flat batch if it has no memory, else step by step."""
 
     policy: ActorCritic
-    #: Whether `unroll` goes step by step and keeps only each step's input for the gradient, which
-    #: computes the rest again.
+    #: Whether `unroll` runs step by step and keeps only each step's input for the gradient, which
+    #: recomputes the rest.
     recompute: bool = eqx.field(static=True, default=False)
 
     def unroll(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Outputs:
-        initial = self.policy.initial_carry()
-        call = self._apply
+        call, initial = self._apply, self.policy.initial_carry()
         return unroll_steps(call, initial, observations, carry, done, recompute=self.recompute)
 
     def _apply(self, observation: PyTree[Array], carry: PyTree[Array]) -> Any:
@@ -121,7 +118,7 @@ class PlainEvaluator(Evaluator):
 
 @final
 class PlainTrunkEvaluator(TrunkEvaluator):
-    """`PlainEvaluator` for a network with a trunk; `recompute` as there."""
+    """`PlainEvaluator` for a network with a trunk."""
 
     policy: TrunkActorCritic
     auxiliary: AuxiliaryHead | None = None
@@ -134,13 +131,12 @@ class PlainTrunkEvaluator(TrunkEvaluator):
 
 @final
 class RecurrentEvaluator(TrunkEvaluator):
-    """Takes the part of a recurrent network that needs no memory out of the loop over steps."""
+    """Moves the part of a recurrent network that needs no memory out of the loop over steps."""
 
     policy: RecurrentActorCritic
     auxiliary: AuxiliaryHead | None = None
 
     def unroll_trunk(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Hidden:
-        """The trunk on whole sequences; only the memory itself is computed step by step."""
         driven = jax.vmap(jax.vmap(self.policy.drive))(observations)
         return unroll_steps(self.policy.advance, self.policy.initial_carry(), driven, carry, done)
 
@@ -154,11 +150,11 @@ def unroll_steps(
     *,
     recompute: bool = False,
 ) -> Any:
-    """Calls something with memory on whole sequences of a batch, as `Evaluator.unroll`.
+    """Applies a recurrent function to full sequences of a batch, as `Evaluator.unroll` does.
 
-    `call` is a module, or a method of one, from one observation and a carry to an output and the
-    next carry; `initial` is the carry at the start of an episode. With `recompute` it goes step by
-    step even without memory, and keeps only each step's input for the gradient.
+    `call` is a module, or a method of one, that maps one observation and a carry to an output and
+    the next carry; `initial` is the carry at the start of an episode. `recompute` runs step by step
+    even without memory, and keeps only each step's input for the gradient.
 
     Returns:
         The outputs; each leaf `[num_steps, batch, ...]`.
@@ -167,13 +163,13 @@ def unroll_steps(
     if not recompute and not jax.tree.leaves(carry):
         # The steps are independent: one flat batch makes each layer one matrix product.
         if is_dense():
-            # Within one device, and turning arrays costs a TPU as much as a layer.
+            # This runs within one device: no transposition, which costs a TPU as much as a layer.
             flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), observations)
             output, _ = jax.vmap(call, in_axes=(0, None))(flat, carry)
             return jax.tree.map(
                 lambda leaf: leaf.reshape(num_steps, batch, *leaf.shape[1:]), output
             )
-        # Environments come first in it, so that it stays cut over devices as they are.
+        # Environments first: the flat batch keeps their sharding.
         output, _ = jax.vmap(call, in_axes=(0, None))(flat_rows(observations), carry)
         return jax.tree.map(
             lambda leaf: jnp.swapaxes(leaf.reshape(batch, num_steps, *leaf.shape[1:]), 0, 1), output
@@ -187,13 +183,13 @@ def unroll_steps(
         return reset_carry(carry, initial, ended), output
 
     if recompute:
-        # The backward pass runs in another loop, so no compiler can merge the two computations.
+        # The backward pass is a separate loop, so a compiler cannot merge the two computations.
         step = jax.checkpoint(step, prevent_cse=False)
     return jax.lax.scan(step, carry, (observations, done))[1]
 
 
 def flat_rows(sequences: PyTree[Array]) -> PyTree[Array]:
-    """Sequences `[num_steps, batch, ...]` as rows: all steps of one environment, then the next."""
+    """`[num_steps, batch, ...] -> [batch * num_steps, ...]`, environment by environment."""
     return jax.tree.map(
         lambda leaf: jnp.swapaxes(leaf, 0, 1).reshape(-1, *leaf.shape[2:]), sequences
     )

@@ -18,6 +18,7 @@ from hackmatrix_rl.agent.networks._layers import (
     HeadOutputs,
     Heads,
     ValueHead,
+    apply_value,
 )
 from hackmatrix_rl.agent.networks._recursive_blocks import normalized
 from hackmatrix_rl.env import CliqueObservation, EnvSpec
@@ -25,22 +26,22 @@ from hackmatrix_rl.games import clique
 from hackmatrix_rl.system.errors import counts
 
 STATE_FEATURES = 5
-"""Own, other's and free edge; vertex; whether the player to move began."""
+"""Own edge, other player's edge, free edge, vertex, and whether the player to move began."""
 
 States = Float32[Array, "vertices vertices width"]
-"""A symmetric table: the states of vertices on the diagonal, of edges off the diagonal."""
+"""A symmetric matrix: the states of vertices on the diagonal, of edges off the diagonal."""
 
 
 class MessageBlock(eqx.Module):
-    """The states, plus what they read of each other; the sum is float32.
+    """A residual round of messages between vertices and edges; the sum is float32.
 
-    Each state sends a message `m[i, j]`, and the state at `[i, j]` reads
+    Each state sends a message `m[i, j]`, and the state at `[i, j]` receives
 
-    - the mean message at vertex `i`, plus that at vertex `j`;
+    - the mean message at vertex `i`, plus the mean message at vertex `j`;
     - the sum over `k` of `m[i, k] * m[k, j]`: for an edge, the pairs of edges that close a
       triangle with it, and its two ends (`k = i` and `k = j`); for a vertex, its edges.
 
-    Both are symmetric in `i` and `j`: edges have no direction.
+    Both are symmetric in `i` and `j`, because edges have no direction.
 
     Source: Maron et al. 2019, "Provably powerful graph networks" (the product); Gilmer et al.
     2017, "Neural message passing for quantum chemistry".
@@ -62,10 +63,9 @@ class MessageBlock(eqx.Module):
         self.narrow = Dense(width, width, gain=gain, key=next(keys))
 
     def __call__(self, states: States) -> States:
-        """The states after one round of messages."""
         seen = normalized(states)
         messages = jax.nn.relu(self.message.full(seen))
-        # One fused sum: on a CPU, small products of matrices for each channel take longer.
+        # One fused sum: on a CPU, a small matrix product for each channel takes longer.
         pairs = jnp.sum(messages[:, :, None] * messages[None], axis=1)
         at_vertex = self.ends.full(jnp.mean(messages, axis=1))
         gathered = at_vertex[:, None] + at_vertex[None, :]
@@ -74,9 +74,9 @@ class MessageBlock(eqx.Module):
 
 
 class AttentionPool(eqx.Module):
-    """One vector from the states of a graph of any size.
+    """Pools the states of a graph of any size to one vector.
 
-    Each head takes the mean of its part of their values, weighted by a softmax over all states.
+    Each head averages its part of the values, weighted by a softmax over all states.
 
     Source: Li et al. 2016, "Gated graph sequence neural networks" (the readout); Vaswani et al.
     2017, "Attention is all you need" (the softmax).
@@ -86,7 +86,7 @@ class AttentionPool(eqx.Module):
     value: Dense
 
     def __init__(self, width: int, heads: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights; the first weights are nearly equal."""
+        """Draws the weights; initially the softmax is nearly uniform."""
         score_key, value_key = jax.random.split(key)
         self.score = Dense(width, heads, gain=POLICY_GAIN, key=score_key)
         self.value = Dense(width, width, gain=HIDDEN_GAIN, key=value_key)
@@ -99,16 +99,15 @@ class AttentionPool(eqx.Module):
 
 @final
 class EdgeHeads(Heads):
-    """A logit from the state of each edge, by the same layer, and the value from a pooled vector.
+    """A logit from the state of each edge, by a shared layer, and the value from the pooled vector.
 
-    They read one vector: the pooled one, and then the states of all edges.
+    Their input is one vector: the pooled vector, then the states of all edges.
     """
 
     policy: Dense
     value: Dense | ValueHead
 
     def __init__(self, width: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights, for states and a pooled vector of size `width`."""
         policy_key, value_key = jax.random.split(key)
         self.policy = Dense(width, 1, gain=POLICY_GAIN, key=policy_key)
         self.value = Dense(width, 1, gain=VALUE_GAIN, key=value_key)
@@ -117,9 +116,7 @@ class EdgeHeads(Heads):
         """Logits of all edges, and the value, from the trunk's output."""
         pooled = self.value_input(hidden)
         edges = hidden[pooled.shape[0] :].reshape(-1, pooled.shape[0])
-        value = self.value
-        worth = value.full(pooled)[0] if isinstance(value, Dense) else value(pooled)
-        return self.policy.full(edges)[:, 0], worth
+        return self.policy.full(edges)[:, 0], apply_value(self.value, pooled)
 
     def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
         return hidden[: self.policy.weight.shape[0]]
@@ -127,10 +124,10 @@ class EdgeHeads(Heads):
 
 @final
 class GraphActorCritic(BlockActorCritic):
-    """Rounds of messages between the vertices and edges of a clique game. No memory.
+    """Message passing between the vertices and edges of a clique game. No memory.
 
-    Renumbered vertices renumber the logits and leave the value as it is. No weight depends on the
-    number of vertices, so one network plays boards of every size:
+    A permutation of the vertices permutes the logits and does not change the value. No weight
+    depends on the number of vertices, so one network plays boards of every size:
 
         network = hm.GraphActorCritic(hm.Batched(small).spec, key=key)
         hm.check_policy(network, hm.Batched(large).spec)
@@ -140,8 +137,7 @@ class GraphActorCritic(BlockActorCritic):
 
     Attributes:
         embed: from the features of a vertex or an edge to its state.
-        blocks: all blocks as one module, each array with a leading axis of blocks.
-        pool: of the value.
+        pool: pools the states for the value.
     """
 
     embed: Dense
@@ -163,8 +159,8 @@ class GraphActorCritic(BlockActorCritic):
             raise ValueError(f"width {width} is not a multiple of heads, {heads}")
         if not isinstance(spec.observation, CliqueObservation):
             raise ValueError(
-                "the network of graphs plays the clique game only (hm.CliqueGame), and this "
-                f"environment shows a {type(spec.observation).__name__}; use mlp"
+                "the network graph plays only the clique game (hm.CliqueGame), and this "
+                f"environment's observation is a {type(spec.observation).__name__}; use mlp"
             )
         embed_key, blocks_key, pool_key, head_key = jax.random.split(key, 4)
         self.embed = Dense(STATE_FEATURES, width, gain=1.0, key=embed_key)
@@ -183,7 +179,7 @@ class GraphActorCritic(BlockActorCritic):
 
 
 def state_features(observation: CliqueObservation) -> Float32[Array, "vertices vertices features"]:
-    """What is known of each vertex (on the diagonal) and of each edge at the start."""
+    """The input features of each vertex (on the diagonal) and each edge."""
     count = observation.own.shape[-1]
     vertices = (1 + math.isqrt(1 + 8 * count)) // 2
     numbers = clique.edge_numbers(vertices)

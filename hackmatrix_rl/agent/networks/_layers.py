@@ -1,7 +1,7 @@
 """Layers of the networks."""
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
 import equinox as eqx
@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Float32, Key
 from hackmatrix_rl.system import quickly_compiled
 
 HIDDEN_GAIN = 2**0.5
-"""Gain of the orthogonal initialisation of layers that a rectifier follows."""
+"""Gain of the orthogonal initialisation of a layer before a ReLU."""
 POLICY_GAIN = 0.01
 """Gain of the policy head: the first policy is close to uniform over the legal actions."""
 VALUE_GAIN = 1.0
@@ -21,8 +21,8 @@ VALUE_GAIN = 1.0
 class Dense(eqx.Module):
     """A linear map with orthogonal initialisation.
 
-    The weight is `[inputs, outputs]`. So under `jax.vmap` it is one plain matrix
-    product `[batch, inputs] @ [inputs, outputs]` without a transposition.
+    The weight is `[inputs, outputs]`, so under `jax.vmap` the layer is one matrix product
+    `[batch, inputs] @ [inputs, outputs]` without a transposition.
 
     Source: Saxe et al. 2014 (the initialisation); Andrychowicz et al. 2021, "What matters in
     on-policy reinforcement learning" (the gains).
@@ -37,13 +37,13 @@ class Dense(eqx.Module):
         self.bias = jnp.zeros((outputs,), jnp.float32)
 
     def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
-        """The map of each row, in the dtype of the weights."""
+        """Maps each row, in the dtype of the weights."""
         self._check_inputs(x)
         product = x.astype(self.weight.dtype) @ self.weight
         return plus_bias(product, self.bias)
 
     def full(self, x: Float[Array, "*rows inputs"]) -> Float32[Array, "*rows outputs"]:
-        """The map of each row, summed and returned in float32 for every dtype of the weights."""
+        """Maps each row, with sums and outputs in float32 for every dtype of the weights."""
         self._check_inputs(x)
         product = jnp.matmul(
             x.astype(self.weight.dtype), self.weight, preferred_element_type=jnp.float32
@@ -55,21 +55,21 @@ class Dense(eqx.Module):
         inputs = self.weight.shape[0]
         if x.shape[-1] != inputs:
             raise ValueError(
-                f"a layer of {inputs} inputs was handed {x.shape[-1]} numbers. A network takes ONE "
+                f"a layer of {inputs} inputs received {x.shape[-1]} numbers. A network takes ONE "
                 "observation of the environment that it was built for; for a batch use "
                 "jax.vmap(network)(observations, carries)"
             )
 
 
 def hidden_layers(inputs: int, width: int, keys: Iterable[Key[Array, ""]]) -> tuple[Dense, ...]:
-    """One dense layer after another, each followed by a rectifier: one for each key."""
+    """A sequence of dense layers with ReLU activations, one for each key."""
     return tuple(
         Dense(width if place else inputs, width, gain=HIDDEN_GAIN, key=key)
         for place, key in enumerate(keys)
     )
 
 
-# One small program a layer, where each operation by itself would be one.
+# Compiles one small program for each layer, instead of one for each operation.
 @quickly_compiled
 def _orthogonal(
     key: Key[Array, ""], inputs: int, outputs: int, gain: float
@@ -80,10 +80,10 @@ def _orthogonal(
 def plus_bias(
     product: Float[Array, "*rows outputs"], bias: Float[Array, " outputs"]
 ) -> Float[Array, "*rows outputs"]:
-    """The product with a bias added to each row, in the dtype of the product.
+    """Adds a bias to each row, and returns the dtype of the product.
 
-    The addition is in float32: the gradient of the bias is a sum over the whole batch, in the
-    dtype of this addition.
+    The addition is in float32, because its dtype is that of the bias gradient, a sum over the
+    full batch.
     """
     full = _broadcastable(bias, product)
     return (product.astype(jnp.float32) + full).astype(product.dtype)
@@ -93,7 +93,7 @@ def plus_bias(
 def rectified(x: Float[Array, "*shape"]) -> Float[Array, " size"]:
     """`jax.nn.relu(x).ravel()`, whose gradient is computed once and stored.
 
-    XLA repeats the gradient of `relu` in each sum and product that reads it.
+    XLA would recompute the gradient of `relu` in each sum and product that reads it.
     """
     return jax.nn.relu(x).ravel()
 
@@ -118,6 +118,24 @@ def _broadcastable(
     return bias.astype(jnp.float32).reshape(*(1 for _ in product.shape[:-1]), -1)
 
 
+def self_attention(
+    projected: Float[Array, "positions inputs"],
+    heads: int,
+    encode_positions: Callable[[Array], Array] = lambda x: x,
+) -> Float[Array, "positions width"]:
+    """Scaled dot-product attention of each head, with the outputs of all heads concatenated.
+
+    `projected` has the queries, keys and values of all heads, in this order. `encode_positions`
+    maps queries and keys, `[positions, heads, size]`.
+    """
+    parts = projected.reshape(projected.shape[0], 3, heads, -1)
+    query, key, value = encode_positions(parts[:, 0]), encode_positions(parts[:, 1]), parts[:, 2]
+    scores = jnp.einsum("ihd,jhd->hij", query, key, preferred_element_type=jnp.float32)
+    weights = jax.nn.softmax(scores * query.shape[-1] ** -0.5, axis=-1)
+    outputs = jnp.einsum("hij,jhd->ihd", weights.astype(value.dtype), value)
+    return outputs.reshape(outputs.shape[0], -1)
+
+
 class LayerNorm(eqx.Module):
     """Normalisation of a vector to mean 0 and standard deviation 1, then scaled and shifted.
 
@@ -135,7 +153,7 @@ class LayerNorm(eqx.Module):
         self.shift = jnp.zeros((width,), jnp.float32)
 
     def __call__(self, x: Float[Array, " width"]) -> Float[Array, " width"]:
-        """The vector normalised, in the dtype of the parameters."""
+        """Normalises a vector; the output has the dtype of the parameters."""
         full = x.astype(jnp.float32)
         normal = (full - jnp.mean(full)) * jax.lax.rsqrt(jnp.var(full) + 1e-5)
         scaled = normal * self.scale.astype(jnp.float32) + self.shift.astype(jnp.float32)
@@ -177,10 +195,15 @@ class Heads(eqx.Module):
     def value_loss(
         self, hidden: Float[Array, " inputs"], target: Float32[Array, ""]
     ) -> Float32[Array, ""] | None:
-        """The value head's own loss of a target in units of the network; `None` without one."""
+        """The loss of a `ValueHead`, in units of the network; `None` for a dense value head."""
         if isinstance(self.value, Dense):
             return None
         return self.value.loss(self.value_input(hidden), target)
+
+
+def apply_value(head: Dense | ValueHead, hidden: Float[Array, " inputs"]) -> Float32[Array, ""]:
+    """The value from a dense layer or a `ValueHead`."""
+    return head.full(hidden)[0] if isinstance(head, Dense) else head(hidden)
 
 
 @final
@@ -197,18 +220,18 @@ class DenseHeads(Heads):
 
     def __call__(self, hidden: Float[Array, " inputs"]) -> HeadOutputs:
         value = self.value
-        worth = _to_few(value, hidden)[0] if isinstance(value, Dense) else value(hidden)
-        return _to_few(self.policy, hidden), worth
+        output = _to_few(value, hidden)[0] if isinstance(value, Dense) else value(hidden)
+        return _to_few(self.policy, hidden), output
 
     def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
         return hidden
 
 
 def _to_few(layer: Dense, x: Float[Array, " inputs"]) -> Float32[Array, " outputs"]:
-    """`layer.full(x)`; the gradient of its weight is a product with the outputs as rows.
+    """`layer.full(x)`, with a faster gradient for few outputs.
 
-    On a CPU, that product over a batch is twice as fast with few outputs as rows than with them
-    as columns. The barrier keeps XLA from transposing it back.
+    The gradient of the weight is a matrix product. On a CPU it is twice as fast with the few
+    outputs as rows than as columns. The barrier prevents XLA from transposing it back.
     """
     weight = jax.lax.optimization_barrier(layer.weight.T)
     product = jnp.einsum(

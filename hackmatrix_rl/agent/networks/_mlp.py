@@ -1,4 +1,4 @@
-"""Networks of dense layers over the whole observation."""
+"""Networks of dense layers over the full observation."""
 
 from collections.abc import Callable
 from typing import final
@@ -27,10 +27,11 @@ from hackmatrix_rl.system.errors import counts
 
 @final
 class MLPActorCritic(DenseInputActorCritic):
-    """Dense layers with rectifiers, shared by policy and value. No memory.
+    """Dense layers with ReLU activations, shared by policy and value. No memory.
 
-    On HackMatrix, most of the arithmetic is in the first layer. `SparseFirstLayerEvaluator` skips
-    the features there that are 0 or unchanged since the previous step.
+    On HackMatrix, most of the arithmetic is in the first layer. On a CPU,
+    `SparseFirstLayerEvaluator` skips the features there that are 0 or unchanged since the previous
+    step.
 
     Attributes:
         split: the split of the features of `encode`; `None` if the spec has none.
@@ -61,7 +62,6 @@ class MLPActorCritic(DenseInputActorCritic):
         return self.layers[0]
 
     def above_first(self, first: Float[Array, " width"]) -> Float[Array, " width"]:
-        """The last hidden layer, from the output of the first layer before its rectifier."""
         hidden = jax.nn.relu(first)
         for layer in self.layers[1:]:
             hidden = jax.nn.relu(layer(hidden))
@@ -69,7 +69,7 @@ class MLPActorCritic(DenseInputActorCritic):
 
 
 class ResidualBlock(eqx.Module):
-    """The input, plus two dense layers applied to the normalised input.
+    """Two dense layers over the normalised input, with a residual connection.
 
     The sum over all blocks is float32: 16 bits would round away the small changes of a deep
     network. The layers compute in the dtype of their weights.
@@ -80,33 +80,30 @@ class ResidualBlock(eqx.Module):
     narrow: Dense
 
     def __init__(self, width: int, inner: int, *, gain: float, key: Key[Array, ""]) -> None:
-        """Draws the weights; `inner` is the size between the layers."""
+        """Draws the weights; `inner` is the width between the layers."""
         widen_key, narrow_key = jax.random.split(key)
         self.norm = LayerNorm(width)
         self.widen = Dense(width, inner, gain=HIDDEN_GAIN, key=widen_key)
         self.narrow = Dense(inner, width, gain=gain, key=narrow_key)
 
     def __call__(self, hidden: Float32[Array, " width"]) -> Float32[Array, " width"]:
-        """The input plus the output of the block's layers."""
         return hidden + self.narrow.full(jax.nn.relu(self.widen(self.norm(hidden))))
 
 
 @final
 class ResidualActorCritic(BlockActorCritic):
-    """Residual blocks over an embedding of the whole observation. No memory.
+    """Residual blocks over an embedding of the full observation. No memory.
 
-    If the features have a board, one layer first turns each cell into a few numbers. It is the
-    same layer for all cells, as in the network `cells`.
+    If the features have a grid, a layer that all cells share first embeds each cell, as in the
+    network `cells`.
 
     Source: He et al. 2016, "Identity mappings in deep residual networks"; Lee et al. 2025,
     "SimBa: simplicity bias for scaling up parameters in deep reinforcement learning" (the
     block, and the normalisation before the heads).
 
     Attributes:
-        cell: the layer of each cell; `None` without a board.
+        cell: the layer of each cell; `None` without a grid.
         embed: from the features to the width of the blocks.
-        blocks: all blocks as one module, each array with a leading axis of blocks. A loop
-            applies them, so depth costs no time to compile.
         norm: before the heads.
     """
 
@@ -129,7 +126,7 @@ class ResidualActorCritic(BlockActorCritic):
     ) -> None:
         """Draws the weights: `depth` blocks of `width` units, and `expansion * width` inside.
 
-        A cell of a board becomes `channels` numbers.
+        A cell of a grid becomes `channels` numbers.
 
         Raises:
             ValueError: a size is less than 1.
@@ -156,7 +153,7 @@ class ResidualActorCritic(BlockActorCritic):
         features = self.encode(observation)
         seen = features.flat
         if self.cell is not None:
-            assert features.grid is not None  # as it had at construction
+            assert features.grid is not None  # as at construction
             board = jax.nn.relu(self.cell(features.grid)).ravel()
             seen = jnp.concatenate([board, features.flat.astype(board.dtype)])
         return self.norm(self.through_blocks(self.embed.full(seen))), carry

@@ -1,4 +1,4 @@
-"""A network whose memory lies in its weights."""
+"""A network with plastic weights as its memory."""
 
 from collections.abc import Callable
 from typing import final
@@ -14,12 +14,12 @@ from hackmatrix_rl.env import EnvSpec, Features
 from hackmatrix_rl.system.errors import counts, finite
 
 MOST_KEPT = 0.9999
-"""The largest share of the modulations that is kept in a step: with 1, they would grow forever."""
+"""Upper bound of the decay factor: with 1, the modulations could grow without bound."""
 
 
 @jax.custom_vjp
 def _clamped(decay: Float32[Array, ""]) -> Float32[Array, ""]:
-    """The decay clipped to [0, MOST_KEPT]; outside, only gradients that point back inside pass.
+    """The decay clipped to [0, MOST_KEPT]; outside, only gradients that lead back inside pass.
 
     `jnp.clip` has no gradient outside: a decay that left the interval would never return.
     """
@@ -41,23 +41,23 @@ _clamped.defvjp(_clamped_forward, _clamped_backward)
 
 
 class PlasticCell(eqx.Module):
-    """One step of a multi-plasticity layer: modulations `M` multiply its weights `W`.
+    """One step of a multi-plasticity layer, whose weights `W` are multiplied by modulations `M`.
 
         h = tanh(b + (W * (M + 1)) @ x)
         M' = decay * M + rate * outer(h, x)
 
-    `M`, of the shape of `W`, is the only memory, and is 0 at first. `decay` is clamped to
-    [0, MOST_KEPT]. The first product, with `W` alone, is in the dtype of the weights; the
-    modulations and all that they change are float32.
+    `M`, of the shape of `W`, is the only memory, and is initially 0. `decay` is clamped to
+    [0, MOST_KEPT]. The product with `W` alone is in the dtype of the weights; the modulations and
+    everything computed from them are float32.
 
     Source: Aitken and Mihalas 2023, "Neural population dynamics of computing with synaptic
     modulations".
 
     Attributes:
         inwards: the weights `W`, stored as `[inputs, width]`, and the biases `b`.
-        rate: how much of a step is written, `eta`; learned.
-        decay: the share that is kept, `lambda`; learned, and 0.99 at first.
-        plastic: whether anything is written. Without, the layer has no memory.
+        rate: the learning rate of the modulations, `eta`; trained.
+        decay: the decay factor of the modulations, `lambda`; trained, and initially 0.99.
+        plastic: whether the modulations change. If not, the layer has no memory.
     """
 
     inwards: Dense
@@ -79,7 +79,7 @@ class PlasticCell(eqx.Module):
         x: Float32[Array, " inputs"],
         modulations: Float32[Array, "inputs width"],
     ) -> tuple[Float32[Array, " width"], Float32[Array, "inputs width"]]:
-        """The output and the next modulations; `driven` is `inwards` of `x`, without these."""
+        """The output and the next modulations; `driven` is `inwards(x)`."""
         if not self.plastic:
             return jnp.tanh(driven), modulations
         weight = self.inwards.weight.astype(jnp.float32)
@@ -93,18 +93,18 @@ class PlasticCell(eqx.Module):
 
 @final
 class MPNActorCritic(RecurrentActorCritic):
-    """A multi-plasticity network: a layer whose weights remember (`cell`), and the heads.
+    """A multi-plasticity network: a layer with plastic weights (`cell`), and the heads.
 
-    The layer's last input is always 1. What its weights remember multiplies what it sees, so
-    without that input it would remember nothing while nothing is seen.
+    The layer's last input is always 1. Modulations multiply inputs, so without it, the layer could
+    neither store nor recall anything while all features are 0.
 
-    Each environment has modulations of `(features + 1) * width` numbers: with many features,
-    project them first.
+    Each environment has `(features + 1) * width` modulations: with many features, project them
+    first.
 
     Attributes:
         cell: the layer.
-        projection: fixed random weights before the layer, which have no gradient; `None`: the
-            layer sees the features.
+        projection: fixed random weights before the layer, which are not trained; `None`: the
+            inputs of the layer are the features.
     """
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
@@ -125,15 +125,15 @@ class MPNActorCritic(RecurrentActorCritic):
         """Draws the weights.
 
         Args:
-            spec: of the environment.
-            width: of the layer.
-            rate: how much of a step is written at first; it is learned. 0.3 is easier to learn
-                from than 0.01.
-            projection: numbers to which a fixed random map, of variance 1 a number, reduces the
-                features; `None`: no map.
-            plastic: whether the layer's weights change with what it sees. Without, the network is
-                a control of the same size that remembers nothing.
-            key: of the weights.
+            spec: the spec of the environment.
+            width: the size of the layer.
+            rate: the initial learning rate of the modulations; it is trained. Training is easier
+                with 0.3 than with 0.01.
+            projection: the number of outputs of a fixed random projection of the features, with
+                weights of variance `1 / features`; `None`: no projection.
+            plastic: whether the modulations change. If not, the network is a control of the same
+                size without memory.
+            key: source of randomness for the weights.
 
         Raises:
             ValueError: a size is less than 1, or `rate` is not finite.
@@ -159,7 +159,7 @@ class MPNActorCritic(RecurrentActorCritic):
     def drive(
         self, observation: PyTree[Array]
     ) -> tuple[Float32[Array, " width"], Float32[Array, " inputs"]]:
-        """What the weights make of the layer's input, and the input."""
+        """The layer's input times the weights `W`, and the input."""
         x = self.encode(observation).ravel().astype(jnp.float32)
         if self.projection is not None:
             x = x @ jax.lax.stop_gradient(self.projection).astype(jnp.float32)
@@ -171,5 +171,4 @@ class MPNActorCritic(RecurrentActorCritic):
         driven: tuple[Float32[Array, " width"], Float32[Array, " inputs"]],
         carry: Float32[Array, "inputs width"],
     ) -> tuple[Float32[Array, " width"], Float32[Array, "inputs width"]]:
-        """One step of the memory: the output of the layer, and the next modulations."""
         return self.cell(*driven, carry)

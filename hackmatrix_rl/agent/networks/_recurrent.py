@@ -1,4 +1,4 @@
-"""Recurrent networks, for environments in which memory matters."""
+"""Recurrent networks: GRU and LSTM."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, final
@@ -35,7 +35,7 @@ class GRUCell(eqx.Module):
     def __call__(
         self, driven: Float[Array, " gates"], state: Float32[Array, " width"]
     ) -> Float32[Array, " width"]:
-        """The next state; `driven` is `inwards` of the input, which needs no state."""
+        """The next state; `driven` is `inwards(input)`."""
         from_input = jnp.split(driven.astype(jnp.float32), 3)
         from_state = jnp.split(self.recurrent.full(state), 3)
         reset = jax.nn.sigmoid(from_input[0] + from_state[0])
@@ -45,10 +45,10 @@ class GRUCell(eqx.Module):
 
 
 class LSTMMemory(eqx.Module):
-    """The memory of an LSTM: what the gates and the heads read, and what the gates write to."""
+    """The memory of an LSTM."""
 
-    shown: Float32[Array, "*batch width"]
-    kept: Float32[Array, "*batch width"]
+    shown: Float32[Array, "*batch width"]  #: The hidden state `h`, which gates and heads read.
+    kept: Float32[Array, "*batch width"]  #: The cell state `c`.
 
 
 class LSTMCell(eqx.Module):
@@ -70,7 +70,7 @@ class LSTMCell(eqx.Module):
         self.recurrent = Dense(width, 4 * width, gain=1.0, key=state_key)
 
     def __call__(self, driven: Float[Array, " gates"], memory: LSTMMemory) -> LSTMMemory:
-        """The next memory; `driven` is `inwards` of the input, which needs no memory."""
+        """The next memory; `driven` is `inwards(input)`."""
         gates = driven.astype(jnp.float32) + self.recurrent.full(memory.shown)
         write, keep, candidate, show = jnp.split(gates, 4)
         kept = jax.nn.sigmoid(keep) * memory.kept + jax.nn.sigmoid(write) * jnp.tanh(candidate)
@@ -118,7 +118,6 @@ class GRUActorCritic(_CellActorCritic):
     def advance(
         self, driven: Float[Array, " gates"], carry: Float32[Array, " width"]
     ) -> tuple[Float32[Array, " width"], Float32[Array, " width"]]:
-        """The next memory, twice: as the input of the heads and as the carry."""
         memory = self.cell(driven, carry)
         return memory, memory
 

@@ -1,4 +1,4 @@
-"""A tiny network that is applied to its own result again and again before it answers."""
+"""A small network that is applied repeatedly to its own output."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar, final
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Float32, Int32, Key, PyTree
 
 from hackmatrix_rl.agent.networks._action_heads import ActionEmbeddings, ActionHeads, ActionTokens
 from hackmatrix_rl.agent.networks._actor_critic import BlockActorCritic, TrunkOutput
-from hackmatrix_rl.agent.networks._conv import grid_shape
+from hackmatrix_rl.agent.networks._conv import feature_sizes
 from hackmatrix_rl.agent.networks._layers import Heads
 from hackmatrix_rl.agent.networks._recursive_blocks import (
     Linear,
@@ -29,8 +29,8 @@ class Thought(NamedTuple):
     """The two states of the recursion, each with a vector for every position.
 
     Attributes:
-        high: `z_H`, the answer so far. The heads read it.
-        low: `z_L`, the work on it.
+        high: `z_H`, the current answer, which the heads read.
+        low: `z_L`, the latent state of the reasoning.
     """
 
     high: Float32[Array, "*positions width"]
@@ -38,7 +38,7 @@ class Thought(NamedTuple):
 
 
 class Cycles(eqx.Module):
-    """How often the network thinks. The numbers are data: a program serves all of them.
+    """The numbers of cycles. They are arrays, so one compiled program serves all numbers.
 
     Attributes:
         high: updates of `z_H`, at least 1.
@@ -50,7 +50,7 @@ class Cycles(eqx.Module):
 
     @classmethod
     def of(cls, high: int, low: int) -> "Cycles":
-        """These cycles.
+        """Makes the arrays.
 
         Raises:
             TypeError: one is no whole number.
@@ -61,13 +61,13 @@ class Cycles(eqx.Module):
 
 
 def drawn_start(width: int, *, key: Key[Array, ""]) -> NonTrainable:
-    """The `Thought` of every position at the start. It is never trained."""
+    """Draws the initial `Thought`, the same for every position. It is not trained."""
     starts = (truncated(key, (width,), 1.0) for key in jax.random.split(key))
     return NonTrainable(Thought(*starts))
 
 
 class RecursiveActorCritic(BlockActorCritic):
-    """A network whose only stack of blocks is applied to two states again and again.
+    """A network that applies one stack of blocks repeatedly to two states.
 
     A cycle of `z_H` is `low_cycles` times `z_L <- f(z_L + z_H + x)`, then `z_H <- f(z_H + z_L)`,
     where `f` is the stack and `x` the embedded observation. Only the last cycle of `z_H` has a
@@ -83,9 +83,9 @@ class RecursiveActorCritic(BlockActorCritic):
 
     @final
     def with_cycles(self: R, high_cycles: int, low_cycles: int) -> R:
-        """The same network with other numbers of cycles, for a program compiled with any.
+        """The same network with other numbers of cycles; nothing is compiled again.
 
-        The gradient goes through no more updates of `z_L` than in the network that was built.
+        The gradient still flows through the last `gradient_cycles` updates of `z_L` at most.
 
         Raises:
             TypeError: one is no whole number.
@@ -102,15 +102,16 @@ class RecursiveActorCritic(BlockActorCritic):
 
     @final
     def think(self, seen: Float32[Array, "positions width"], thought: Thought) -> Thought:
-        """All cycles, from some states. The gradient goes through the last cycle of `z_H` only."""
-        still, seen_still, thought = without_gradient((self, seen, thought))
-        # More updates than the gradient may go through: the first ones have none.
+        """All cycles, from given states. Only the last cycle of `z_H` has a gradient."""
+        arrays, rest = eqx.partition((self, seen, thought), eqx.is_inexact_array)
+        still, seen_still, thought = eqx.combine(jax.lax.stop_gradient(arrays), rest)
+        # The last cycle's updates of `z_L` before those with a gradient.
         before = jnp.maximum(self.cycles.low - self.gradient_cycles, 0)
 
-        def whole_cycle(_: Int32[Array, ""], thought: Thought) -> Thought:
+        def cycle(_: Int32[Array, ""], thought: Thought) -> Thought:
             return still.rethink(still.work(seen_still, thought, still.cycles.low))
 
-        thought = jax.lax.fori_loop(0, self.cycles.high - 1, whole_cycle, thought)
+        thought = jax.lax.fori_loop(0, self.cycles.high - 1, cycle, thought)
         thought = still.work(seen_still, thought, before)
         return self.rethink(self.work_with_gradient(seen, thought, self.cycles.low - before))
 
@@ -129,7 +130,7 @@ class RecursiveActorCritic(BlockActorCritic):
         wide, narrow = accumulate_in_float32(self)
 
         def update(thought: Thought, index: Int32[Array, ""]) -> tuple[Thought, None]:
-            # A branch, not a choice between two results: what is left out takes no time.
+            # `cond` rather than `where`: a skipped update takes no time.
             changed = jax.lax.cond(
                 index < count,
                 lambda thought: narrow(wide).rework(seen, thought),
@@ -154,12 +155,12 @@ class RecursiveActorCritic(BlockActorCritic):
 
 @final
 class RecursiveNetwork(RecursiveActorCritic):
-    """One small stack of blocks, applied to two states of every position again and again.
+    """One small stack of blocks, applied repeatedly to two states of every position. No memory.
 
     Positions are the flat features (first) and the cells of the board, row by row. A cycle of
     `z_H` is `low_cycles` times `z_L <- f(z_L + z_H + x)`, then `z_H <- f(z_H + z_L)`, where `f` is
-    the stack and `x` the embedded features. Only the last cycle of `z_H` has a gradient. No memory:
-    each observation resets both states.
+    the stack and `x` the embedded features. Only the last cycle of `z_H` has a gradient. Each
+    observation resets both states.
 
         network = hm.RecursiveNetwork(environment.spec, key=key)
         longer = network.with_cycles(6, 4)      # nothing is compiled again
@@ -171,15 +172,13 @@ class RecursiveNetwork(RecursiveActorCritic):
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
     cell: Linear  #: From the features of a cell to its vector.
-    flat: Linear  #: From the flat features to theirs.
+    flat: Linear  #: From the flat features to their vector.
     first: Float[Array, " width"]  #: Added to the vector of the flat features; starts at 0.
-    start: NonTrainable  #: The `Thought` of every position at the start, drawn once.
-    #: All blocks as one module, each array with a leading axis of blocks. Both states share them.
+    start: NonTrainable
     blocks: Callable[[Array], Array]
-    cycles: Cycles  #: Number of cycles of each state.
-    #: The gradient flows through the last updates of `z_L`, at most this many.
+    cycles: Cycles
     gradient_cycles: int = eqx.field(static=True)
-    tokens: ActionTokens  #: Of the actions that are about no cell.
+    tokens: ActionTokens  #: Of the actions that concern no cell.
     embeddings: ActionEmbeddings  #: Of all actions.
     heads: Heads
 
@@ -202,8 +201,8 @@ class RecursiveNetwork(RecursiveActorCritic):
             width: size of each vector; a multiple of `2 * heads`.
             depth: blocks of the stack.
             heads: heads of attention.
-            mixer: what lets positions see each other, one of `MIXERS`: `attention` with rotary
-                positions, or `swiglu` over positions.
+            mixer: the layer that mixes positions, one of `MIXERS`: `attention` with rotary
+                position embeddings, or `swiglu` over positions.
             high_cycles: updates of `z_H`.
             low_cycles: updates of `z_L` before each of them.
             key: source of randomness for the weights.
@@ -215,14 +214,13 @@ class RecursiveNetwork(RecursiveActorCritic):
         """
         check_recursion(width, depth, heads, mixer)
         self.cycles = Cycles.of(high_cycles, low_cycles)
-        features = jax.eval_shape(spec.encode, spec.observation)
-        rows, cols, channels = grid_shape(features)
+        rows, cols, channels, num_flat = feature_sizes(spec)
         keys = iter(jax.random.split(key, 8))
         self.encode = spec.encode
-        # A feature that is 0 or 1 selects a row of the weight as its embedding: its numbers have
-        # a deviation of 1, like the states.
+        # A binary feature selects a row of the weight as its embedding, whose numbers have a
+        # standard deviation of 1, as the states have.
         self.cell = Linear(channels, width, std=1.0, key=next(keys))
-        self.flat = Linear(features.flat.size, width, std=1.0, key=next(keys))
+        self.flat = Linear(num_flat, width, std=1.0, key=next(keys))
         self.first = jnp.zeros((width,), jnp.float32)
         self.start = drawn_start(width, key=next(keys))
         sizes = 1 + rows * cols, width, depth, heads
@@ -247,9 +245,3 @@ class RecursiveNetwork(RecursiveActorCritic):
         cells = self.cell.full(features.grid.reshape(-1, features.grid.shape[-1]))
         flat = self.flat.full(features.flat) + self.first.astype(jnp.float32)
         return jnp.concatenate([flat[None], cells])
-
-
-def without_gradient(tree: PyTree) -> PyTree:
-    """The tree, through whose arrays no gradient flows."""
-    arrays, rest = eqx.partition(tree, eqx.is_inexact_array)
-    return eqx.combine(jax.lax.stop_gradient(arrays), rest)

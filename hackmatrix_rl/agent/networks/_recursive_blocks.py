@@ -1,4 +1,4 @@
-"""The small stack of blocks that a recursive network applies again and again."""
+"""The stack of blocks that a recursive network applies repeatedly."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Key
 
+from hackmatrix_rl.agent.networks._layers import self_attention
 from hackmatrix_rl.agent.networks._names import MIXERS
 from hackmatrix_rl.system.errors import counts
 
@@ -38,50 +39,48 @@ class Linear(eqx.Module):
         self.weight = truncated(key, (inputs, outputs), inputs**-0.5 if std is None else std)
 
     def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
-        """The map of each row, in the dtype of the weights."""
+        """Maps each row, in the dtype of the weights."""
         return x.astype(self.weight.dtype) @ self.weight
 
     def full(self, x: Float[Array, "*rows inputs"]) -> Float32[Array, "*rows outputs"]:
-        """The map of each row, summed and returned in float32 for every dtype of the weights."""
+        """Maps each row, with sums and outputs in float32 for every dtype of the weights."""
         narrow = x.astype(self.weight.dtype)
         return jnp.matmul(narrow, self.weight, preferred_element_type=jnp.float32)
 
 
 @partial(jax.jit, static_argnums=(1, 2))
 def truncated(key: Key[Array, ""], shape: tuple[int, ...], std: float) -> Float32[Array, "*shape"]:
-    """A normal distribution cut at two deviations; `std` is that after the cut."""
+    """Samples a normal distribution truncated at two deviations, with standard deviation `std`."""
     return jax.random.truncated_normal(key, -2.0, 2.0, shape, jnp.float32) * (std / 0.87962566)
 
 
 class SwiGLU(eqx.Module):
-    """Two layers with a gate between them.
+    """A gated feed-forward layer, applied to each row.
 
     Source: Shazeer 2020, "GLU variants improve transformer".
     """
 
-    widen: Linear  #: The gate, then what it lets through.
+    widen: Linear  #: The gates, then the values that they multiply.
     narrow: Linear
 
     def __init__(self, width: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights, for vectors of size `width`."""
         widen_key, narrow_key = jax.random.split(key)
         self.widen = Linear(width, 2 * WIDER * width, key=widen_key)
         self.narrow = Linear(WIDER * width, width, key=narrow_key)
 
     def __call__(self, x: Float[Array, "*rows width"]) -> Float32[Array, "*rows width"]:
-        """The layers of each row."""
         gate, value = jnp.split(self.widen.full(x), 2, axis=-1)
         return self.narrow.full(jax.nn.silu(gate) * value)
 
 
 class RotaryAttention(eqx.Module):
-    """Attention of each position to all, whose products depend on the distance of positions.
+    """Self-attention with rotary position embeddings.
 
     Source: Su et al. 2021, "RoFormer: enhanced transformer with rotary position embedding".
     """
 
-    ask: Linear  #: Queries, keys and values of all heads, side by side.
-    answer: Linear  #: From the heads' results to a vector.
+    ask: Linear  #: The projections to queries, keys and values of all heads, concatenated.
+    answer: Linear  #: The output projection.
     heads: int = eqx.field(static=True)
 
     def __init__(self, width: int, heads: int, *, key: Key[Array, ""]) -> None:
@@ -91,18 +90,11 @@ class RotaryAttention(eqx.Module):
         self.heads = heads
 
     def __call__(self, x: Float[Array, "positions width"]) -> Float32[Array, "positions width"]:
-        """The attention output of each position."""
-        count, width = x.shape
-        asked = self.ask(x).reshape(count, 3, self.heads, width // self.heads)
-        query, key, value = rotated(asked[:, 0]), rotated(asked[:, 1]), asked[:, 2]
-        fits = jnp.einsum("ihd,jhd->hij", query, key, preferred_element_type=jnp.float32)
-        shares = jax.nn.softmax(fits * (width // self.heads) ** -0.5, axis=-1)
-        found = jnp.einsum("hij,jhd->ihd", shares.astype(value.dtype), value)
-        return self.answer.full(found.reshape(count, width))
+        return self.answer.full(self_attention(self.ask(x), self.heads, rotated))
 
 
 def rotated(x: Float[Array, "positions heads size"]) -> Float[Array, "positions heads size"]:
-    """Each pair of numbers `(i, i + size / 2)` turned by an angle that grows with the position."""
+    """Rotates each pair `(i, i + size / 2)` by an angle proportional to the position."""
     count, _, size = x.shape
     speed = ROTARY_BASE ** (-np.arange(size // 2) / (size // 2))
     angle = (np.arange(count)[:, None] * speed)[:, None]
@@ -121,7 +113,6 @@ class PositionMixer(eqx.Module):
     layers: SwiGLU
 
     def __init__(self, positions: int, *, key: Key[Array, ""]) -> None:
-        """Draws the weights for `positions` positions."""
         self.layers = SwiGLU(positions, key=key)
 
     def __call__(self, x: Float[Array, "positions width"]) -> Float32[Array, "positions width"]:
@@ -129,24 +120,23 @@ class PositionMixer(eqx.Module):
 
 
 class RecursiveBlock(eqx.Module):
-    """Mixes positions, then works on each. Normalisation comes after each sum."""
+    """Mixes positions, then transforms each, with residual sums that are normalised (post-norm)."""
 
     mix: RotaryAttention | PositionMixer
     work: SwiGLU
 
     def __call__(self, x: Float32[Array, "positions width"]) -> Float32[Array, "positions width"]:
-        """The vectors after both parts."""
         x = normalized(x + self.mix(x))
         return normalized(x + self.work(x))
 
 
 def check_recursion(width: int, depth: int, heads: int, mixer: str) -> None:
-    """Raises a ValueError if there are no blocks of these sizes, or no such mixer."""
+    """Raises a ValueError for invalid sizes or an unknown mixer."""
     counts(width=width, depth=depth, heads=heads)
     if width % (2 * heads):
         raise ValueError(
-            f"width {width} is not a multiple of 2 * heads, {2 * heads} (rotary positions turn "
-            "pairs)"
+            f"width {width} is not a multiple of 2 * heads, {2 * heads} (rotary position "
+            "embeddings rotate pairs)"
         )
     if mixer not in MIXERS:
         raise ValueError(f"unknown mixer {mixer!r}; choose one of {', '.join(MIXERS)}")

@@ -38,8 +38,8 @@ NETWORKS: dict[str, Callable[..., ActorCritic]] = {
     "mpn-frozen": partial(MPNActorCritic, plastic=False),
     "graph": GraphActorCritic,
 }
-"""Each is called as `factory(spec, width=..., depth=..., key=...)`; `width` and `depth` may be
-missing."""
+"""Each is called as `factory(spec, width=..., depth=..., key=...)`; some take no `width` or
+`depth`."""
 ON_EVERY_BOARD = "graph"
 """The name of the network whose weights fit boards of every size."""
 
@@ -63,7 +63,7 @@ def build_network(
         width: width of the hidden layers; `None` for the network's default (the factory then gets
             no `width`).
         depth: number of hidden layers or blocks; `None` for the network's default.
-        optional: sizes that a factory need not take: nobody chose them.
+        optional: sizes to ignore if the factory does not take them, because no user set them.
         key: source of randomness for the weights.
 
     Raises:
@@ -72,7 +72,7 @@ def build_network(
     """
     if name not in NETWORKS and module_of(name) is None:
         raise ValueError(
-            f"unknown network {name!r}; choose one of {', '.join(NETWORKS)}, or give your own "
+            f"unknown network {name!r}; choose one of {', '.join(NETWORKS)}, or a custom network "
             "as module:factory"
         )
     factory = NETWORKS[name] if name in NETWORKS else import_factory(name, "network")
@@ -80,7 +80,7 @@ def build_network(
     sizes = {size: number for size, number in given.items() if number is not None}
     for size in sizes:
         if not _takes(factory, size) and size not in optional:
-            raise ValueError(f"network {name!r} has no {size} to choose")
+            raise ValueError(f"network {name!r} has no {size}")
     taken = {size: number for size, number in sizes.items() if _takes(factory, size)}
     network = factory(spec, **taken, key=key)
     if not isinstance(network, ActorCritic):
@@ -97,26 +97,26 @@ def _takes(factory: Callable[..., object], name: str) -> bool:
 
 
 def module_of(name: str) -> str | None:
-    """The module that `module:factory` makes the package import; `None` if a name is no code."""
+    """The module of `module:factory`; `None` for any other name."""
     module, colon, factory = name.partition(":")
     parts = [*module.split("."), factory]
     return module if colon and all(part.isidentifier() for part in parts) else None
 
 
 def import_factory(name: str, what: str) -> Callable[..., object]:
-    """The function or class that `module:factory` names. The import runs the module's code.
+    """Imports the function or class that `module:factory` names. This runs the module's code.
 
-    `what` it makes is for the messages: a ValueError, if there is no such module or factory.
+    Raises a ValueError if there is no such module or factory; `what` is the kind of object in the
+    message.
     """
     module_name, _, factory_name = name.partition(":")
-    # The working directory comes first for the user's module, and last afterwards: a folder from
-    # somebody else may hold a `matplotlib.py`, and only the user's own module may come before
-    # what is installed.
+    # The working directory is searched first for the user's module only, and last afterwards: a
+    # `matplotlib.py` in a folder from somebody else must not shadow the installed one.
     try:
         with _from_here() as here:
             module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        # The user sees an import that fails inside of their module as it is.
+        # A failed import inside of the user's module is shown as it is.
         missing = error.name or ""
         if missing != module_name and not module_name.startswith(f"{missing}."):
             raise
@@ -125,7 +125,7 @@ def import_factory(name: str, what: str) -> Callable[..., object]:
             "PYTHONPATH"
         ) from error
     if here not in sys.path:
-        sys.path.append(here)  # for what the network imports when it is called
+        sys.path.append(here)  # for imports when the factory is called
     if not hasattr(module, factory_name):
         likely = similar(factory_name, vars(module))
         advice = "" if likely is None else f"; the nearest name is {module_name}:{likely}"
@@ -138,24 +138,25 @@ def import_factory(name: str, what: str) -> Callable[..., object]:
 
 @contextmanager
 def _from_here() -> Iterator[str]:
-    """Looks for modules in the working directory first, which is the result."""
+    """Puts the working directory first in the search path for modules, and yields it."""
     here = os.getcwd()
     sys.path.insert(0, here)
     try:
         yield here
     finally:
-        if here in sys.path:  # the module may have seen to that itself
+        if here in sys.path:  # the module may have removed it
             sys.path.remove(here)
 
 
 def module_files(module: str, *, from_here: bool = True) -> list[str]:
-    """The files that importing a module runs, without importing it: its packages', then its own.
+    """The files that importing a module would run: of its packages, then its own.
 
-    What these import is not among them. The paths are without links. Empty if it is not found.
+    Nothing is imported. Files that these import are not included. Symbolic links are resolved. The
+    list is empty if the module is not found.
 
     Args:
         module: the module, such as `my_package.my_module`.
-        from_here: whether the working directory comes first, as in `import_factory`.
+        from_here: whether the working directory is searched first, as in `import_factory`.
     """
     with _from_here() if from_here else nullcontext():
         return _files_of(module.split("."))
@@ -181,16 +182,16 @@ def _files_of(parts: Sequence[str]) -> list[str]:
 
 
 def _spec_of(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
-    """The spec of a module, without importing it. `places`: its package's paths; `None` without."""
+    """The spec of a module, without importing it. `places`: its package's paths, if it has one."""
     if places is None:
         finders: Sequence[Any] = sys.meta_path
         return next(filter(None, (finder.find_spec(name, None) for finder in finders)), None)
-    # Not by `sys.meta_path`: of folders without `__init__.py`, that needs the packages above.
+    # Not by `sys.meta_path`, which needs the parents of a namespace package to be imported.
     found = [
         spec
         for place in places
         if (finder := pkgutil.get_importer(place)) is not None
         and (spec := finder.find_spec(name)) is not None
     ]
-    # A folder alone counts where there is no module of that name.
+    # A namespace package only if there is no regular module of that name.
     return next((each for each in found if each.loader is not None), found[0] if found else None)

@@ -1,7 +1,7 @@
-"""A dense first layer that skips on a CPU what repeats and what is 0.
+"""A dense first layer that skips repeated features and zeros on a CPU.
 
 The static features of an observation are multiplied once for each run of steps in which they stay
-the same, and of the sparse features only those that are not 0 (`FeatureSplit`). An accelerator is
+the same, and only the nonzero sparse features are multiplied (`FeatureSplit`). An accelerator is
 faster with one large product.
 """
 
@@ -21,16 +21,16 @@ from hackmatrix_rl.agent.networks._layers import plus_bias
 from hackmatrix_rl.env import FeatureSplit
 from hackmatrix_rl.system.batching import Chunk, for_each_chunk
 
-# Rows in one product: a share of all, but enough to make up for reading the weight.
+# A product has 1/64 of all rows, but at least 8: reading the weight has a cost, too.
 _RUN_SHARE, _LEAST_ROWS = 64, 8
-# Nonzeros in one round of the loop, as a share of the rows.
+# A loop iteration handles a quarter as many nonzeros as there are rows.
 _NONZERO_SHARE = 4
 
 Encode = Callable[[PyTree[Array]], Array]
 
 
 class FirstLayerCache(eqx.Module):
-    """The product of the static features of a batch, and the integers that decided them."""
+    """The product of the static features of a batch, and the integers that determine them."""
 
     seen: PyTree[Array]
     product: Float[Array, "batch outputs"]
@@ -52,7 +52,6 @@ class SparseFirstLayerEvaluator(TrunkEvaluator):
     def act_step(
         self, observations: PyTree[Array], carry: PyTree[Array], cache: FirstLayerCache
     ) -> Step:
-        """The call on a batch; static features are multiplied only where they have changed."""
         weight = self.policy.first_layer.weight
         product, cache = product_of_next(self._split, observations, weight, cache)
         logits, value = jax.vmap(self.policy.heads)(self._above(product))
@@ -60,7 +59,7 @@ class SparseFirstLayerEvaluator(TrunkEvaluator):
 
     def unroll_trunk(self, observations: PyTree[Array], carry: PyTree[Array], done: Done) -> Hidden:
         num_steps, batch = done.shape
-        rows = flat_rows(observations)  # equal rows are neighbours
+        rows = flat_rows(observations)  # successive steps are neighbouring rows
         hidden = self._above(product_of_steps(self._split, rows, self.policy.first_layer.weight))
         return jnp.swapaxes(hidden.reshape(batch, num_steps, -1), 0, 1)
 
@@ -69,14 +68,17 @@ class SparseFirstLayerEvaluator(TrunkEvaluator):
 
     @property
     def _split(self) -> FeatureSplit:
-        assert self.policy.split is not None  # `evaluator_of` chooses this class by that
+        assert self.policy.split is not None  # checked by `evaluator_of`
         return self.policy.split
 
 
 def product_of_next(
     split: FeatureSplit, batch: PyTree[Array], weight: Array, cache: FirstLayerCache
 ) -> tuple[Float[Array, "batch outputs"], FirstLayerCache]:
-    """The features of a batch times a weight, from the cache of the step before, and the next."""
+    """Multiplies the features of a batch by a weight, with the cache of the previous step.
+
+    Only the static features that changed are multiplied. Also returns the next cache.
+    """
 
     def few(batch: PyTree[Array], weight: Array, cache: FirstLayerCache) -> Any:
         seen = split.seen(batch)
@@ -100,7 +102,7 @@ def product_of_next(
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def product_of_steps(split: FeatureSplit, rows: PyTree[Array], weight: Array) -> Array:
-    """The features of each row times a weight; neighbouring rows should be successive steps."""
+    """Multiplies the features of each row by a weight; rows should be in the order of steps."""
     return _forward(split, rows, weight)[0]
 
 
@@ -164,7 +166,7 @@ def _with_the_rest(split: FeatureSplit, rows: PyTree[Array], weight: Array, stat
 
 
 def starts_of_runs(rows: PyTree[Array]) -> Bool[Array, " rows"]:
-    """Where a row differs from the one before it; the first one does."""
+    """Whether each row is the first of a run of equal rows: `[a a b b b] -> [1 0 1 0 0]`."""
     later = jax.tree.map(lambda leaf: leaf[1:], rows)
     earlier = jax.tree.map(lambda leaf: leaf[:-1], rows)
     return jnp.concatenate([jnp.ones(1, bool), _differ(later, earlier)])
@@ -173,7 +175,7 @@ def starts_of_runs(rows: PyTree[Array]) -> Bool[Array, " rows"]:
 def product_of_runs(
     encode: Encode, rows: PyTree[Array], starts: Array, weight: Array
 ) -> Float[Array, "rows outputs"]:
-    """`encode(row) @ weight` of the start of each row's run, in time that grows with the starts."""
+    """`encode(row) @ weight` for each row, computed once for each run of equal rows."""
 
     def multiply(run: Chunk, products: Array) -> Array:
         product = _encoded(encode, rows, run.places).astype(weight.dtype) @ weight
@@ -188,13 +190,16 @@ def product_of_runs(
 def gradient_of_runs(
     encode: Encode, rows: PyTree[Array], starts: Array, change: Array
 ) -> Float32[Array, "inputs outputs"]:
-    """The gradient with respect to the weight of `product_of_runs`: of the sum over each run."""
+    """The gradient of `product_of_runs` with respect to the weight, in float32.
+
+    It sums `change`, the gradient of the products, over each run first.
+    """
     width, padded = _chunks(starts.shape[0])
     sums = jax.ops.segment_sum(
         change, _run_of(starts), padded, indices_are_sorted=True, mode="promise_in_bounds"
     )
 
-    # Beyond the last run, where the first row stands in, the sums are 0.
+    # Padding encodes the first row, but its sums are 0.
     def add(run: Chunk, gradient: Array) -> Array:
         inputs = _encoded(encode, rows, run.places)
         return gradient + inputs.T @ jax.lax.dynamic_slice_in_dim(sums, run.first, inputs.shape[0])
@@ -224,7 +229,7 @@ def _chunks(size: int) -> tuple[int, int]:
 
 
 def _run_of(starts: Array) -> Array:
-    """The number of the run that each row is in."""
+    """The index of each row's run: `[1 0 1 0 0] -> [0 0 1 1 1]`."""
     return jnp.cumsum(starts, dtype=jnp.int32) - 1
 
 
@@ -240,7 +245,7 @@ def add_nonzeros(show: Encode, words: Array, weight: Array, sums: Array) -> Arra
 
 
 def gradient_of_nonzeros(show: Encode, words: Array, change: Array) -> Array:
-    """The gradient with respect to the weight of `add_nonzeros`, in float32."""
+    """The gradient of `add_nonzeros` with respect to the weight, in float32."""
 
     def add(row: Array, column: Array, feature: Array, gradient: Array) -> Array:
         share = feature[:, None] * change.at[row].get(mode="promise_in_bounds")
@@ -254,8 +259,8 @@ def _for_each_nonzero(
     show: Encode, words: Array, body: Callable[..., Array], value: Array
 ) -> Array:
     """Calls `body` with the rows, columns and values of the nonzero features, a chunk at a time."""
-    # It searches the cells for words that are not 0, then the features of these cells. To fill a
-    # chunk, `body` also gets zeros, some of them at row 0 and column 0.
+    # It finds the nonzero words, then the nonzero features of their cells. Chunks are padded with
+    # zeros, some at row 0 and column 0.
     rows, cells = words.shape
     width = -(-rows // _NONZERO_SHARE)
     flat = words.ravel()

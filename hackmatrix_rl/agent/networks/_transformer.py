@@ -1,4 +1,4 @@
-"""A small attention network over the cells of a board and the actions."""
+"""A small transformer over the cells of a board and the actions."""
 
 from collections.abc import Callable
 from typing import final
@@ -10,25 +10,31 @@ from jaxtyping import Array, Float, Float32, Key, PyTree
 
 from hackmatrix_rl.agent.networks._action_heads import ActionEmbeddings, ActionHeads, ActionTokens
 from hackmatrix_rl.agent.networks._actor_critic import BlockActorCritic, TrunkOutput
-from hackmatrix_rl.agent.networks._conv import grid_shape
-from hackmatrix_rl.agent.networks._layers import HIDDEN_GAIN, Dense, Heads, LayerNorm
+from hackmatrix_rl.agent.networks._conv import feature_sizes
+from hackmatrix_rl.agent.networks._layers import (
+    HIDDEN_GAIN,
+    Dense,
+    Heads,
+    LayerNorm,
+    self_attention,
+)
 from hackmatrix_rl.env import EnvSpec, Features
 from hackmatrix_rl.system.errors import counts
 
 
 class AttentionBlock(eqx.Module):
-    """Tokens, plus their self-attention, plus two dense layers on each; the sum is float32."""
+    """A pre-norm block: self-attention, then two dense layers; the residual sum is float32."""
 
     look_norm: LayerNorm
-    ask: Dense  #: Queries, keys and values of all heads, side by side.
-    answer: Dense  #: From the heads' results to a token.
+    ask: Dense  #: The projections to queries, keys and values of all heads, concatenated.
+    answer: Dense  #: The output projection.
     think_norm: LayerNorm
     widen: Dense
     narrow: Dense
     heads: int = eqx.field(static=True)
 
     def __init__(self, width: int, heads: int, *, gain: float, key: Key[Array, ""]) -> None:
-        """Draws the weights; `gain` scales the layers whose outputs are added."""
+        """Draws the weights; `gain` scales the last layer of both parts."""
         ask_key, answer_key, widen_key, narrow_key = jax.random.split(key, 4)
         self.look_norm = LayerNorm(width)
         self.ask = Dense(width, 3 * width, gain=1.0, key=ask_key)
@@ -39,28 +45,19 @@ class AttentionBlock(eqx.Module):
         self.heads = heads
 
     def __call__(self, tokens: Float32[Array, "tokens width"]) -> Float32[Array, "tokens width"]:
-        """The tokens after both parts."""
-        tokens = tokens + self.answer.full(self._look(jax.vmap(self.look_norm)(tokens)))
+        projected = self.ask(jax.vmap(self.look_norm)(tokens))
+        tokens = tokens + self.answer.full(self_attention(projected, self.heads))
         normal = jax.vmap(self.think_norm)(tokens)
         return tokens + self.narrow.full(jax.nn.relu(self.widen(normal)))
-
-    def _look(self, tokens: Float[Array, "tokens width"]) -> Float[Array, "tokens width"]:
-        count, width = tokens.shape
-        asked = self.ask(tokens).reshape(count, 3, self.heads, width // self.heads)
-        query, key, value = asked[:, 0], asked[:, 1], asked[:, 2]
-        fits = jnp.einsum("ihd,jhd->hij", query, key, preferred_element_type=jnp.float32)
-        shares = jax.nn.softmax(fits * (width // self.heads) ** -0.5, axis=-1)
-        found = jnp.einsum("hij,jhd->ihd", shares.astype(value.dtype), value)
-        return found.reshape(count, width)
 
 
 @final
 class TransformerActorCritic(BlockActorCritic):
     """Attention over tokens of the cells, the flat features and the actions. No memory.
 
-    An action that is about no cell has its own token; the flat features share one. Cells differ
-    only by their learned positions. The token of the flat features queries the actions, as in a
-    `ResNetActorCritic`, and gives the value.
+    An action that concerns no cell has a token; the flat features share one. All cells share a
+    layer, and have learned position embeddings. The token of the flat features queries the actions,
+    as in a `ResNetActorCritic`, and gives the value.
 
     Source: Vaswani et al. 2017, "Attention is all you need"; Xiong et al. 2020, "On layer
     normalization in the transformer architecture" (normalisation before each part).
@@ -68,10 +65,9 @@ class TransformerActorCritic(BlockActorCritic):
 
     encode: Callable[[PyTree], Features] = eqx.field(static=True)
     cell: Dense  #: From the features of a cell to its token.
-    places: Float[Array, "cells width"]  #: The learned position of each cell.
+    places: Float[Array, "cells width"]  #: The position embedding of each cell.
     flat: Dense  #: From the flat features to their token.
-    tokens: ActionTokens  #: Of the actions that are about no cell.
-    #: All blocks as one module, each array with a leading axis of blocks.
+    tokens: ActionTokens  #: Of the actions that concern no cell.
     blocks: Callable[[Array], Array]
     norm: LayerNorm  #: Of each token, after the blocks.
     embeddings: ActionEmbeddings  #: Of all actions.
@@ -89,13 +85,12 @@ class TransformerActorCritic(BlockActorCritic):
         counts(width=width, depth=depth, heads=heads)
         if width % heads:
             raise ValueError(f"width {width} is not a multiple of heads, {heads}")
-        features = jax.eval_shape(spec.encode, spec.observation)
-        rows, cols, channels = grid_shape(features)
+        rows, cols, channels, num_flat = feature_sizes(spec)
         keys = iter(jax.random.split(key, 7))
         self.encode = spec.encode
         self.cell = Dense(channels, width, gain=1.0, key=next(keys))
         self.places = 0.5 * jax.random.normal(next(keys), (rows * cols, width), jnp.float32)
-        self.flat = Dense(features.flat.size, width, gain=1.0, key=next(keys))
+        self.flat = Dense(num_flat, width, gain=1.0, key=next(keys))
         self.tokens = ActionTokens(spec, width, key=next(keys))
         self.blocks = eqx.filter_vmap(
             lambda key: AttentionBlock(width, heads, gain=(2 * depth) ** -0.5, key=key)

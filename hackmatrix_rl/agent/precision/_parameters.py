@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import jmp
 from jaxtyping import PyTree
 
-# Each string names the output, because jmp would use the compute dtype for it. The names stand
-# here, because jmp reads `bf16` as a policy with bfloat16 parameters.
+# Each string names the output, for which jmp would use the compute dtype. The short names are not
+# those of jmp, which reads `bf16` as a policy with bfloat16 parameters.
 POLICIES = {
     "f32": "params=float32,compute=float32,output=float32",
     "bf16": "params=float32,compute=bfloat16,output=float32",
@@ -47,9 +47,9 @@ def parse_parts(text: str) -> dict[str, str]:
     for entry in re.split(rf",(?!\s*(?:{keys})\s*=)", text):
         pattern, equals, name = (part.strip() for part in entry.partition("="))
         if not (pattern and equals and name):
-            raise ValueError(f"{entry.strip()!r} is no pattern=policy, as in '.heads.value*=f32'")
+            raise ValueError(f"{entry.strip()!r} is not pattern=policy, as in '.heads.value*=f32'")
         if pattern in parts:
-            raise ValueError(f"the pattern {pattern!r} stands there twice")
+            raise ValueError(f"the pattern {pattern!r} is given twice")
         parse_policy(name)
         parts[pattern] = name
     return parts
@@ -62,18 +62,15 @@ def path_matches(pattern: str, path: str) -> bool:
 
 def _unknown(name: str) -> str:
     if name == "half":
-        return (
-            "'half' is float16 on a CPU or GPU and bfloat16 on a TPU in jmp; say which: use f16 "
-            "or bf16"
-        )
+        return "'half' is float16 on a CPU or GPU and bfloat16 on a TPU in jmp; use f16 or bf16"
     near = f". Did you mean {_NEAR[name]}?" if name in _NEAR else ""
-    return f"unknown; use {', '.join(POLICIES)}, or a policy of jmp as {EXAMPLE!r}{near}"
+    return f"unknown; use {', '.join(POLICIES)}, or a policy of jmp such as {EXAMPLE!r}{near}"
 
 
 def _checked(text: str) -> str:
-    """Checks a policy string of jmp and writes it with all three dtypes named."""
-    # jmp itself guesses a dtype that is not named, takes the last of two entries, and starts a
-    # device to find out what `half` means.
+    """Checks a policy string of jmp and completes it to all three dtypes."""
+    # jmp itself guesses missing dtypes, uses the last of two equal keys, and starts a device to
+    # resolve `half`.
     named: dict[str, str] = {}
     for entry in text.split(","):
         key, _, value = (part.strip() for part in entry.partition("="))
@@ -89,15 +86,15 @@ def _checked(text: str) -> str:
         named[key] = _DTYPES[value]
     if named.setdefault("params", "float32") != "float32":
         raise ValueError(
-            f"{text!r}: parameters must be float32, for small changes would be rounded away; "
-            "say params=float32"
+            f"{text!r}: parameters must be float32, because 16 bits would round small updates "
+            "away; use params=float32"
         )
     if "compute" not in named:
-        raise ValueError(f"{text!r} does not name compute, as in {EXAMPLE!r}")
+        raise ValueError(f"{text!r} does not set compute, as in {EXAMPLE!r}")
     # Without an entry, jmp uses the compute dtype for the output.
     if named.setdefault("output", named["compute"]) != "float32":
         raise ValueError(
-            f"{text!r}: logits and values must be float32; say output=float32, as in {EXAMPLE!r}"
+            f"{text!r}: logits and values must be float32; use output=float32, as in {EXAMPLE!r}"
         )
     return ",".join(f"{key}={named[key]}" for key in ("params", "compute", "output"))
 
@@ -110,9 +107,9 @@ HEADLESS = jax.tree_util.GetAttrKey("headless")
 class NonTrainable(eqx.Module):
     """Arrays of a network that are not parameters: running statistics, constants.
 
-    Wrap each floating-point array of this kind in it, NumPy arrays included. The arrays get no
-    gradient and no optimizer state, and no precision policy casts them. A checkpoint stores them
-    like all other arrays. Integers, booleans and random keys need no wrapper.
+    Wrap every such floating-point array in it, NumPy arrays included. The arrays get no gradient
+    and no optimizer state, and no precision policy casts them. A checkpoint stores them like all
+    other arrays. Integers, booleans and random keys need no wrapper.
     """
 
     value: PyTree  #: The arrays.
@@ -149,19 +146,18 @@ def parameter_paths(module: PyTree) -> dict[str, jax.Array]:
 def path_name(path: tuple[Any, ...]) -> str:
     """The name of an array from its path in a tree, for instance `.layers[0].weight`.
 
-    Checkpoints and the patterns of precision policies use these names. The name leaves out the
-    field `headless` of `WithAuxiliaryHead`, so a network has the same names with an auxiliary head
-    and without one.
+    Checkpoints and the patterns of precision policies use these names. They omit the field
+    `headless` of `WithAuxiliaryHead`, so an auxiliary head does not change a network's names.
     """
     return jax.tree_util.keystr(tuple(key for key in path if key != HEADLESS))
 
 
 def accumulate_in_float32(module: M) -> tuple[M, Callable[[M], M]]:
-    """A module with its parameters in float32 for a loop, and the function that narrows it again.
+    """Casts the parameters of a module to float32 for a loop. Also returns the inverse cast.
 
     The gradient of a parameter that a loop uses is a sum over the loop's steps, in the dtype that
     enters the loop. A long sum of 16-bit numbers loses small terms. So 16-bit parameters enter
-    the loop as float32, which is exact, and each step narrows them again.
+    the loop as float32, which is exact, and each step casts them back.
     """
     parameters, rest = split_trainable(module)
     dtypes = jax.tree.map(lambda leaf: leaf.dtype, parameters)

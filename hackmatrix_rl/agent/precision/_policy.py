@@ -28,7 +28,7 @@ class LossScale(eqx.Module):
     In float16, gradients below 6e-8 vanish, and gradients above 65504 become infinite. The loss is
     multiplied by the scale before it is differentiated. The gradient is divided by the scale in
     float32. The scale grows by `factor` after `interval` finite steps in a row. If a gradient is
-    not finite, the trainer skips its step and the scale shrinks by `factor`. So the scale stays
+    not finite, the trainer skips its step and the scale shrinks by `factor`. The scale thus stays
     near the largest value that does not overflow.
 
     Source: Micikevicius et al. 2018, "Mixed precision training", with the constants of NVIDIA
@@ -39,7 +39,7 @@ class LossScale(eqx.Module):
     streak: Int32[Array, ""]  #: Number of finite steps in a row since the scale last changed.
     #: Number of finite steps in a row after which the scale grows.
     interval: int = eqx.field(static=True)
-    #: The factor by which the scale grows and shrinks. A power of 2 avoids rounding.
+    #: The factor by which the scale grows and shrinks. Powers of 2 avoid rounding.
     factor: float = eqx.field(static=True)
     floor: float = eqx.field(static=True)  #: The scale does not shrink below it.
     ceiling: float = eqx.field(static=True)  #: The scale does not grow above it.
@@ -102,7 +102,7 @@ class PrecisionPolicy(eqx.Module):
 
     @abstractmethod
     def cast_to_compute(self, module: M) -> M:
-        """The module with its parameters cast to the compute dtype, and everything else equal."""
+        """Casts the parameters of a module to the compute dtype; everything else stays equal."""
 
     def check(self, module: PyTree) -> None:
         """Raises a ValueError if the policy does not fit the module. Called before compilation."""
@@ -119,7 +119,7 @@ class PrecisionPolicy(eqx.Module):
         return scaling.adjust(finite) if isinstance(scaling, LossScale) else scaling
 
     def report(self, scaling: PyTree[Array]) -> Mapping[str, Float32[Array, ""]]:
-        """Numbers of the loss scaling to log, by name; by default a `LossScale`'s factor."""
+        """Metrics of the loss scaling by name; by default a `LossScale`'s factor."""
         return {"loss_scale": scaling.scale} if isinstance(scaling, LossScale) else {}
 
     def loss_factor(self, scaling: PyTree[Array]) -> Float32[Array, ""] | None:
@@ -132,8 +132,8 @@ class PrecisionPolicy(eqx.Module):
     ) -> Callable[..., tuple[Any, Aux]]:
         """A function that returns the gradient of `loss` and its auxiliary output.
 
-        The cast to the compute dtype is a part of the differentiated function, so the gradient
-        has the dtype of the parameters. The gradient is divided by the loss factor in float32. A
+        The cast to the compute dtype is part of the differentiated function, so the gradient has
+        the dtype of the parameters. The gradient is divided by the loss factor in float32. A
         gradient that overflowed stays infinite or NaN, and the trainer skips the step.
 
         Args:
@@ -165,7 +165,7 @@ class PrecisionPolicy(eqx.Module):
 
 
 class MixedPrecision(PrecisionPolicy):
-    """One compute dtype for a network, and other dtypes for parts of it.
+    """A compute dtype for a network, with exceptions for parts of it.
 
     If any part computes in float16, the loss is scaled dynamically. float32 and bfloat16 need no
     loss scale: bfloat16 has the range of float32.
@@ -177,7 +177,7 @@ class MixedPrecision(PrecisionPolicy):
     #: The dtypes of parameters, computation and output.
     dtypes: jmp.Policy = eqx.field(static=True)
     #: Pairs of a pattern (`.heads.value*`) and the policy for the parameters whose path it matches.
-    #: The last match counts. See `path_matches`.
+    #: The last match wins. See `path_matches`.
     parts: tuple[tuple[str, jmp.Policy], ...] = eqx.field(static=True, default=())
     #: Number of finite steps in a row after which the loss scale grows.
     growth_interval: int = eqx.field(static=True, default=2000)
@@ -223,17 +223,17 @@ class MixedPrecision(PrecisionPolicy):
 
 
 def precision(name: str, parts: Mapping[str, str] | None = None) -> PrecisionPolicy:
-    """The precision policy with a name.
+    """Returns a precision policy by name.
 
-    `f32`, `bf16` and `f16` compute in float32, bfloat16 and float16. A policy string of jmp is
-    a name, too, if its parameters and output are float32:
+    `f32`, `bf16` and `f16` compute in float32, bfloat16 and float16. A name may also be a policy
+    string of jmp with float32 parameters and output:
     `params=float32,compute=bfloat16,output=float32`.
 
     Args:
         name: name of the policy.
         parts: other policies for parts of the network, by pattern: `{".heads.value*": "f32"}`. A
-            pattern must match the whole path of a parameter. `*` and `?` are wildcards. The last
-            match counts.
+            pattern must match the full path of a parameter. `*` and `?` are wildcards. The last
+            match wins.
 
     Raises:
         ValueError: the name is unknown, or its parameters or output are not float32.
@@ -251,11 +251,11 @@ _MOVES = (
     *("convert_element_type", "transpose", "reshape", "squeeze", "broadcast_in_dim", "copy"),
     *("slice", "dynamic_slice", "rev"),
 )
-"""Operations after which an array holds the same numbers, but for their rounding."""
+"""Operations that preserve the numbers of an array, up to rounding."""
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """The equations of a traced program and of all programs within it."""
+    """The equations of a jaxpr and of all jaxprs nested in it."""
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         yield equation
         for parameter in equation.params.values():
@@ -267,7 +267,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 def weights_in_products(
     jaxpr: Any, names: Sequence[str]
 ) -> Mapping[str, AbstractSet[np.dtype[Any]]]:
-    """The dtypes in each matrix product and convolution that an input of a traced program enters.
+    """The operand dtypes of the matrix products and convolutions that use each input of a jaxpr.
 
     `names` are the names of its first inputs. An input is followed through operations that change
     only its dtype and shape.
@@ -275,7 +275,7 @@ def weights_in_products(
     found: dict[str, set[np.dtype[Any]]] = {name: set() for name in names}
 
     def follow(jaxpr: Any, given: Sequence[str | None]) -> list[str | None]:
-        """Notes the products of a program with these inputs; the names of its results."""
+        """Records the products of a jaxpr with these inputs; returns the names of its outputs."""
         program = getattr(jaxpr, "jaxpr", jaxpr)
         known = dict(zip(program.invars, given, strict=False))
 
@@ -301,7 +301,7 @@ def weights_in_products(
 
 
 def products(jaxpr: Any) -> list[tuple[np.dtype[Any], ...]]:
-    """The dtypes of the operands of each matrix product and convolution in a traced program."""
+    """The operand dtypes of each matrix product and convolution in a jaxpr."""
     return [
         tuple(value.aval.dtype for value in equation.invars)
         for equation in equations(jaxpr)
