@@ -23,10 +23,16 @@ from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, REPLICATED
 
 @dataclass(frozen=True)
 class Speed:
-    """The runs of one measurement. Tracing and compiling are not part of a run."""
+    """The runs of one measurement. Tracing and compiling are not part of a run.
+
+    `mfu` is the share of the devices' peak that the median uses, if it is known; `unknown` says why
+    it is not.
+    """
 
     steps_per_second: tuple[float, ...]
     compile_seconds: float
+    mfu: float | None = None
+    unknown: str = ""
 
     @property
     def median(self) -> float:
@@ -52,7 +58,8 @@ class Speed:
         """The form of `bench --json`."""
         span = {"median": self.median, "min": self.smallest, "max": self.largest}
         runs = list(self.steps_per_second)
-        return {"steps_per_second": span | {"runs": runs}, "compile_seconds": self.compile_seconds}
+        found = {"steps_per_second": span | {"runs": runs}, "compile_seconds": self.compile_seconds}
+        return found if self.mfu is None else {**found, "mfu": self.mfu}
 
 
 class RandomPlayState(eqx.Module):
