@@ -304,6 +304,7 @@ class SaveRun(Hook):
                 plays=playing_of_saved(self._folder, like, self._sinks.note),
                 evaluated=trainer.member,
             )
+            found["trained"] |= self._times.results()
             write_json(self._folder / "summary.json", found)
         draw_curve(
             self._metrics,

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from hackmatrix_rl.system._usage import usable_cores
+
 _TERA = 1e12
 
 # Dense, by what JAX calls the device, in 10^12 a second: of float32, and of 16 bits. JAX multiplies
@@ -66,20 +68,22 @@ def peak_flops(devices: Sequence[jax.Device], dtype: Any) -> float | None:
     return found[np.dtype(dtype).itemsize <= 2] * _TERA * len(devices)
 
 
-_SIDE, _LEAST, _SECONDS = 1024, 3, 0.2
-"""Rows of a measured matrix; the least number of products, and the time for more."""
+_LEAST, _SECONDS = 3, 0.2
+"""The least number of measured products, and the time for more."""
 
 
 @functools.cache
 def _measured(devices: tuple[jax.Device, ...]) -> float:
     """The speed of a product on each of these devices at once; the best of several."""
+    # Large enough for the cores of a device to be busy, and no larger.
+    side = 512 if usable_cores() < 8 * len(devices) else 2048
     mesh = Mesh(np.array(devices), "device")
     each = PartitionSpec("device")
     multiply = jax.jit(
         jax.shard_map(lambda a: (a[0] @ a[0])[None], mesh=mesh, in_specs=each, out_specs=each)
     )
     square = jax.device_put(
-        jnp.ones((len(devices), _SIDE, _SIDE), jnp.float32), jax.NamedSharding(mesh, each)
+        jnp.ones((len(devices), side, side), jnp.float32), jax.NamedSharding(mesh, each)
     )
     jax.block_until_ready(multiply(square))
     seconds: list[float] = []
@@ -87,4 +91,4 @@ def _measured(devices: tuple[jax.Device, ...]) -> float:
         began = time.perf_counter()
         jax.block_until_ready(multiply(square))
         seconds.append(time.perf_counter() - began)
-    return 2 * _SIDE**3 * len(devices) / min(seconds)
+    return 2 * side**3 * len(devices) / min(seconds)
