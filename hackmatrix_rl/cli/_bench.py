@@ -160,6 +160,9 @@ def bench_all(
     if json_file is not None:
         system.write_json(json_file, report)
     console.print(full_table(done, report["device"]))
+    unknown = [part.speed.unknown for part in done if part.speed is not None]
+    for why in filter(None, dict.fromkeys(unknown)):
+        console.print(f"MFU is left out: {why}", soft_wrap=True)
 
 
 def full_table(parts: "Sequence[benches.Part]", device: Mapping[str, Any]) -> Table:

@@ -178,23 +178,17 @@ def test_a_loop_without_a_fixed_number_of_rounds_has_no_count():
     assert of_update(Supervised(examples, network, global_batch_size=4)) is None
 
 
-def test_a_trainer_knows_its_operations_once_it_is_compiled():
-    trainer = hm.Trainer(ppo())
-    trainer.start(jax.random.key(0))
-    used = trainer.utilization()
-    assert used.operations == by_hand()
-    assert used.peak == peak_flops(list(trainer.mesh.devices.flat), F32)
-    assert used.share(2.0) == pytest.approx(2.0 * by_hand() / used.peak)
-    eager = hm.Trainer(ppo(), eager=True)
-    eager.start(jax.random.key(0))
-    assert eager.utilization().share(2.0) is None
+def test_a_training_that_runs_operation_by_operation_has_no_count():
+    used = hm.Trainer(ppo(), eager=True).utilization()
+    assert "eager" in used.unknown
+    assert used.share(2.0) is None
 
 
 def test_the_peak_of_a_mixture_is_that_of_its_time():
     mesh = SimpleNamespace(devices=SimpleNamespace(flat=devices("NVIDIA H100 80GB HBM3", 2)))
     used = Utilization.of({BF16: 989.4e12, F32: 494.7e12}, mesh)
     assert used.peak == pytest.approx(2 * (989.4e12 + 494.7e12) / 2)  # a second of each, on two
-    assert used.share(1.0) == pytest.approx(1.0)
+    assert used.share(0.5) == pytest.approx(0.5)
     mesh.devices.flat = devices("NVIDIA H100 80GB HBM3 MIG 1g.10gb")
     unknown = Utilization.of({F32: 1.0}, mesh)
     assert unknown.unknown == "the peak of NVIDIA H100 80GB HBM3 MIG 1g.10gb is not known"
