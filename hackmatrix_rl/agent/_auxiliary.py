@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float16, Float32, Int32, UInt32
 
 from hackmatrix_rl.agent.networks import AuxiliaryHead
+from hackmatrix_rl.system.batching import taken
 from hackmatrix_rl.system.errors import counts
 
 Hidden = Float[Array, "num_steps batch width"]
@@ -102,7 +103,8 @@ class AuxiliaryLoss(eqx.Module):
         count = 2 if self.victory is None else 3
         # A skipped minibatch computes neither the loss nor its gradient.
         due = number % jnp.uint32(self.every) == 0
-        terms, terminated, *won = jax.lax.cond(due, compute, lambda: (zero,) * count)
+        with taken(1 / self.every):
+            terms, terminated, *won = jax.lax.cond(due, compute, lambda: (zero,) * count)
         return self.coefficient * sum(won, terms + terminated), AuxiliaryMetrics(
             due.astype(jnp.float32), terms, terminated, *won
         )

@@ -22,7 +22,7 @@ from hackmatrix_rl.agent._episode_sums import EpisodeSums
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.agent.precision import FLOAT32, PrecisionPolicy
 from hackmatrix_rl.env import Environment, Timestep
-from hackmatrix_rl.system.batching import is_dense, sparse_cond
+from hackmatrix_rl.system.batching import is_dense, sparse_cond, taken
 
 Fields = dict[str, PyTree[Array]]
 
@@ -166,6 +166,11 @@ class RolloutCollector(Collector):
         action, choice_state, notes = choice.choose(collector_state, pi, action_keys)
         state, timestep = environment.step(collector_state.environment, action, environment_keys)
 
+        with taken(0):  # few episodes are truncated
+            bootstrap_value = _bootstrap_value(
+                choice, evaluator.policy, environment, timestep, carry
+            )
+
         # The fields of a rollout that have an axis of steps.
         happened = dict(
             observation=observation,
@@ -176,9 +181,7 @@ class RolloutCollector(Collector):
             reward=timestep.reward,
             terminated=timestep.terminated,
             truncated=timestep.truncated,
-            bootstrap_value=_bootstrap_value(
-                choice, evaluator.policy, environment, timestep, carry
-            ),
+            bootstrap_value=bootstrap_value,
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
             log_probs=pi.log_probs if self.keep_log_probs else None,
             notes=notes,

@@ -160,6 +160,9 @@ def bench_all(
     if json_file is not None:
         system.write_json(json_file, report)
     console.print(full_table(done, report["device"]))
+    unknown = [part.speed.unknown for part in done if part.speed is not None]
+    for why in filter(None, dict.fromkeys(unknown)):
+        console.print(f"MFU is left out: {why}", soft_wrap=True)
 
 
 def full_table(parts: "Sequence[benches.Part]", device: Mapping[str, Any]) -> Table:
@@ -167,7 +170,7 @@ def full_table(parts: "Sequence[benches.Part]", device: Mapping[str, Any]) -> Ta
     table.add_column("MiB a device", justify="right")
     for part in parts:
         memory = "" if part.memory is None else f"{part.memory / 2**20:,.0f}"
-        cells = (part.failure, "", "", "") if part.speed is None else _cells(part.speed)
+        cells = (part.failure, "", "", "", "") if part.speed is None else _cells(part.speed)
         table.add_row(part.label, *cells, memory)
     return table
 
@@ -177,9 +180,11 @@ def results_table(found: "benches.Benchmark | benches.SpeedComparison") -> Table
     games = f"{device['kind']} x {device['count']}, {sizes['num_envs']} games"
     if isinstance(found, benches.Benchmark):
         table = _speeds_table(found.speeds, title=f"{games} x {sizes['num_steps']} steps")
+        why = found.speeds["train"].unknown
         table.caption = (
             f"peak memory {found.peak_memory_bytes / 2**20:,.0f} MiB; "
             f"dropped spawns {found.dropped_spawns} in {found.env_episodes:,} games"
+            + (f"; MFU is left out: {why}" if why else "")
         )
     else:
         table = _speeds_table(found.speeds, title=f"{games} of each")
@@ -192,7 +197,7 @@ def results_table(found: "benches.Benchmark | benches.SpeedComparison") -> Table
 
 def _speeds_table(speeds: "Mapping[str, benches.Speed]", *, title: str) -> Table:
     table = Table(title=title, title_justify="left", caption_justify="left")
-    for heading in ("", "steps/s (median)", "smallest", "largest", "compile s"):
+    for heading in ("", "steps/s (median)", "smallest", "largest", "compile s", "MFU"):
         table.add_column(heading, justify="right")
     for name, speed in speeds.items():
         table.add_row(name, *_cells(speed))
@@ -201,4 +206,5 @@ def _speeds_table(speeds: "Mapping[str, benches.Speed]", *, title: str) -> Table
 
 def _cells(speed: "benches.Speed") -> tuple[str, ...]:
     runs = (speed.median, speed.smallest, speed.largest)
-    return (*(f"{run:,.0f}" for run in runs), f"{speed.compile_seconds:.1f}")
+    mfu = "" if speed.mfu is None else f"{speed.mfu:.1%}"
+    return (*(f"{run:,.0f}" for run in runs), f"{speed.compile_seconds:.1f}", mfu)

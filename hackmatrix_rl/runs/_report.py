@@ -20,7 +20,7 @@ from hackmatrix_rl.runs._record import (
 )
 from hackmatrix_rl.runs._saved_summary import LAST_TENTH, source_in_words
 from hackmatrix_rl.runs._trainings import Trainings
-from hackmatrix_rl.runs._wall_time import in_words
+from hackmatrix_rl.runs._wall_time import in_words, mean_mfu
 from hackmatrix_rl.system.errors import ConfigError, in_shell, shortened
 from hackmatrix_rl.view import document, facts, figures, table, text
 from hackmatrix_rl.view.replays import Recording, Replay, page_of, page_of_recording, script_source
@@ -45,6 +45,7 @@ _NEWEST = (
     ("value_loss", "value loss"),
     ("policy_loss", "policy loss"),
     ("steps_per_second", "steps per second"),
+    ("mfu", "share of the peak (MFU)"),
 )
 
 
@@ -78,7 +79,7 @@ def report_of(run: str) -> tuple[str, Path]:
 
 
 def _wall_time(record: RunRecord) -> str:
-    spent = in_words(record.rows[-1]) if record.rows else ""
+    spent = in_words(record.rows[-1], mean_mfu(record.rows)) if record.rows else ""
     return f" Wall time {text(spent)}." if spent else ""
 
 

@@ -25,7 +25,7 @@ from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
 from hackmatrix_rl.runs._replaying import hooks_of
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._saving import CheckpointScheduler
-from hackmatrix_rl.runs._wall_time import WallTime, in_words
+from hackmatrix_rl.runs._wall_time import WallTime
 from hackmatrix_rl.runs.checkpoints import (
     CheckpointWriter,
     Complaints,
@@ -52,7 +52,8 @@ class RunResult:
     """The result of a run: its player, the environment of its training, and how it ended.
 
     `config` is that of the stage in which it ended. `member` is the number of the player's training
-    if the program has several. `times` has the seconds of each part of the wall time, as metrics.
+    if the program has several. `times` has the seconds of each part of the wall time and the share
+    of the devices' peak, as metrics.
     """
 
     agent: PolicyAgent
@@ -130,7 +131,7 @@ def run(
             why = "" if removed is None else f"{removed} was removed during the run; "
             # If the folder was removed, so was the log.
             audience = Fanout(displays) if removed == folder.path else sink
-            if spent := in_words(times.read()):
+            if spent := str(times):
                 audience.note(f"time {spent}")
             audience.note(f"{why}{how} at {_reached(config, trainer)}; {saved}")
         if config.members > 1 and end is system.ExitCode.DONE and not unsaved:
@@ -158,7 +159,7 @@ def run(
         config=config,
         update=int(trainer.state.update),
         member=trainer.member if config.members > 1 else None,
-        times=times.read(),
+        times=times.results(),
     )
 
 
@@ -300,6 +301,8 @@ class _RunLoop(Hook):
             ):
                 trainer.compile()
             self._agree(trainer)  # a signal may have arrived during the compilation
+            if unknown := trainer.utilization().unknown:
+                self._sink.note(f"mfu is left out: {unknown}")
         self._dispatched = self._clock()
 
     def updates_until_due(self, trainer: Trainer[Any]) -> int | None:
@@ -308,12 +311,13 @@ class _RunLoop(Hook):
 
     def after_dispatch(self, trainer: Trainer[Any], metrics: Metrics) -> None:
         """Logs and checks the metrics of a dispatch."""
-        self._times.spend("train", metrics.seconds)
+        share = self._times.train(trainer, metrics)
         # This hook is the last one.
         self._times.spend("evaluate", self._clock() - self._dispatched - metrics.seconds)
         self._removed = self._folder.removed() is not None
         if not self._removed:
-            self._unhealthy = self._watch.look(metrics)
+            logged = replace(metrics, extra={**metrics.extra, **share})
+            self._unhealthy = self._watch.look(logged)
             self._saving.watch(without_members(metrics, self._watch.left_out))
 
     def on_end(self, trainer: Trainer[Any]) -> None:

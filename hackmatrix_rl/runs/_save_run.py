@@ -16,7 +16,7 @@ from hackmatrix_rl.runs._saved_summary import summary_of
 from hackmatrix_rl.runs._saving import RETRY_SECONDS
 from hackmatrix_rl.runs._trainings import MemberMeans
 from hackmatrix_rl.runs._versions import record_start
-from hackmatrix_rl.runs._wall_time import WallTime, in_words
+from hackmatrix_rl.runs._wall_time import WallTime
 from hackmatrix_rl.runs.checkpoints import (
     AGENT_FILE,
     playing_of_saved,
@@ -134,6 +134,8 @@ class SaveRun(Hook):
         self._config: dict[str, Any] = {}
         self._members = MemberMeans()
         self._times = WallTime(clock)
+        self._share: dict[str, float] = {}
+        self._unknown = ""
         self._episode: set[str] = set()  # metrics that are means over games
 
     @property
@@ -149,6 +151,7 @@ class SaveRun(Hook):
         self._ended = False
         self._members = MemberMeans()
         self._times = WallTime(self._clock)
+        self._unknown = ""
         sinks: list[Sink] = []
         with ExitStack() as unless_opened:
             lock = unless_opened.enter_context(RunLock())
@@ -221,7 +224,11 @@ class SaveRun(Hook):
         """Checks the metrics."""
         self._seen = metrics.updates
         self._unwritten = metrics
-        self._times.spend("train", metrics.seconds)
+        unknown = trainer.utilization().unknown
+        if unknown not in ("", self._unknown):
+            self._sinks.note(f"mfu is left out: {unknown}")
+        self._unknown = unknown
+        self._share = self._times.train(trainer, metrics)
         self._members.look(metrics.updates, metrics.extra)
         self._episode |= metrics.episode.keys()
         findings = self._health.look(metrics)
@@ -244,7 +251,7 @@ class SaveRun(Hook):
 
     def _write(self) -> None:
         if self._unwritten is not None:
-            self._sinks.write({**self._unwritten.as_dict(), **self._times.read()})
+            self._sinks.write({**self._unwritten.as_dict(), **self._share, **self._times.read()})
             self._unwritten = None
 
     def on_end(self, trainer: Trainer[Any]) -> None:
@@ -267,7 +274,7 @@ class SaveRun(Hook):
                     self._sinks.note(f"COULD NOT SAVE update {self._seen}: {error}.")
                     raise
             how = "trained to the end at" if self._ended else "stopped at"
-            if spent := in_words(self._times.read()):
+            if spent := str(self._times):
                 self._sinks.note(f"time {spent}")
             self._sinks.note(f"{how} update {self._seen:,}; saved: update {self._saved:,}")
             if is_process_zero():
@@ -297,6 +304,7 @@ class SaveRun(Hook):
                 plays=playing_of_saved(self._folder, like, self._sinks.note),
                 evaluated=trainer.member,
             )
+            found["trained"] |= self._times.results()
             write_json(self._folder / "summary.json", found)
         draw_curve(
             self._metrics,

@@ -43,6 +43,8 @@ from ._hosts import leave as leave
 from ._hosts import on_process_zero as on_process_zero
 from ._hosts import process_index as process_index
 from ._npz import read_npz as read_npz
+from ._peaks import PEAKS as PEAKS
+from ._peaks import peak_flops as peak_flops
 from ._processes import CONNECT_SECONDS as CONNECT_SECONDS
 from ._processes import HEARTBEAT_SECONDS as HEARTBEAT_SECONDS
 from ._processes import is_single_process as is_single_process

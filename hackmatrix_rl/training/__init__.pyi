@@ -75,3 +75,4 @@ from ._trainer import Trainer as Trainer
 from ._tree_file import is_tree_file as is_tree_file
 from ._tree_file import read_tree as read_tree
 from ._tree_file import write_tree as write_tree
+from ._utilization import Utilization as Utilization

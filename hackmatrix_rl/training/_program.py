@@ -53,12 +53,10 @@ def run_updates(
     return eqx.combine(arrays, rest[1]), sums
 
 
-def lowered(
-    algorithm: Algorithm[State], state: State, platforms: tuple[str, ...] | None
-) -> jax.stages.Lowered:
-    """The program of a dispatch, lowered for some platforms but not compiled.
+def traced(algorithm: Algorithm[State], state: State) -> jax.stages.Traced:
+    """The program of a dispatch, neither lowered nor compiled.
 
-    `state` has shapes with shardings. By default, the platform is that of the mesh.
+    `state` has shapes with shardings.
     """
     arrays, rest = eqx.partition(state, is_shape)
     modules, code = eqx.partition(shapes_of(_arguments(algorithm)), is_shape)
@@ -76,12 +74,11 @@ def lowered(
         donate_argnums=0,
         out_shardings=(algorithm.shardings(arrays), NamedSharding(algorithm.mesh, REPLICATED)),
     )
-    traced = jitted.trace(arrays, modules, jax.ShapeDtypeStruct((), jnp.int32))
-    return traced.lower(lowering_platforms=platforms)
+    return jitted.trace(arrays, modules, jax.ShapeDtypeStruct((), jnp.int32))
 
 
 def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state: State) -> Program:
-    """The compiled program of `lowered` as a function of a state and a number of updates."""
+    """The compiled program of `traced` as a function of a state and a number of updates."""
     rest = eqx.filter(state, eqx.is_array, inverse=True)
     modules = eqx.filter(_arguments(algorithm), eqx.is_array)
     modules = place(modules, replicated_shardings(algorithm.mesh, modules))

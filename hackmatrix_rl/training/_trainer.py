@@ -32,7 +32,8 @@ from hackmatrix_rl.training._population import Population, first_policy
 from hackmatrix_rl.training._remarks import remarks
 from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
-from hackmatrix_rl.training.compiled import program_bytes
+from hackmatrix_rl.training._utilization import Utilization
+from hackmatrix_rl.training.compiled import Operations, operations_of_update, program_bytes
 from hackmatrix_rl.training.sharding import POPULATION, gather, on_device, place
 
 TRAINING = "training state"
@@ -123,6 +124,7 @@ class Trainer(Generic[A]):
         self._starter: program.Starter | None = None
         self._program: program.Program | None = None
         self._compiled: jax.stages.Compiled | None = None
+        self._operations: Operations | None = None
 
     @property
     def mesh(self) -> Mesh:
@@ -231,9 +233,11 @@ class Trainer(Generic[A]):
         if self._program is None and self._eager is not None:
             self._program = self._eager
         if self._program is None:
-            compiled = self.lower().compile(program.compiler_options(self.mesh))
+            traced = self.trace()
+            compiled = traced.lower().compile(program.compiler_options(self.mesh))
             self._program = program.program_of(compiled, self.algorithm, self.state)
             self._compiled = compiled
+            self._operations = operations_of_update(traced.jaxpr)
         return self._clock() - began
 
     def lower(self, platforms: tuple[str, ...] | None = None) -> jax.stages.Lowered:
@@ -242,8 +246,20 @@ class Trainer(Generic[A]):
         It needs only the shapes of the state, so it works before the training has started.
         `platforms` are the platforms to lower for, such as `tpu`; by default that of the mesh.
         """
+        return self.trace().lower(lowering_platforms=platforms)
+
+    def trace(self) -> jax.stages.Traced:
+        """The program of a dispatch for the current state, or for its shapes before the start."""
         state = self.abstract_state() if self._state is None else program.shapes_of(self._state)
-        return program.lowered(self.algorithm, state, platforms)
+        return program.traced(self.algorithm, state)
+
+    def utilization(self) -> Utilization:
+        """How much of the peak of its devices the training may use. Compiles the program.
+
+        The peak of a CPU is measured, which takes a fraction of a second, once in a process.
+        """
+        self.compile()
+        return Utilization.of(self._operations, self.mesh)
 
     def program_memory(self) -> int | None:
         """Bytes of arguments, results and temporary arrays on each device, from the compiler.

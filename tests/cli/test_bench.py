@@ -22,6 +22,9 @@ def test_bench_measures_environment_update_and_training(tmp_path):
     assert found.keys() == {
         *("env", "update", "train", "peak_memory_bytes", "device", "versions", "sizes")
     }
+    assert "mfu" not in found["env"]
+    assert found["train"]["mfu"] > 0
+    assert found["update"]["mfu"] > 0
     for name in ("env", "update", "train"):
         speed = found[name]["steps_per_second"]
         assert 0 < speed["min"] <= speed["median"] <= speed["max"]

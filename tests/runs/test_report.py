@@ -35,7 +35,8 @@ def run(tmp_path):
         {"updates": place, "env_steps": place * 1e5, "return": place / 10, "stage": 1.0}
         for place in range(1, 41)
     ]
-    rows[-1] |= {"time/train": 75.0, "time/lost": 25.0}
+    rows[0] |= {"seconds": 10.0, "mfu": 0.5}
+    rows[-1] |= {"time/train": 75.0, "time/lost": 25.0, "seconds": 30.0, "mfu": 0.3}
     made.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     made.log.write_text(LOG)
     estimate = {"mean": 1.5, "ci95": [1.25, 1.75]}
@@ -60,7 +61,8 @@ def test_it_has_everything_and_fetches_nothing(run):
     assert folder == run
     for part in (
         *("It trained to the end at 24,000,000 steps; saved.", "4,000,000 of 2,048"),
-        "Wall time 1:40: 75% training, 25% lost to restarts.",
+        "Wall time 1:40: 75% training, 25% lost to restarts; MFU 35.0%.",
+        "share of the peak (MFU)",
         *("The trained player is from step 102,400.", "25.0% <span>[10.0, 50.0]</span>"),
         *("ended in stage 1", "<svg", "the policy moved by 0.31", "resumed at update 400"),
         *("Start 1 of 1", "differs from the preset debug"),

@@ -173,6 +173,7 @@ def test_the_rows_have_it_at_every_multiple_whatever_the_dispatches(evaluated):
     assert first["eval/episodes"] == 4
     assert first["eval/return_low"] < first["eval/return"] < first["eval/return_high"]
     assert [row["updates"] for row in rows] == [2, 3, 5, 6, 8]
+    assert all(row["mfu"] > 0 for row in rows)
     assert "update 3: evaluated on 4 games: return " in (evaluated / "log.txt").read_text()
 
 

@@ -89,6 +89,9 @@ def test_the_summary_is_of_the_last_tenth_and_says_so(straight):
     trained = read_json(straight / "summary.json")["trained"]
     assert trained["return"] == {"mean": pytest.approx(last["return"]), "ci95": [None, None]}
     assert (trained["source"], trained["env_steps"]) == ("last tenth", GOAL)
+    assert trained["mfu"] > 0
+    assert last["mfu"] > 0
+    assert f"; MFU {trained['mfu']:.1%}" in (straight / "log.txt").read_text()
     page = report_of(str(straight))[0]
     assert "Means over the last tenth of the training, from its own games" in page
     assert f"The trained player is from step {GOAL}." in page

@@ -1,6 +1,20 @@
 """Where the wall time of a run goes."""
 
+from types import SimpleNamespace
+
+import pytest
+
 from hackmatrix_rl.runs._wall_time import WallTime, in_words, of_row
+from hackmatrix_rl.training import Metrics, Utilization
+
+
+def dispatch(seconds, updates):
+    return Metrics(0, updates, seconds, 0.0, 0, dispatched=updates)
+
+
+def trainer_at(operations, peak, unknown=""):
+    """A trainer, as far as its share of the peak needs one."""
+    return SimpleNamespace(utilization=lambda: Utilization(operations, peak, unknown))
 
 
 def test_the_parts_add_up_over_all_starts_and_are_said_in_words():
@@ -28,3 +42,19 @@ def test_the_parts_add_up_over_all_starts_and_are_said_in_words():
     )
     assert in_words(again.read()) == f"3:20: {shares}"
     assert in_words({"updates": 1}) == ""  # of an earlier version
+
+
+def test_the_share_of_the_peak_is_a_mean_over_the_time_of_all_starts():
+    times = WallTime(lambda: 100.0)
+    # 2 updates of 30 operations in 3 seconds are 20 a second, of 100.
+    assert times.train(trainer_at(30.0, 100.0), dispatch(3.0, 2)) == {"mfu": 0.2}
+    assert times.train(trainer_at(30.0, 100.0), dispatch(1.0, 2)) == {"mfu": 0.6}
+    assert times.results() == {**times.read(), "mfu": pytest.approx(0.3)}
+    again = WallTime(lambda: 100.0)
+    rows = [{"updates": 2, "seconds": 4.0, "mfu": 0.3}, {"updates": 4, "seconds": 1.0, "mfu": 9.0}]
+    again.recall(rows, 2, waited=0.0)
+    assert again.train(trainer_at(0.0, 0.0, "no product"), dispatch(7.0, 2)) == {}
+    again.train(trainer_at(30.0, 100.0), dispatch(4.0, 8))
+    assert again.results()["mfu"] == pytest.approx((4.0 * 0.3 + 4.0 * 0.6) / 8.0)
+    assert str(again).endswith("training; MFU 45.0%")
+    assert "mfu" not in WallTime().results()

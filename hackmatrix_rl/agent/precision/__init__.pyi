@@ -13,4 +13,5 @@ from ._policy import PrecisionPolicy as PrecisionPolicy
 from ._policy import equations as equations
 from ._policy import precision as precision
 from ._policy import products as products
+from ._policy import programs_within as programs_within
 from ._policy import weights_in_products as weights_in_products

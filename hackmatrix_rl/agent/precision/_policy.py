@@ -258,10 +258,16 @@ def equations(jaxpr: Any) -> Iterator[Any]:
     """The equations of a jaxpr and of all jaxprs nested in it."""
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         yield equation
-        for parameter in equation.params.values():
-            for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
-                if hasattr(inner, "eqns") or hasattr(inner, "jaxpr"):
-                    yield from equations(inner)
+        for inner in programs_within(equation):
+            yield from equations(inner)
+
+
+def programs_within(equation: Any) -> Iterator[Any]:
+    """The programs that an equation of a traced program runs: the branches of a condition, say."""
+    for parameter in equation.params.values():
+        for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
+            if hasattr(inner, "eqns") or hasattr(inner, "jaxpr"):
+                yield inner
 
 
 def weights_in_products(

@@ -11,7 +11,7 @@ from hackmatrix_rl.agent import MaskedCategorical
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.algorithms.self_play._search import Found, PlayoutCap, Search
 from hackmatrix_rl.env import Played, SingleGame
-from hackmatrix_rl.system.batching import select
+from hackmatrix_rl.system.batching import select, taken
 
 
 class Games(eqx.Module):
@@ -133,11 +133,12 @@ def play_moves(
             return search(game, policy, games.states, keys, second), jnp.float32(1.0)
         fast = cap.fast(search)
         full = cap.draws_full(update, number)
-        found = jax.lax.cond(
-            full,
-            lambda: search(game, policy, games.states, keys, second),
-            lambda: fast(game, policy, games.states, keys, second),
-        )
+        with taken(cap.full_share):
+            found = jax.lax.cond(
+                full,
+                lambda: search(game, policy, games.states, keys, second),
+                lambda: fast(game, policy, games.states, keys, second),
+            )
         return found, full.astype(jnp.float32)
 
     def one(state: Any, found: Found, full: Array, key: Array) -> tuple[Moves, Any]:

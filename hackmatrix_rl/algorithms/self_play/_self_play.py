@@ -18,6 +18,7 @@ from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer, Search
 from hackmatrix_rl.algorithms.self_play._search import PlayoutCap, Search
 from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
 from hackmatrix_rl.system import bytes_of
+from hackmatrix_rl.system.batching import taken
 from hackmatrix_rl.system.errors import ArgumentError, instance, whole
 from hackmatrix_rl.training.sharding import (
     constrain,
@@ -98,13 +99,14 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
         candidate, cast = learner.played, self.optimization.precision.cast_to_compute
         key = jax.random.fold_in(jax.random.fold_in(state.key, _GATE), state.update)
         due = gate.due(state.update)
-        half_points = jax.lax.cond(
-            due,
-            lambda: gate.half_points(
-                *(self.mesh, self.search, self.game, cast(candidate), cast(accepted), key)
-            ),
-            lambda: jnp.int32(0),
-        )
+        with taken(0):  # a match has no fixed number of moves
+            half_points = jax.lax.cond(
+                due,
+                lambda: gate.half_points(
+                    *(self.mesh, self.search, self.game, cast(candidate), cast(accepted), key)
+                ),
+                lambda: jnp.int32(0),
+            )
         chosen, gated = gate.choose(due, half_points, candidate, accepted)
         return constrain(chosen, fsdp_shardings(self.mesh, chosen)), gated
 

@@ -4,7 +4,7 @@ import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -25,7 +25,8 @@ from hackmatrix_rl.runs import (
 )
 from hackmatrix_rl.runs.config import RolloutConfig, TrainConfig
 from hackmatrix_rl.system import peak_memory
-from hackmatrix_rl.training import LearnsAlone, Trainer, compiler_options
+from hackmatrix_rl.training import LearnsAlone, Trainer, Utilization, compiler_options
+from hackmatrix_rl.training.compiled import operations
 
 GAME_SIZES = ("max_steps", "max_enemies", "max_transmissions", "history", "num_envs")
 LEARNING_SIZES = (
@@ -119,14 +120,16 @@ def _learning_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) ->
         return eqx.filter(learn(state), eqx.is_array)
 
     began = time.perf_counter()
-    compiled = jax.jit(program).lower(arrays).compile(compiler_options(trainer.mesh))
+    traced = jax.jit(program).trace(arrays)
+    compiled = traced.lower().compile(compiler_options(trainer.mesh))
     compile_seconds = time.perf_counter() - began
     speeds = []
     for _ in range(repeats):
         began = time.perf_counter()
         jax.block_until_ready(compiled(arrays))
         speeds.append(config.batch / (time.perf_counter() - began))
-    return Speed(tuple(speeds), compile_seconds)
+    used = Utilization.of(operations(traced.jaxpr), trainer.mesh)
+    return _with_mfu(Speed(tuple(speeds), compile_seconds), used, config.batch)
 
 
 def train_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) -> Speed:
@@ -134,7 +137,13 @@ def train_speed(trainer: Trainer[Any], config: TrainConfig, repeats: int) -> Spe
     compile_seconds = trainer.compile()
     trainer.dispatch(config.updates_per_dispatch)
     runs = [trainer.dispatch(config.updates_per_dispatch) for _ in range(repeats)]
-    return Speed(tuple(run.steps_per_second for run in runs), compile_seconds)
+    speed = Speed(tuple(run.steps_per_second for run in runs), compile_seconds)
+    return _with_mfu(speed, trainer.utilization(), trainer.batch_size)
+
+
+def _with_mfu(speed: Speed, used: Utilization, batch: int) -> Speed:
+    """A speed of updates with `batch` environment steps, and its share of the devices' peak."""
+    return replace(speed, mfu=used.share(speed.median / batch), unknown=used.unknown)
 
 
 def device_of(mesh: Mesh) -> dict[str, Any]:

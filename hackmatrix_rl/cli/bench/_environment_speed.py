@@ -23,10 +23,16 @@ from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, REPLICATED
 
 @dataclass(frozen=True)
 class Speed:
-    """The runs of one measurement, without tracing and compilation."""
+    """The runs of one measurement, without tracing and compilation.
+
+    `mfu` is the median's share of the peak of the devices, if it is known; `unknown` says why it is
+    not.
+    """
 
     steps_per_second: tuple[float, ...]
     compile_seconds: float
+    mfu: float | None = None
+    unknown: str = ""
 
     @property
     def median(self) -> float:
@@ -52,7 +58,8 @@ class Speed:
         """The form of `bench --json`."""
         span = {"median": self.median, "min": self.smallest, "max": self.largest}
         runs = list(self.steps_per_second)
-        return {"steps_per_second": span | {"runs": runs}, "compile_seconds": self.compile_seconds}
+        found = {"steps_per_second": span | {"runs": runs}, "compile_seconds": self.compile_seconds}
+        return found if self.mfu is None else {**found, "mfu": self.mfu}
 
 
 class RandomPlayState(eqx.Module):

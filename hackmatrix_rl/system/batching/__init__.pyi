@@ -17,6 +17,8 @@ from ._device import avoids_rounds as avoids_rounds
 from ._device import games_innermost as games_innermost
 from ._device import is_dense as is_dense
 from ._device import platform as platform
+from ._expected import share_taken as share_taken
+from ._expected import taken as taken
 from ._hashed_random import Chance as Chance
 from ._hashed_random import Stream as Stream
 from ._hashed_random import below as below

@@ -7,3 +7,6 @@ from ._collectives import program_bytes as program_bytes
 from ._estimates import Estimate as Estimate
 from ._estimates import estimated_cycles as estimated_cycles
 from ._estimates import estimates as estimates
+from ._operations import Operations as Operations
+from ._operations import operations as operations
+from ._operations import operations_of_update as operations_of_update
