@@ -29,7 +29,7 @@ ROOT = "hackmatrix_rl."
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Makes a module by an old name, whose attributes are those of the new one."""
+    """Makes a module by an old name, with the attributes of the new one."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -2,8 +2,7 @@
 
 Each module here can be used alone, in a notebook; `hackmatrix_rl.algorithms` composes them.
 
-`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
-nothing do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

@@ -132,7 +132,7 @@ def win_targets(
     """Targets of the win prediction, from later predictions and outcomes in the rollout.
 
     They are the undiscounted TD(lambda) returns of a reward of 1 for a victory. Where an episode
-    terminates, the target is its outcome. Also returns which targets count: not that of a truncated
+    terminates, the target is its outcome. Also returns which targets count: not a truncated
     step, nor of the last step of a rollout in an unfinished episode.
 
     Source: Sutton 1988, "Learning to predict by the methods of temporal differences".

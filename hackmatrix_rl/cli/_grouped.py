@@ -44,7 +44,7 @@ class GroupedOption(click.Option):
 class SettingOption(click.Option):
     """An option for a config field that some algorithms have, with a heading and help for each.
 
-    The help shows those of the chosen algorithm. It omits the field if the algorithm or the
+    The help shows the chosen algorithm's. It omits the field if the algorithm or the
     environment does not have it.
     """
 
@@ -137,7 +137,7 @@ class TrainOptions(GroupedOptions):
         super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the first options and those of the algorithm, or all options."""
+        """Writes the first options and the algorithm's own, or all options."""
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return

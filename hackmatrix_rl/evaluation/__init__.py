@@ -1,7 +1,6 @@
 """Evaluation of policies on full episodes, and scripted players to compare them with.
 
-`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
-nothing do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

@@ -229,7 +229,7 @@ def new_wandb_id(path: Path) -> str:
 def check_names(config: RunConfig, path: Path | None = None, *, option: str = "--run-dir") -> None:
     """Refuses folder names under which a checkpoint could be written but not read.
 
-    `path` is the run's folder, by default that of the config; `option` is the flag that named it.
+    `path` is the run's folder, by default the config's; `option` is the flag that named it.
     """
     path = path or Path(config.run_dir or RUNS)
     if (wrong := name_trouble(_name(path))) is not None:

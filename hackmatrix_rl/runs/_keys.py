@@ -15,7 +15,7 @@ def run_keys(seed: int) -> tuple[Key[Array, ""], Key[Array, ""]]:
 
 
 def network_key(config: RunConfig) -> Key[Array, ""]:
-    """The key of the network's weights; of several trainings, that of the first."""
+    """The key of the network's weights; of several trainings, the first one's."""
     return run_keys(config.seed)[0]
 
 

@@ -115,11 +115,11 @@ def find_player(
     - any of them with a script that collects points: `harvest(pretrained)`.
 
     `network`, `trust_code` and `best` are as for `load`, and `modules` is its `agent`.
-    `league` is the league to play in. By default, it is that of the training, or the original one
-    for a player without training, which takes its sizes from `game`. `simulations` makes a trained
-    policy a `Searcher` with that many simulations for a move; messages call it `simulations_flag`.
+    `league` is the league to play in: by default the training's, or the original one for a player
+    without training, which takes its sizes from `game`. `simulations` makes a trained policy a
+    `Searcher` with that many simulations for a move; messages call it `simulations_flag`.
     `cycles` are the updates of `z_H`, and of `z_L` before each of them, of a recursive network; by
-    default, they are those of its training. `report` takes messages about what is skipped or
+    default, they are the cycles of its training. `report` takes messages about what is skipped or
     damaged.
     """
     if (inner := _harvested(name)) is not None:
@@ -221,7 +221,7 @@ UNTRAINED_SIMULATIONS = 64
 
 
 def untrained_opponent(settings: Mapping[str, Any]) -> Opponent:
-    """An opponent with a small untrained network; `settings` are those of the board."""
+    """An opponent with a small untrained network; `settings` describe the board."""
     kind = _of_two_players()
     # The preset has a small network, but also a smaller board than the command.
     board = {each.name: each.default for each in options_of(kind) if each.metadata["resume"]}

@@ -132,7 +132,7 @@ def _evaluation(record: RunRecord) -> str:
 
 
 def _results(players: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The results that some player has, with labels as HTML; those of an environment come last."""
+    """The results that some player has, with labels as HTML; an environment's own come last."""
     names = dict.fromkeys(
         name for each in players for name, found in each.items() if entry(found, "mean") is not None
     )

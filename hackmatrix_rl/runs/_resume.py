@@ -40,7 +40,7 @@ class ResumableRun:
     """A run that can be resumed; its folder, `path`, may be missing.
 
     `checkpoint` is the newest intact one; with `None`, the run ended before its first one and
-    starts over. `damaged` are newer, unusable ones. `metadata` is that of the checkpoint; without
+    starts over. `damaged` are newer, unusable ones. `metadata` belongs to the checkpoint; without
     one, it holds the settings and the run's names.
     """
 

@@ -51,7 +51,7 @@ from hackmatrix_rl.training import (
 class RunResult:
     """The result of a run: its player, the environment of its training, and how it ended.
 
-    `config` is that of the stage in which it ended. `member` is the number of the player's training
+    `config` describes the stage in which it ended. `member` is the number of the player's training
     if the program has several. `times` has the seconds of each part of the wall time and the share
     of the devices' peak, as metrics.
     """

@@ -28,7 +28,7 @@ def summary_of(
 ) -> dict[str, Any]:
     """The `summary.json` of a run with these settings and metrics, in the form of other runs.
 
-    The numbers and intervals are those of the last evaluation by a hook. Without one, the numbers
+    The numbers and intervals are from the last evaluation by a hook. Without one, the numbers
     are means over the last tenth of the training, without intervals, because dispatches are not
     independent.
 

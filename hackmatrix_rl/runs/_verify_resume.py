@@ -73,7 +73,7 @@ def verify_resume(
 
     The kill comes after `updates` of `2 * updates` updates. `folder` is empty and takes all files.
     This function overrides length, folders and save intervals of the config. `train` is the command
-    that trains, by default that of the config; `timeout` limits each process, in seconds.
+    that trains, by default the config's; `timeout` limits each process, in seconds.
     """
     config.check_provable()
     config = dataclasses.replace(

@@ -1,7 +1,6 @@
 """Players that search: one-step lookahead, rollouts, and tree search.
 
-`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
-nothing do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

@@ -96,7 +96,7 @@ class Harvester(GameAgent):
     def think(
         self, observation: PyTree[Array], mask: Legal, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[Int32[Array, ""], PyTree[Array], Thought]:
-        """Plays in a `State`; the thought is that of the wrapped player."""
+        """Plays in a `State`; the thought is the wrapped player's."""
         state: State = observation
         harvest = _harvest(state.position, mask)
         allowed = mask & ~harvest.barred & ~_loses_points(state)

@@ -158,7 +158,7 @@ class Searcher(StateAgent):
         wanted: Bool[Array, ""],
         key: Key[Array, ""],
     ) -> SearchResult:
-        """The result of the search if it is `wanted`, else that of the prior."""
+        """The result of the search if it is `wanted`, else the prior's."""
         pi = MaskedCategorical(prior.logits, legal)
         nothing = SearchResult(
             action=pi.mode(),

@@ -36,7 +36,7 @@ PEAKS: Mapping[str, tuple[float, float]] = {
     # NVIDIA, "Ada GPU Architecture", appendix A: sums in float32.
     "NVIDIA GeForce RTX 4090": (82.6, 165.2),
     # Google Cloud, "TPU versions", a chip each; of tpu7x (2,307 a chip), JAX's device is half of
-    # one. The names are those of JAX's `chip_version_from_device_kind`.
+    # one. The names are from JAX's `chip_version_from_device_kind`.
     "TPU v4": (275.0, 275.0),
     "TPU v5 lite": (197.0, 197.0),
     "TPU v5e": (197.0, 197.0),
@@ -56,7 +56,7 @@ def peak_flops(devices: Sequence[jax.Device], dtype: Any) -> float | None:
     `PEAKS` lacks.
 
     Args:
-        devices: all of them, also those of other processes.
+        devices: all of them, also of other processes.
         dtype: what is multiplied.
     """
     first = devices[0]

@@ -147,7 +147,7 @@ class GradientStep(eqx.Module):
             metrics: its metrics.
             rate: factor on the optimizer's change.
             active: whether to take the step; if not, only the loss scale may change.
-            include: whether to report the metrics; by default those of an active step.
+            include: whether to report the metrics; by default if the step is active.
             trained: for each parameter, whether it changes, in the structure of the gradient.
                 The optimizer sees the whole gradient all the same: its averages must not start
                 from 0 when the rest follows. `None`: all change.

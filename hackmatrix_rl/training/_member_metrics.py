@@ -1,4 +1,4 @@
-"""The metrics of a population: those of each member, and aggregates over members."""
+"""The metrics of a population: of each member, and aggregated over members."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence

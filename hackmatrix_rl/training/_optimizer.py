@@ -63,7 +63,7 @@ def _adam(max_grad_norm: float) -> UnitRate:
 def optimizer_of(
     optimizer: Any, learning_rate: Any
 ) -> tuple[optax.GradientTransformation, Schedule]:
-    """The optimizer and the learning rate as a schedule; by default those of `PPO`.
+    """The optimizer and the learning rate as a schedule; by default `PPO`'s.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -93,8 +93,8 @@ def reported_rate(
         rate: factor on its changes.
 
     Returns:
-        Empty where only the optimizer knows its rate: its state has none, as that of
-        `optax.inject_hyperparams` does, or several.
+        Empty where only the optimizer knows its rate: its state does not hold one rate, as with
+        `optax.inject_hyperparams`.
     """
     if isinstance(optimizer, UnitRate):
         return {"learning_rate": rate}

@@ -49,7 +49,7 @@ class EvaluateEvery(_PlaysEvery):
     the keys of the training, so the training has the same bits with and without the hook. A
     dispatch ends at each multiple of N.
 
-    It adds the metrics `eval/return`, `eval/length` and those of the environment. Each has a 95%
+    It adds the metrics `eval/return`, `eval/length` and the environment's own. Each has a 95%
     interval, such as `eval/return_low` and `eval/return_high`. It also adds `eval/episodes` and
     `eval/unfinished` (see `Evaluation`). The first evaluation compiles.
 
@@ -131,7 +131,7 @@ class SaveGifEvery(_PlaysEvery):
     """A hook that saves a game as a GIF, such as `update-00000010.gif`, every N updates.
 
     Frames are from `Environment.draw` or `Environment.render`, else they show the observations.
-    Each game uses the same key, separate from those of the training, so the training has the same
+    Each game uses the same key, separate from the training's keys, so the training has the same
     bits with and without the hook. A dispatch ends at each multiple of N.
 
     Args:

@@ -35,11 +35,11 @@ class Population(Algorithm[State]):
     The members share only the program. `Trainer.train`, `fit` and `start` take an array with a key
     for each member; member k then has the draws of a training that starts with the k-th key. A
     single key gives member k `jax.random.fold_in(key, k)`. Environment steps, updates and
-    `total_timesteps` are those of one member.
+    `total_timesteps` count for one member.
 
     The members may use any algorithm with an environment in JAX.
 
-    The state is that of a member, with a leading axis of members in every array except `update` and
+    The state is a member's, with a leading axis of members in every array except `update` and
     `env_steps`. `policy` and `member` select a member.
 
     Members may differ in numbers that are fields of a module and not static: the values of a

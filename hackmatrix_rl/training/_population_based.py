@@ -32,7 +32,7 @@ _KEY = 2**32 - 1  # folded into the first member's key for the draws of the popu
 
 
 class Tournament(eqx.Module):
-    """The state that population-based training adds to that of a population.
+    """The state that population-based training adds to a population's.
 
     Attributes:
         settings: the settings that vary, by name, with the value of each member.
@@ -350,7 +350,7 @@ def _replaced(fraction: float, members: int) -> int:
 
 
 def _names(varied: PyTree[Array]) -> tuple[str, ...]:
-    """The name of each array: that of its field, or of the field that has its schedule."""
+    """The name of each array: its field, or the field that has its schedule."""
     found: dict[str, Any] = {}
     names = []
     for path, values in jax.tree.leaves_with_path(varied):

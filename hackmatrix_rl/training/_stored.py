@@ -98,7 +98,7 @@ class Stored:
         )
 
     def members(self, like: PyTree) -> int | None:
-        """The number of members, if the arrays are those of a tree with an axis of members."""
+        """The number of members, if the arrays belong to a tree with an axis of members."""
         wanted, named = leaves_by_path(like), self.named_as(like)
         if not wanted or wanted.keys() != named.arrays.keys():
             return None
@@ -144,7 +144,7 @@ class Stored:
         """The tree with the stored arrays in place of its arrays or shapes.
 
         Raises:
-            ValueError: the stored arrays do not match those of the tree.
+            ValueError: the stored arrays do not match the tree.
         """
         if (wrong := self.mismatch(like)) is not None:
             raise ValueError(wrong)

@@ -244,7 +244,7 @@ class Trainer(Generic[A]):
         """The program of a dispatch, lowered but not compiled.
 
         It needs only the shapes of the state, so it works before the training has started.
-        `platforms` are the platforms to lower for, such as `tpu`; by default that of the mesh.
+        `platforms` are the platforms to lower for, such as `tpu`; by default the mesh's.
         """
         return self.trace().lower(lowering_platforms=platforms)
 

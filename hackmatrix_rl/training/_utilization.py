@@ -29,7 +29,7 @@ class Utilization:
     def of(cls, operations: Operations | None, mesh: Mesh) -> "Utilization":
         """The utilization of a program with these operations in an update, on a mesh.
 
-        Where they have several dtypes, the peak is that of the mixture.
+        With several dtypes, the peak is the mixture's.
         """
         if operations is None:
             return cls(

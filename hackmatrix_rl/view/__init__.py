@@ -1,7 +1,6 @@
 """Positions as pictures, as text for terminals, and as pages.
 
-`__init__.pyi` lists the public names. Each is imported when it is first used, because commands
-that play no games do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

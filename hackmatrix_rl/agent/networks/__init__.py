@@ -1,7 +1,6 @@
 """Networks, and the evaluators that apply them to batches and sequences.
 
-`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
-nothing do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

@@ -82,8 +82,8 @@ def plus_bias(
 ) -> Float[Array, "*rows outputs"]:
     """Adds a bias to each row, and returns the dtype of the product.
 
-    The addition is in float32, because its dtype is that of the bias gradient, a sum over the
-    full batch.
+    The addition is in float32, the dtype in which its backward pass then sums the bias gradient
+    over the full batch.
     """
     full = _broadcastable(bias, product)
     return (product.astype(jnp.float32) + full).astype(product.dtype)

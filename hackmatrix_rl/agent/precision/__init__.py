@@ -1,7 +1,6 @@
 """Precision: the dtypes a network computes in, loss scaling, and which arrays are trained.
 
-`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
-nothing do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

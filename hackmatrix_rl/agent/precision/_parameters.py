@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import jmp
 from jaxtyping import PyTree
 
-# Each string names the output, for which jmp would use the compute dtype. The short names are not
-# those of jmp, which reads `bf16` as a policy with bfloat16 parameters.
+# Each string names the output, for which jmp would use the compute dtype. The short names differ
+# from jmp's: it reads `bf16` as a policy with bfloat16 parameters.
 POLICIES = {
     "f32": "params=float32,compute=float32,output=float32",
     "bf16": "params=float32,compute=bfloat16,output=float32",

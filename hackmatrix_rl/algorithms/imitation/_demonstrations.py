@@ -318,7 +318,7 @@ def _within(name: str, value: Any, least: float, most: float) -> Any:
 
 
 def _read_arrays(file: Path, like: Demonstrations) -> Demonstrations:
-    """The arrays of a file, which must match those of `like` in name, dtype and shape."""
+    """The arrays of a file, which must match `like` in name, dtype and shape."""
     wanted = _named(like)
     size = sum(leaf.nbytes for leaf in wanted.values())
 

@@ -54,7 +54,7 @@ class Imitation(LearnerAlgorithm[ImitationState]):
 
     In every step the teacher labels the position with its action. The teacher plays an episode with
     probability `beta`, else the student does (see `Labelling`). Rollouts, value targets, precision
-    and gradient steps are those of PPO with a `CloneLoss`.
+    and gradient steps are PPO's with a `CloneLoss`.
 
     Source: Ross et al. 2011, "A reduction of imitation learning and structured prediction to
     no-regret online learning" (DAgger).

@@ -124,7 +124,7 @@ class Agreement(eqx.Module):
 
 
 class ImitationMetrics(eqx.Module):
-    """The report of an update: that of PPO, and the agreement with the teacher."""
+    """The report of an update of PPO, and the agreement with the teacher."""
 
     update: UpdateReport
     agreement: Agreement

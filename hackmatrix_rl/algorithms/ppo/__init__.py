@@ -1,7 +1,6 @@
 """Proximal policy optimization.
 
-The public names are in `__init__.pyi`. Each is imported on first use, because commands that play
-nothing do not need JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

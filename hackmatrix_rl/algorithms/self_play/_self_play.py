@@ -272,7 +272,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
 
 
 class SelfPlayReport(training.UpdateReport):
-    """The report of an update, with that of a gating match; `None` without a gate."""
+    """The reports of an update and of its gating match; the latter is `None` without a gate."""
 
     gated: Gated | None = None
 

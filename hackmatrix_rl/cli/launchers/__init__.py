@@ -1,6 +1,6 @@
 """Files that start a training, or the workers of a sweep, on other machines.
 
-`__init__.pyi` lists the public names. Each is imported when it is first used.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

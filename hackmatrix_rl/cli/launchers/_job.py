@@ -37,7 +37,7 @@ class Job:
     """A command and the machines for it.
 
     Attributes:
-        machines: the machines; for a sweep, those of one worker.
+        machines: the machines; for a sweep, of one worker.
         command: the command of `hackmatrix-rl`.
         options: its options with their values, without folders and files.
         files: files and folders of this machine by the name of their option or argument.

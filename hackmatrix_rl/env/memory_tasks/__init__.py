@@ -1,7 +1,6 @@
 """Tasks that need memory, each with its exact best return and best memoryless return.
 
-`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
-nothing do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

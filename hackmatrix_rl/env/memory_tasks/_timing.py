@@ -271,8 +271,8 @@ class ReadySetGoConfig:
 
     fixation: int = 1  #: Nothing is shown, 1 or more.
     ready: int = 1  #: The first signal is shown, 1 or more.
-    shortest: int = 10  #: The least steps from the start of ready to that of set, `ready` or more.
-    longest: int = 18  #: The most steps from the start of ready to that of set.
+    shortest: int = 10  #: Least steps from the start of ready to the start of set; >= `ready`.
+    longest: int = 18  #: Most steps from the start of ready to the start of set.
     set: int = 1  #: The second signal is shown, 1 or more.
     gain: int = 1  #: Ratio of the produced to the measured interval, 1 or more.
     margin: float = 0.2  #: The allowed error as a fraction of the interval, 0 or more.

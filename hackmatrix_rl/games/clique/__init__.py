@@ -1,7 +1,6 @@
 """The rules of the clique game: pure functions of the state of one game.
 
-`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
-nothing do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

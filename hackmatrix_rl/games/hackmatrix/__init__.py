@@ -1,6 +1,6 @@
 """The rules of HackMatrix: pure functions of the state of one game.
 
-`__init__.pyi` lists the public names. Each is imported on first use, because some need JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

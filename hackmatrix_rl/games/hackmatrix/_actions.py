@@ -96,7 +96,7 @@ def legal_actions(config: GameConfig, state: State) -> Bool[Array, " num_actions
         state: one game; use `jax.vmap` for a batch.
 
     Raises:
-        ValueError: the sizes of the game differ from those of `config`.
+        ValueError: the game has other sizes than `config`.
     """
     check_sizes(config, state)
     return allowed(state.position, can_undo=state.history.count > 0)

@@ -49,7 +49,7 @@ def play(
 
     Raises:
         TypeError: the action is not a single integer.
-        ValueError: the sizes of the game differ from those of `config`.
+        ValueError: the game has other sizes than `config`.
     """
     action = as_action(action, "an hm.Action or its number, such as hm.Action.UP")
     chance = Chance.from_key(key)

@@ -77,7 +77,7 @@ _RANGES = {
 
 
 def check_sizes(config: GameConfig, state: State) -> None:
-    """Raises a ValueError if the sizes of a game differ from those of a config."""
+    """Raises a ValueError if a game has other sizes than a config."""
     sizes = {
         "max_enemies": state.position.enemies.size,
         "max_transmissions": state.position.transmissions.size,

@@ -1,7 +1,6 @@
 """Puzzles with a unique solution, as streams of labelled examples for networks.
 
-`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
-nothing do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

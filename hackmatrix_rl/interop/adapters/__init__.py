@@ -1,7 +1,6 @@
 """Adapters between this package and gymnasium, gymnax, pgx and NeuroGym, in both directions.
 
-`__init__.pyi` lists the public names. Each is imported when it is first used, because commands
-that play no games do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 from typing import Any

@@ -1,7 +1,6 @@
 """Checkpoints: the training state on disk.
 
-The public names are in `__init__.pyi`. Each is imported on first use, because commands that play no
-game need no JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

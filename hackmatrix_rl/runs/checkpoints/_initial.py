@@ -42,9 +42,9 @@ def initial_settings(
 ) -> dict[str, Any]:
     """The settings that a training must share with the one that it starts from, by name.
 
-    `league` is that of the new training. With `trust_code`, the network and the environment among
-    these settings may be code, which the new training imports. Settings that the user has `named`
-    replace stored ones, whose code is then not imported.
+    `league` is the new training's. With `trust_code`, the network and the environment among these
+    settings may be code, which the new training imports. Settings that the user has `named` replace
+    stored ones, whose code is then not imported.
     """
     if is_npz(init):
         with refusing("--init ", "", of=ConfigError):

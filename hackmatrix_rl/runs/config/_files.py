@@ -34,7 +34,7 @@ def read_settings(
     Keys may be written with `-` or `_`. A field may be at the top level or in any table; the names
     of tables have no meaning. Only `[[stage]]` tables do: each has the settings of one stage of a
     training, and the result has them as a list under `stages`. `command` selects the known
-    settings (empty: those of all commands), and `report` takes a line for each old name.
+    settings (empty: all commands), and `report` takes a line for each old name.
     """
     said = f"--config {path}"
     content = _content(path, said)

@@ -29,7 +29,7 @@ _OF_A_RUN = (
     *("run_dir", "checkpoint_dir", "device", "deterministic", "cpu_devices"),
     *("tensorboard", "profile", "metric_names", "stop_unhealthy_members"),
 )
-"""Settings of a full run, like those of Weights & Biases; a stage cannot override them."""
+"""Settings of a full run, such as Weights & Biases; a stage cannot override them."""
 BEFORE = "the stage before"
 """The value of `init` in a stage until the previous stage is trained."""
 
@@ -118,7 +118,7 @@ def make_stages(
 ) -> RunConfig:
     """The config of the first stage, linked to the later ones (`RunConfig.then`).
 
-    A stage has the common `settings`, those of its table, and those of the command line (`given`),
+    A stage has the common `settings`, its table, and the command line (`given`),
     as far as its algorithm has them. It inherits network and observation from the previous stage.
     `total_timesteps` on the command line is the length of all stages together.
     """

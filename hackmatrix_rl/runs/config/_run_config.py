@@ -251,5 +251,5 @@ class RunConfig(Members, ABC):
 
     @property
     def stages(self) -> "list[RunConfig]":
-        """This config, and that of each later stage."""
+        """This config, and the config of each later stage."""
         return [self, *([] if self.then is None else self.then.stages)]

@@ -64,7 +64,7 @@ class Heads:
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """The texts of an algorithm that a run prints, in addition to those of every run.
+    """The texts of an algorithm that a run prints, in addition to what every run prints.
 
     Attributes:
         learning: the data of an update.

@@ -1,7 +1,6 @@
 """Tools that make the code of one game fast under `jax.vmap`, independent of its rules.
 
-`__init__.pyi` lists the public names. Each is imported on first use, so that commands that play
-nothing do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

@@ -1,6 +1,6 @@
 """Errors for users, and checks of arguments.
 
-`__init__.pyi` lists the public names. Each is imported on first use, because some need JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

@@ -102,7 +102,7 @@ class Launches:
     """The kernel launches of a GPU program.
 
     Attributes:
-        kernels: number of launches of kernels, including those of libraries; loops count as in
+        kernels: number of launches of kernels, including launches by libraries; loops count as in
             `Collective.times`.
         asking_loops: number of loops without a fixed number of iterations. After each iteration,
             the host reads the condition.

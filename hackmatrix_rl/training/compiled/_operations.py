@@ -1,4 +1,4 @@
-"""The floating-point operations of a traced program: those of its products and convolutions."""
+"""The floating-point operations of the products and convolutions in a traced program."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -149,7 +149,7 @@ def page_of(
 def page_of_recording(
     recording: Recording, *, on_move: Callable[[int, int], None] = lambda done, total: None
 ) -> str:
-    """A game of any environment as a page like that of `page_of`, without a download."""
+    """A game of any environment as a page like `page_of`, without a download."""
     return whole_page(recording_data(recording, on_move=on_move))[0]
 
 

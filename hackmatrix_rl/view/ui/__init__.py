@@ -1,7 +1,6 @@
 """Games in a browser: a server on this machine, for one person.
 
-`__init__.pyi` lists the public names. Each is imported when it is first used, because commands
-that play no games do not import JAX.
+`__init__.pyi` lists the public names. Each is imported on first use.
 """
 
 import lazy_loader

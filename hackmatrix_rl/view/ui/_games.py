@@ -14,7 +14,7 @@ from hackmatrix_rl.view.ui._served import Served
 class Games(Served):
     """An agent that plays games sequentially while people watch.
 
-    The games of a seed are those of `evaluate` and `watch` with this seed, in the same order.
+    A seed gives the same games as in `evaluate` and `watch`, in the same order.
     """
 
     title = "The agent's page"
