@@ -167,9 +167,7 @@ class RolloutCollector(Collector):
         state, timestep = environment.step(collector_state.environment, action, environment_keys)
 
         with taken(0):  # few episodes are truncated
-            bootstrap_value = _bootstrap_value(
-                choice, evaluator.policy, environment, timestep, carry
-            )
+            bootstrap = _bootstrap_value(choice, evaluator.policy, environment, timestep, carry)
 
         # The fields of a rollout that have an axis of steps.
         happened = dict(
@@ -181,7 +179,7 @@ class RolloutCollector(Collector):
             reward=timestep.reward,
             terminated=timestep.terminated,
             truncated=timestep.truncated,
-            bootstrap_value=bootstrap_value,
+            bootstrap_value=bootstrap,
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
             log_probs=pi.log_probs if self.keep_log_probs else None,
             notes=notes,

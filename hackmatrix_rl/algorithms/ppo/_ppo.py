@@ -272,11 +272,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         return replace(metrics, learning={**metrics.learning, **means})
 
     def learning_only(self, state: PPOState) -> "PPO":
-        """A copy that learns from a rollout of zeros.
-
-        The time of learning does not depend on the games, except for a sparse first layer
-        (`mlp`): it is faster on empty boards, so compare its whole updates.
-        """
+        """A copy that learns from zeros, which is faster only with a sparse first layer (`mlp`)."""
         replayed = empty_rollout(
             self.collect, state.learner.policy, self.environment, state.collector_state, self.mesh
         )
