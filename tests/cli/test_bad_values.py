@@ -58,7 +58,7 @@ OF_VALUES = {
     "train --precision-parts .heads": "--precision-parts .heads: '.heads' is no",
     "train --network mpl": "--network mpl ... mlp",
     "train --network nowhere:factory": "--network nowhere:factory ... no module",
-    f"{DEBUG} --network graph": "--network graph: ... the clique game only",
+    f"{DEBUG} --network graph": "--network graph: ... plays only the clique game",
     "train --network gru --depth 3": "--network gru ... no depth",
     "train --remat blocks": "--remat blocks: --network cells ... no blocks ... --network residual",
     "train --process-id 1": "--coordinator, --num-processes missing",
@@ -156,7 +156,7 @@ OF_VALUES = {
     "imitate --games 5": "--games 5 ... --save-demonstrations FOLDER",
     "bench --repeats 10000000000": "--repeats",
     f"bench --full --sizes {DIGITS}": "--sizes ... not understood",
-    "bench --full --compare pgx": "--full and --compare ... one at a time",
+    "bench --full --compare pgx": "--full and --compare exclude each other",
     "bench --sizes 64": "--sizes 64 needs --full ... --num-envs",
     "bench --full --sizes 64,many": "--sizes 64,many: not understood ... 64,1024",
     "bench --full --sizes 0": "--sizes 0: not understood",
@@ -387,7 +387,7 @@ REFUSED |= {f"{SELF_PLAY} --run-dir run {flags}": said for flags, said in OF_SEL
 @pytest.mark.parametrize("typed", REFUSED, ids=lambda typed: ascii(typed[:60]))
 def test_a_bad_value_gets_one_line(typed, here, monkeypatch):
     monkeypatch.setattr("hackmatrix_rl.view.terminal.check_terminal", lambda command: None)
-    monkeypatch.setattr("hackmatrix_rl.training.Trainer.lower", None)  # before it compiles
+    monkeypatch.setattr("hackmatrix_rl.training.Trainer.trace", None)  # before it compiles
     assert_refused(invoke(*shlex.split(typed)), *REFUSED[typed].split(" ... "))
     assert list(here.iterdir()) == [], "nothing may be left behind"
 

@@ -112,7 +112,7 @@ CHANGED = {
 @pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["", "dry run"])
 @pytest.mark.parametrize("flags", CHANGED, ids=" ".join)
 def test_a_resumed_run_keeps_what_its_outputs_mean(trained, flags, more, monkeypatch):
-    monkeypatch.setattr("hackmatrix_rl.training.Trainer.lower", None)
+    monkeypatch.setattr("hackmatrix_rl.training.Trainer.trace", None)
     run, _ = trained
     refused = invoke("train", "--resume-run", run, "--total-timesteps", 512, *flags, *more)
     assert_refused(refused, CHANGED[flags].format(run=run), "begin a new run")

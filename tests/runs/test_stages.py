@@ -137,7 +137,7 @@ def test_a_typed_length_is_that_of_all_stages_and_a_flag_counts_where_it_belongs
         *(
             (
                 f'[[stage]]\nalgorithm = "ppo"\n{setting}\n',
-                f"stage 1: {name}: a setting of the whole",
+                f"stage 1: {name}: a setting of the full run",
             )
             for name, setting in {
                 "checkpoint_dir": "checkpoint_dir = 'c'",
