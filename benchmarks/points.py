@@ -74,7 +74,7 @@ def main() -> None:
     began = time.monotonic()
     given.out.mkdir(parents=True)
     folder = given.out.absolute()
-    settings = SETTINGS | {"init": given.init} | (SMALL if given.small else {})
+    settings = {**SETTINGS, "init": given.init, **(SMALL if given.small else {})}
     each = settings["num_envs"] * settings["num_steps"]
 
     def left() -> float:
