@@ -40,6 +40,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "runs/...",
         "export an agent to a file for other programs",
     ),
+    "push": ("._push:push_command", "runs/... hf://USER/NAME", "publish an agent on a hub"),
     "ui": ("._ui:ui_command", "runs/...", "play in the browser, watch an agent, take over"),
     "bench": ("._bench:bench", "", "how fast this machine is"),
     "compare": (

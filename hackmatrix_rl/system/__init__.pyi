@@ -4,6 +4,7 @@ from ._compatibility import quick_options as quick_options
 from ._compatibility import untested_version as untested_version
 from ._compatibility import wandb_sync as wandb_sync
 from ._compatibility import wandb_timeouts as wandb_timeouts
+from ._devices import cache_folder as cache_folder
 from ._devices import chosen_devices as chosen_devices
 from ._devices import cut_cpu as cut_cpu
 from ._devices import describe_device as describe_device

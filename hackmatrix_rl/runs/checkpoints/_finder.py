@@ -10,6 +10,7 @@ from typing import Any
 from etils import epath
 
 from hackmatrix_rl.games.hackmatrix import LEAGUES
+from hackmatrix_rl.runs.checkpoints._hub import fetched, is_on_hub
 from hackmatrix_rl.runs.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.runs.checkpoints._manifest import damage, not_plain
 from hackmatrix_rl.runs.checkpoints._metadata import (
@@ -74,6 +75,8 @@ def find_checkpoint(
         NoCheckpointError: the checkpoint does not exist.
         ConfigError: it cannot be used.
     """
+    if is_on_hub(run):
+        return fetched(str(run))
     run = typed_path(run)
     given = storage_path(run, "the checkpoint")
     shipped = shipped_checkpoint(str(run))

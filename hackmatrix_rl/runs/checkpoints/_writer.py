@@ -10,17 +10,16 @@ from importlib.metadata import version
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from etils import epath
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent import check_is_policy
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, check_written, read_arrays
+from hackmatrix_rl.runs.checkpoints._arrays import check_written
 from hackmatrix_rl.runs.checkpoints._finder import checkpoints_in, mean_return, run_of
 from hackmatrix_rl.runs.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
-from hackmatrix_rl.runs.checkpoints._metadata import FORMAT, METADATA, identity_of, read_metadata
+from hackmatrix_rl.runs.checkpoints._metadata import FORMAT, METADATA, identity_of
 from hackmatrix_rl.runs.checkpoints._place import place
 from hackmatrix_rl.runs.checkpoints._reader import POLICY
 from hackmatrix_rl.runs.config import RunConfig
@@ -284,36 +283,3 @@ def save(policy: ActorCritic, path: epath.PathLike) -> None:
     """
     check_is_policy(policy)
     write_tree(path, POLICY, policy)
-
-
-_PRIVATE = ("run_dir", "checkpoint_dir")
-"""Settings that are paths on the machine of the training."""
-
-
-def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
-    """Copies a checkpoint without the parts for a resume (optimizer, environments) and paths.
-
-    Returns the size of the copy in bytes.
-    """
-    import orbax.checkpoint as ocp
-
-    there, copy = epath.Path(source), place(target)
-    metadata = read_metadata(there)
-    parts = {"policy": "", "training": VALUE_SCALE}
-    stored = {name: read_arrays(there, name, under=under) for name, under in parts.items()}
-    arrays = {name: jax.tree.map(jnp.asarray, dict(part.arrays)) for name, part in stored.items()}
-    handlers = {name: ocp.StandardCheckpointHandler() for name in stored}
-    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers)) as checkpointer:
-        items = {name: ocp.args.StandardSave(each) for name, each in arrays.items()}
-        checkpointer.save(copy, ocp.args.Composite(**items))
-    metadata["random_keys"] = {name: dict(part.keys) for name, part in stored.items()}
-    metadata["config"] |= dict.fromkeys(_PRIVATE)
-    if metadata["config"].get("init") is not None:  # a training with a teacher must have one
-        metadata["config"]["init"] = epath.Path(metadata["config"]["init"]).name
-    metadata["run"] = {}
-    write_json(copy / METADATA, metadata)
-    # Orbax writes its destination into these. It reads them only in cloud storage.
-    for folder in ("", *stored):
-        (copy / folder / "commit_success.txt").unlink(missing_ok=True)
-    check_written(copy, arrays)
-    return write_manifest(copy)
