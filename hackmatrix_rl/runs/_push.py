@@ -11,6 +11,7 @@ from hackmatrix_rl.evaluation import Evaluation, PolicyAgent
 from hackmatrix_rl.runs._verify_resume import toml_of
 from hackmatrix_rl.runs.checkpoints import (
     DESCRIPTION,
+    HUB,
     HubName,
     Report,
     answering,
@@ -57,6 +58,11 @@ class HubRepository:
         self._name, self._repository, self._api = name, named.repository, hub.HfApi()
         self._added = hub.CommitOperationAdd
         with answering(name):
+            who = self._api.whoami()
+            spaces = [who["name"], *(each["name"] for each in who.get("orgs", []))]
+            if named.repository.partition("/")[0] not in spaces:
+                mine = ", ".join(f"{HUB}{each}/NAME" for each in spaces)
+                raise ConfigError(f"{name}: the name is taken by another user. Yours are {mine}.")
             self._api.create_repo(named.repository, private=private, exist_ok=True)
             there = set(self._api.list_repo_files(named.repository))
         if DESCRIPTION not in there and (other := sorted(there - _FROM_THE_HUB)):

@@ -70,6 +70,7 @@ ELSEWHERE = {
     "hackmatrix-rl ui": "waits for a person",
     "PACKAGE=": "needs Google Cloud",
     "--wandb --wandb-project": "needs an account of Weights & Biases",
+    "hf://": "needs the hub, which tests/cli/test_push.py has",
     "wandb:ENTITY": "needs an account of Weights & Biases",
     "wandb sync": "needs an account of Weights & Biases",
     "python benchmarks/": "takes minutes, and is no part of the package",

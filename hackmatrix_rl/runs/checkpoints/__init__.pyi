@@ -11,6 +11,7 @@ from ._finder import run_of as run_of
 from ._finder import split_member as split_member
 from ._finder import whole_checkpoint as whole_checkpoint
 from ._hub import DESCRIPTION as DESCRIPTION
+from ._hub import HUB as HUB
 from ._hub import HubName as HubName
 from ._hub import answering as answering
 from ._hub import hub_files as hub_files

@@ -22,7 +22,7 @@ from etils import epath
 from hackmatrix_rl.runs.checkpoints._manifest import damage, sha256_of
 from hackmatrix_rl.runs.checkpoints._metadata import PARTS
 from hackmatrix_rl.runs.checkpoints._trim import Trimmed, trimmed, write_trimmed
-from hackmatrix_rl.system import MOST_BYTES, cache_folder, format_bytes, read_json, require
+from hackmatrix_rl.system import cache_folder, format_bytes, read_json, require
 from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, first_line, refusing
 from hackmatrix_rl.training import Stored
 
@@ -31,8 +31,8 @@ HUB = "hf://"
 DESCRIPTION, WEIGHTS = "agent.json", "model.safetensors"
 FORMAT = 1
 """The format of `DESCRIPTION`."""
-MOST_WEIGHTS = 2**34
-"""The most bytes of `WEIGHTS` that are fetched: 16 GiB."""
+MOST = {DESCRIPTION: 2**26, WEIGHTS: 2**34}
+"""The most bytes of each file that is fetched: 64 MiB and 16 GiB."""
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -106,7 +106,7 @@ def fetched(name: str) -> epath.Path:
     """
     named, hub = HubName.of(name), library(name)
     with answering(name):
-        described = _download(hub, named, DESCRIPTION, MOST_BYTES)
+        described = _download(hub, named, DESCRIPTION)
     commit = described.parent.name
     if not _COMMIT.fullmatch(commit):
         raise ConfigError(f"{name}: the hub names a commit {commit[:80]!r}, which is none.")
@@ -122,7 +122,7 @@ def fetched(name: str) -> epath.Path:
         )
     at = HubName(name, named.repository, commit)
     with answering(name):
-        weights = _download(hub, at, WEIGHTS, MOST_WEIGHTS)
+        weights = _download(hub, at, WEIGHTS)
     if sha256_of(epath.Path(weights)) != about.get("sha256"):
         raise ConfigError(
             f"{name}: {WEIGHTS} is damaged: it is not what was pushed. Push it again."
@@ -141,14 +141,17 @@ def fetched(name: str) -> epath.Path:
     return place
 
 
-def _download(hub: Any, named: HubName, file: str, most: int) -> Path:
+def _download(hub: Any, named: HubName, file: str) -> Path:
     """A file of a repository in the library's cache; its size is known before."""
     if not hub.constants.HF_HUB_OFFLINE:
         address = hub.hf_hub_url(named.repository, file, revision=named.revision)
         size = hub.get_hf_file_metadata(address, timeout=_SECONDS).size
-        if size is None or size > most:
-            there = "of unknown size" if size is None else f"of {format_bytes(size)}"
-            raise ConfigError(f"{named.said}: {file} is {there}, more than {format_bytes(most)}.")
+        if size is None or size > MOST[file]:
+            there = "unknown" if size is None else format_bytes(size)
+            raise ConfigError(
+                f"{named.said}: the size of {file} is {there}; at most {format_bytes(MOST[file])} "
+                "are fetched."
+            )
     return Path(hub.hf_hub_download(named.repository, file, revision=named.revision))
 
 

@@ -33,6 +33,7 @@ from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, read_arrays
 from hackmatrix_rl.runs.checkpoints._finder import CARD, Report, find_checkpoint
+from hackmatrix_rl.runs.checkpoints._hub import fetched, is_on_hub
 from hackmatrix_rl.runs.checkpoints._members import (
     best_by,
     best_of,
@@ -195,7 +196,8 @@ def load(
     Args:
         run: `pretrained` (or `pretrained/no-rewind`, or an older version, `pretrained@1`) for the
             package's agent, a run's folder, its name under `runs/`, a folder of checkpoints (also
-            remote: `gs://...`), one checkpoint, or a file of `hm.save`, which needs `like`.
+            remote: `gs://...`), one checkpoint, an agent on the Hugging Face Hub
+            (`hf://USER/NAME@REVISION`), or a file of `hm.save`, which needs `like`.
         like: a network of the same sizes; its weights are ignored. The call then returns this
             network with the stored weights, and reads no settings.
         policy: a network of the same shapes to fill, for networks that the config cannot build.
@@ -228,6 +230,8 @@ def load(
         check_is_policy(like)
         if policy is not None or network is not None:
             raise TypeError("like is the network: leave policy and network out")
+    if is_on_hub(run):
+        run = fetched(str(run))
     if is_tree_file(run):
         if like is None:
             raise ConfigError(
