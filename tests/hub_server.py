@@ -70,7 +70,10 @@ class Answer(BaseHTTPRequestHandler):
         words = unquote(urlsplit(self.path).path).strip("/").split("/")
         tree = words[:2] == ["api", "models"]
         words = words[2:] if tree else words
-        name, (kind, revision, *rest) = "/".join(words[:2]), [*words[2:], "", ""]
+        name = "/".join(words[:2])
+        kind, revision, file = "", "", ""
+        if len(words) > 3:
+            kind, revision, file = words[2], words[3], "/".join(words[4:])
         if not kind and name in self.server.repositories:
             self.say({"id": name})
         elif name not in self.server.repositories:
@@ -80,12 +83,12 @@ class Answer(BaseHTTPRequestHandler):
         elif tree and kind == "tree":
             sizes = {path: len(content) for path, content in found[1].items()}
             self.say([{"type": "file", "path": p, "size": n, "oid": "0"} for p, n in sizes.items()])
-        elif (content := found[1].get("/".join(rest))) is None:
+        elif (content := found[1].get(file)) is None:
             self.missing("EntryNotFound")
         else:
             seen = hashlib.sha256(content).hexdigest()
             length = str(len(content))
-            sent = content[: len(content) // 2] if rest[-1] in self.server.half else content
+            sent = content[: len(content) // 2] if file in self.server.half else content
             self.say(sent, X_Repo_Commit=found[0], ETag=f'"{seen}"', Content_Length=length)
             self.close_connection = True
 
@@ -100,7 +103,8 @@ class Answer(BaseHTTPRequestHandler):
             asked = json.loads(body)
             name = f"{asked['organization']}/{asked['name']}"
             if name in self.server.repositories:
-                self.say({"error": "You already created this model repo"}, 409)
+                known = {"error": "You already created this model repo"}
+                self.say(known | {"url": f"{self.server.address}/{name}"}, 409)
             else:
                 self.server.repositories[name] = [{}]
                 self.say({"url": f"{self.server.address}/{name}"})

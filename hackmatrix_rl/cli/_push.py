@@ -90,7 +90,7 @@ def push_command(
                 on_progress=on_progress,
             )
         with Working("drawing a game") as work:
-            game = replays.watch(player, seed=seed, environment=environment, max_moves=500)
+            game = replays.watch(player, seed=seed, environment=environment, max_moves=100)
             picture = io.BytesIO()
             last = replays.drawings_of(game.match)[-1]
             views.image_of(last).save(picture, format="PNG")

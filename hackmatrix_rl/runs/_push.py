@@ -27,6 +27,8 @@ from hackmatrix_rl.runs.export import contract
 from hackmatrix_rl.system.errors import ConfigError
 
 CARD, PICTURE, CONTRACT = "README.md", "game.png", "contract.json"
+_SHOWN = ("return", "length", "score", "stage", "won")
+"""Results on the card, as `hackmatrix-rl eval` shows them."""
 _FROM_THE_HUB = {CARD, ".gitattributes", "LICENSE"}
 """Files that a repository may have before an agent is pushed."""
 
@@ -164,15 +166,15 @@ def _card(
     shown: list[str] = []
     if games is not None:
         results = games.results
-        estimates = {each: results.estimate(each) for each in results.values}
-        front["model-index"] = [_index(title, environment.title, estimates["return"].mean)]
+        values = [each for each in _SHOWN if each in results.values]
+        mean = results.estimate("return").mean
+        front["model-index"] = [_index(title, environment.title, mean)]
         if games.picture is not None:
             shown += [f"![The last position of a game]({PICTURE})", ""]
         shown += ["| | mean | 95% interval |", "|---|---|---|"]
-        shown += [
-            f"| {each} | {found.mean:.4g} | {found.low:.4g} to {found.high:.4g} |"
-            for each, found in estimates.items()
-        ]
+        for each in values:
+            found = results.estimate(each)
+            shown.append(f"| {each} | {found.mean:.4g} | {found.low:.4g} to {found.high:.4g} |")
         again = f"hackmatrix-rl eval {name} --episodes {results.episodes} --seed {games.seed}"
         shown += ["", f"{results.episodes:,} games, apart from the training: `{again}`", ""]
     commands = [f"hackmatrix-rl {each} {name}" for each in ("eval", "watch")]

@@ -1,12 +1,12 @@
 """Agents on a hub: a server on this machine, by the library that talks to the real one."""
 
 import json
-import sys
 
 import jax
 import numpy as np
 import pytest
 from hub_server import TOKEN, Hub
+from processes import python
 
 import hackmatrix_rl as hm
 
@@ -44,14 +44,30 @@ NAME = "hf://somebody/an-agent"
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hub") / "run"
-    done("train", "--env", "cartpole", "--preset", "debug", "--eval-episodes", "0", "--run-dir", folder)
+    done(
+        "train",
+        "--env",
+        "cartpole",
+        "--preset",
+        "debug",
+        "--eval-episodes",
+        "0",
+        "--run-dir",
+        folder,
+    )
     return folder
 
 
 def test_a_pushed_agent_plays_by_its_name(run, hub):
     output = done("push", run, NAME, "--episodes", "4").output
     files = hub.repositories["somebody/an-agent"][-1]
-    assert set(files) == {"README.md", "agent.json", "model.safetensors", "contract.json", "game.png"}
+    assert set(files) == {
+        "README.md",
+        "agent.json",
+        "model.safetensors",
+        "contract.json",
+        "game.png",
+    }
     card = files["README.md"].decode()
     front = json.loads(card.split("---")[1])
     assert front["model-index"][0]["results"][0]["metrics"][0]["type"] == "mean_return"
@@ -85,6 +101,15 @@ def test_it_is_fetched_once_and_read_without_a_network(run, hub, monkeypatch):
     first = hm.load(NAME).folder
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert hm.load(NAME).folder == first
+
+
+def test_a_new_process_asks_the_hub(hub):
+    """The library loads its modules when they are first used: this process has loaded them."""
+    code = (
+        "import hackmatrix_rl as hm\ntry:\n    hm.load('hf://somebody/an-agent')\n"
+        "except hm.ConfigError as error:\n    print(error)"
+    )
+    assert "no such repository" in python("-c", code, HF_ENDPOINT=hub.address)
 
 
 def damaged(content):

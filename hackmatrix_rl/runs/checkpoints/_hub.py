@@ -143,7 +143,9 @@ def fetched(name: str) -> epath.Path:
 
 def _download(hub: Any, named: HubName, file: str) -> Path:
     """A file of a repository in the library's cache; its size is known before."""
-    if not hub.constants.HF_HUB_OFFLINE:
+    from huggingface_hub import constants
+
+    if not constants.HF_HUB_OFFLINE:
         address = hub.hf_hub_url(named.repository, file, revision=named.revision)
         size = hub.get_hf_file_metadata(address, timeout=_SECONDS).size
         if size is None or size > MOST[file]:
