@@ -220,7 +220,7 @@ def oldest(session: nox.Session) -> None:
     try_version(session)
 
 
-@nox.session(python=python_here("3.13"))
+@nox.session(python=python_here("3.14") or python_here("3.13"))
 def newest(session: nox.Session) -> None:
     """The tests with the newest versions there are; `-- smoke` for a few."""
     session.install("--upgrade", ".", *nox.project.dependency_groups(PYPROJECT, "test"))
@@ -276,6 +276,7 @@ def nightly(session: nox.Session) -> None:
     """What takes hours; `.ci/run` has a small part of each, some by the date."""
     for name in ("conformance_full", "matrix", "faults", "fuzz", "oldest", "newest", "docs"):
         session.notify(name)
+    session.notify("constraints")
     session.notify("gpu_options")
     for name in ("accelerators", "pages", "examples", "long"):
         session.notify(name, posargs=["--nightly", "1/1"])
@@ -297,6 +298,19 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports")
+
+
+@nox.session
+def constraints(session: nox.Session) -> None:
+    """Whether the pins of constraints.txt can be installed on each Python of the classifiers."""
+    session.install("uv")
+    for python in nox.project.python_versions(PYPROJECT):
+        session.run(
+            *("uv", "pip", "compile", "--quiet", "--only-binary", ":all:", *CONSTRAINTS),
+            # Of 3.11.0 to 3.11.4, some pinned packages are too new.
+            *("--python-platform", "linux", "--python-version", f"{python}.9"),
+            *("pyproject.toml", "--group", "dev", "--group", "adapters", "-o", os.devnull),
+        )
 
 
 @nox.session

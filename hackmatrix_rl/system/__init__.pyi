@@ -1,4 +1,5 @@
 from ._compatibility import cpu_options as cpu_options
+from ._compatibility import exports_load_until as exports_load_until
 from ._compatibility import gpu_options as gpu_options
 from ._compatibility import quick_options as quick_options
 from ._compatibility import untested_version as untested_version

@@ -11,9 +11,12 @@ from etils import epath
 from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, check_written, read_arrays
 from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
 from hackmatrix_rl.runs.checkpoints._metadata import METADATA, read_metadata
-from hackmatrix_rl.runs.checkpoints._place import place
+from hackmatrix_rl.runs.checkpoints._place import orbax_context, place
 from hackmatrix_rl.system import write_json
 from hackmatrix_rl.training import Stored
+
+COMMITTED = "commit_success.txt"
+"""Orbax's sign of a complete checkpoint. The manifest is that of this package."""
 
 _PRIVATE = ("run_dir", "checkpoint_dir")
 """Settings that are paths on the machine of the training."""
@@ -52,20 +55,18 @@ def trimmed(source: epath.PathLike) -> Trimmed:
 
 def write_trimmed(found: Trimmed, target: epath.PathLike) -> int:
     """Writes a checkpoint into a new folder, and returns its size in bytes."""
-    import orbax.checkpoint as ocp
+    from orbax.checkpoint import v1 as ocp  # half a second, and few commands need it
 
     copy = place(target)
     arrays = {
         name: jax.tree.map(jnp.asarray, dict(part.arrays)) for name, part in found.parts.items()
     }
-    handlers = {name: ocp.StandardCheckpointHandler() for name in arrays}
-    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers)) as checkpointer:
-        items = {name: ocp.args.StandardSave(each) for name, each in arrays.items()}
-        checkpointer.save(copy, ocp.args.Composite(**items))
+    with orbax_context(copy):
+        ocp.save_checkpointables(copy, arrays)
     write_json(copy / METADATA, found.metadata)
-    # Orbax writes its destination into these. It reads them only in cloud storage.
-    for folder in ("", *arrays):
-        (copy / folder / "commit_success.txt").unlink(missing_ok=True)
+    # In a bucket, Orbax takes a folder without this file for one that is still being written. It
+    # writes the path of the folder into it, which is private; only the file's presence counts.
+    (copy / COMMITTED).write_text("This checkpoint is complete.\n")
     check_written(copy, arrays)
     return write_manifest(copy)
 

@@ -20,14 +20,13 @@ from hackmatrix_rl.runs.checkpoints._finder import checkpoints_in, mean_return, 
 from hackmatrix_rl.runs.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
 from hackmatrix_rl.runs.checkpoints._metadata import FORMAT, METADATA, identity_of
-from hackmatrix_rl.runs.checkpoints._place import place
+from hackmatrix_rl.runs.checkpoints._place import orbax_context, place
 from hackmatrix_rl.runs.checkpoints._reader import POLICY
 from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.system import describe_device, set_aside, write_json
 from hackmatrix_rl.training import arrays_to_store, random_keys, write_tree
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
-_MOST_ERRORS = 100  # more than Orbax keeps of one save
 _TIMEOUT_SECONDS = 300  # for which processes wait for each other at the end of a save
 
 
@@ -66,8 +65,6 @@ class CheckpointWriter:
         keep_best: bool = False,
         run: Mapping[str, str] | None = None,
     ) -> None:
-        import orbax.checkpoint as ocp  # half a second, and few commands need it
-
         self._folder = place(folder)
         self._keep = keep
         self._keep_best = keep_best
@@ -75,20 +72,8 @@ class CheckpointWriter:
         self._run = dict(run or {})
         self._game = identity_of(config.as_dict()).as_dict()
         self._id = self._run.get("wandb_id")
-        options = ocp.options.AsyncOptions(
-            timeout_secs=_TIMEOUT_SECONDS,
-            # In the background, a failure to create a folder would leave waiting threads, and the
-            # process would not end.
-            create_directories_asynchronously=False,
-        )
-        self._checkpointer = ocp.AsyncCheckpointer(
-            ocp.CompositeCheckpointHandler(
-                composite_options=ocp.CompositeOptions(async_options=options),
-                policy=ocp.StandardCheckpointHandler(),
-                training=ocp.StandardCheckpointHandler(),
-            ),
-            async_options=options,
-        )
+        self._context = orbax_context(self._folder)
+        self._context.asynchronous.timeout_secs = _TIMEOUT_SECONDS
         # Read once: several processes could get different results later.
         self._there = {int(path.name) for path in self._whole()}
         self._writing: threading.Thread | None = None
@@ -137,21 +122,22 @@ class CheckpointWriter:
             "device": describe_device(),
             "random_keys": {name: random_keys(part) for name, part in parts.items()},
         }
-        import orbax.checkpoint as ocp
+        from orbax.checkpoint import v1 as ocp
 
         try:
             self._clear_the_way(folder)
             arrays = {name: arrays_to_store(part) for name, part in parts.items()}
-            items = {name: ocp.args.StandardSave(each) for name, each in arrays.items()}
-            self._checkpointer.save(folder, ocp.args.Composite(**items))
+            with self._context:
+                response = ocp.save_checkpointables_async(folder, arrays)
             # Not the arrays themselves, whose memory is freed once Orbax has copied them.
             shapes = jax.tree.map(lambda each: jax.ShapeDtypeStruct(each.shape, each.dtype), arrays)
         except Exception as error:  # any error: `poll` reports it, and training continues
-            self._wait_for_orbax()
             self._outcomes.append(SaveResult(update, time.monotonic() - began, 0, error))
             return
         self._writing = threading.Thread(
-            target=self._finish, args=(folder, update, metadata, shapes, began), name="checkpoint"
+            target=self._finish,
+            args=(folder, update, metadata, shapes, began, response),
+            name="checkpoint",
         )
         self._writing.start()
 
@@ -170,23 +156,6 @@ class CheckpointWriter:
     def close(self) -> None:
         """Finishes the current save. `poll` has its result."""
         self._join()
-        self._checkpointer.close()
-
-    def _wait_for_orbax(self) -> Exception | None:
-        """Waits until Orbax has written or failed; returns its first error.
-
-        Orbax keeps an error for each file that it could not write, and raises one at each call. A
-        remaining error would fail the next save, or `close`.
-        """
-        first: Exception | None = None
-        for _ in range(_MOST_ERRORS):
-            try:
-                self._checkpointer.wait_until_finished()
-            except Exception as error:  # the caller reports it
-                first = first or error
-            else:
-                break
-        return first
 
     def _finish(
         self,
@@ -195,15 +164,13 @@ class CheckpointWriter:
         metadata: Mapping[str, Any],
         shapes: Mapping[str, Mapping[str, jax.ShapeDtypeStruct]],
         began: float,
+        response: Any,
     ) -> None:
         """Waits for the arrays, reads them back, and then completes the checkpoint."""
         size = 0
         error: Exception | None = None
         try:
-            # Only waiting finds every failure: `check_for_errors` may run before the background
-            # thread has noticed one.
-            if (failed := self._wait_for_orbax()) is not None:
-                raise failed
+            response.result()
             if jax.process_index() == 0:
                 write_json(folder / METADATA, metadata, indent=1)
                 check_written(folder, shapes)
