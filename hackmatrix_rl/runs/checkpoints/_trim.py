@@ -1,5 +1,7 @@
 """Checkpoints to publish: enough to play, without the parts for a resume and without paths."""
 
+import errno
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,10 +56,16 @@ def trimmed(source: epath.PathLike) -> Trimmed:
 
 
 def write_trimmed(found: Trimmed, target: epath.PathLike) -> int:
-    """Writes a checkpoint into a new folder, and returns its size in bytes."""
+    """Writes a checkpoint into a new folder, and returns its size in bytes.
+
+    Raises:
+        FileExistsError: the folder exists.
+    """
     from orbax.checkpoint import v1 as ocp  # half a second, and few commands need it
 
     copy = place(target)
+    if copy.exists():  # Orbax's error would leave a coroutine that nothing awaits
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(copy))
     arrays = {
         name: jax.tree.map(jnp.asarray, dict(part.arrays)) for name, part in found.parts.items()
     }
