@@ -3,16 +3,13 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.system import in_background, is_single_process
 from hackmatrix_rl.training._debug import reports_of
 from hackmatrix_rl.training._program import CompiledProgram, LoweredProgram, Starter
-
-if TYPE_CHECKING:
-    from hackmatrix_rl.training._trainer import Trainer
 
 
 class CompilingAhead:
@@ -26,7 +23,7 @@ class CompilingAhead:
     """
 
     @staticmethod
-    def can(trainer: "Trainer[Any]") -> bool:
+    def can(trainer: Any) -> bool:
         """Whether the programs of such a trainer may be compiled ahead.
 
         Several processes compile in the same order, which threads would not keep. A game that
@@ -39,9 +36,7 @@ class CompilingAhead:
         )
         return is_single_process() and not own
 
-    def __init__(
-        self, make: "Callable[[], tuple[Trainer[Any], Key[Array, '*members'] | None]]"
-    ) -> None:
+    def __init__(self, make: Callable[[], tuple[Any, Key[Array, "*members"] | None]]) -> None:
         """Begins.
 
         `make` is called in the thread. It returns the trainer, and the key for its `start` if the

@@ -118,11 +118,12 @@ class LoweredProgram:
     sizes: Any
 
     @classmethod
-    def of(cls, algorithm: Algorithm[State], state: State) -> "LoweredProgram":
-        """The program of an algorithm, for a state of arrays or of shapes."""
-        found = traced(algorithm, shapes_of(state))
+    def of(
+        cls, traced: jax.stages.Traced, algorithm: Algorithm[State], state: State
+    ) -> "LoweredProgram":
+        """The lowered program of an algorithm, for a state of arrays or of shapes."""
         sizes = sizes_of_program(algorithm, state)
-        return cls(found.lower(), algorithm.mesh, operations_of_update(found.jaxpr), sizes)
+        return cls(traced.lower(), algorithm.mesh, operations_of_update(traced.jaxpr), sizes)
 
     def compile(self) -> CompiledProgram:
         executable = self.lowered.compile(compiler_options(self.mesh))

@@ -273,7 +273,7 @@ class Trainer(Generic[A]):
     def lower_program(self) -> program.LoweredProgram:
         """`lower` for the mesh's devices, with what `compile` needs."""
         state = self.abstract_state() if self._state is None else self._state
-        return program.LoweredProgram.of(self.algorithm, state)
+        return program.LoweredProgram.of(self.trace(), self.algorithm, state)
 
     def trace(self) -> jax.stages.Traced:
         """The program of a dispatch for the current state, or for its shapes before the start."""
