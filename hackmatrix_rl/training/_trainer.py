@@ -254,9 +254,10 @@ class Trainer(Generic[A]):
     def compile_ahead(self, ahead: "CompilingAhead | None" = None) -> None:
         """Compiles the program in a background thread; `compile` waits for it and has its errors.
 
-        `ahead` is a compilation that has begun elsewhere, of a trainer of the same settings. By
-        default, one begins here: of the program alone, for the shapes of the state of `start`. It
-        does nothing where that is impossible; see `CompilingAhead.can`.
+        `ahead` is a compilation that has begun elsewhere, of a trainer of the same settings; only
+        the shapes of arrays are compared. By default, one begins here: of the program alone, for
+        the shapes of the state of `start`. It does nothing where that is impossible; see
+        `CompilingAhead.can`.
         """
         if ahead is None and CompilingAhead.can(self):
             ahead = CompilingAhead(lambda: (self, None))

@@ -265,11 +265,10 @@ def test_what_another_trainer_compiled_ahead_changes_no_bit_and_is_not_compiled_
     assert_same(states_after(trainer, 2, 1), states_after(plain, 3))
 
 
-def test_what_was_compiled_ahead_for_other_sizes_is_not_used(plain):
+def test_what_was_compiled_ahead_for_a_state_of_other_sizes_is_not_used(plain):
     trainer = probe()
-    trainer.compile_ahead(
-        CompilingAhead(lambda: (probe(num_envs=2 * trainer.algorithm.sizes.num_envs), KEY))
-    )
+    games = 2 * trainer.algorithm.sizes.num_envs
+    trainer.compile_ahead(CompilingAhead(lambda: (probe(num_envs=games), None)))
     assert_same(states_after(trainer, 3), states_after(plain, 3))
 
 
