@@ -18,7 +18,14 @@ import time
 from pathlib import Path
 from threading import Thread
 
-COMMAND = "import os, sys; from hackmatrix_rl.cli import main\ntry: main(sys.argv[1:])\nfinally: print('CPU', sum(os.times()[:2]), flush=True)"  # noqa: E501
+COMMAND = """
+import os, sys
+from hackmatrix_rl.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("CPU", sum(os.times()[:2]), flush=True)
+"""
 STAGE = "the next stage"
 
 
@@ -38,6 +45,7 @@ def start(checkout: Path, cache: Path, steps: int, found: dict[str, float]) -> N
             env=environment,
             stdout=subprocess.PIPE,
             text=True,
+            cwd=folder,  # Python would import the package from here
         )
         assert process.stdout is not None
         for line in process.stdout:
