@@ -64,6 +64,8 @@ from ._targets import memory_limit as memory_limit
 from ._targets import target as target
 from ._targets import target_names as target_names
 from ._timing import compiling as compiling
+from ._timing import in_background as in_background
+from ._timing import leave_background as leave_background
 from ._timing import ticking as ticking
 from ._timing import within as within
 from ._usage import Usage as Usage

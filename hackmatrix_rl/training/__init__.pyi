@@ -1,3 +1,4 @@
+from ._ahead import CompilingAhead as CompilingAhead
 from ._algorithm import Algorithm as Algorithm
 from ._algorithm import AlgorithmState as AlgorithmState
 from ._algorithm import Counter as Counter
