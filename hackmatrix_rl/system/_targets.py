@@ -1,8 +1,9 @@
 """Compile targets: devices that are not on this machine, by their descriptions.
 
 Sources: Google Cloud, "TPU versions" (names); JAX, `jax.experimental.topologies`; XLA,
-`stream_executor/device_description.proto` and `backends/gpu/target_config/specs` (H100, H200, A100);
-NVIDIA, "CUDA C++ Programming Guide", compute capabilities, and "Ada GPU Architecture" (L4, RTX 4090).
+`stream_executor/device_description.proto` and, for H100, H200 and A100,
+`backends/gpu/target_config/specs`; for L4 and RTX 4090 NVIDIA, "CUDA C++ Programming Guide",
+compute capabilities, and their data sheets.
 """
 
 import math
@@ -315,4 +316,5 @@ def _in_short() -> str:
     for each in _GENERATIONS:
         mine = [name for name in names if name.startswith(f"{each}-")]
         ranges.append(f"{mine[0]} to {mine[-1]}")
-    return f"{', '.join((*ranges, *GPUS))} or {CPU}, or several (2xv4-64, 8xh100); list prints them all"
+    each = ", ".join((*ranges, *GPUS))
+    return f"{each} or {CPU}, or several (2xv4-64, 8xh100); list prints them all"

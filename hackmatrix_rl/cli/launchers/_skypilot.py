@@ -3,6 +3,7 @@
 Sources: SkyPilot 0.14.1, "Managed Jobs", "SkyPilot YAML", "Cloud TPU", and its own schemas.
 """
 
+from collections.abc import Mapping
 from textwrap import indent
 
 from hackmatrix_rl import system
