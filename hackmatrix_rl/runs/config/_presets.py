@@ -159,10 +159,13 @@ def make_stages(
     total = given.get("total_timesteps")
     lengths: list[int | None] = [None] * len(kinds)
     if total is not None:
-        short = {name: value for name, value in given.items() if name != "total_timesteps"}
-        own = [each.total_timesteps for each in _made(preset, settings, stages, short, lengths)]
+        # Each stage keeps its share of the length that the stages have without it.
+        settings, given = (
+            {name: value for name, value in each.items() if name != "total_timesteps"}
+            for each in (settings, given)
+        )
+        own = [each.total_timesteps for each in _made(preset, settings, stages, given, lengths)]
         lengths = [max(1, round(total * each / sum(own))) for each in own]
-        given = short
     made = _made(preset, settings, stages, given, lengths, room)
     for before, after in pairwise(made):
         check_alike(after, before)

@@ -104,7 +104,7 @@ class RolloutConfig(TrainConfig, ABC):
     ) -> dict[str, Any]:
         """The sizes of a preset in `sized_presets`: games, minibatches and length.
 
-        The number of updates stays: what PPO learns depends on it more than on the steps of each.
+        The number of updates stays, since it decides what is learned more than the steps of each.
         """
         changed = {**preset, **settings}
 
