@@ -103,6 +103,8 @@ def test_settings_win_over_the_sizes():
     given = sized(device, num_envs=1024)
     assert (given.num_envs, given.minibatches, given.total_timesteps) == (1024, 8, 200_000_000)
     assert sized(device, num_envs=262_144).minibatches == 256
+    assert sized(device).with_games(1024).minibatches == 8  # as `bench --full` does
+    assert sized(device, num_minibatches=4).with_games(1024).minibatches == 4
     assert sized(device, total_timesteps=1000).total_timesteps == 1000
     assert sized(device, num_minibatches=16_384).minibatches == 16_384
     assert sized(device, minibatch_size=4096).minibatches == 512

@@ -4,7 +4,7 @@ import math
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, no_type_check
 
 from hackmatrix_rl import agent
 from hackmatrix_rl import env as envs
@@ -166,6 +166,10 @@ class TrainConfig(TrainFields, RunConfig, ABC):
     def steps_taken(self) -> int:
         """Environment steps of the training, rounded up to full updates; the span of schedules."""
         return self.num_updates * self.batch
+
+    def with_games(self, num_envs: int) -> Self:
+        """These settings with another number of games."""
+        return replace(self, num_envs=num_envs)
 
     def shorten(self, updates: int) -> "TrainConfig":
         """These settings, shortened to `updates` updates over all stages, without a summary."""
