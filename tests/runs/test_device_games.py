@@ -1,12 +1,17 @@
 """Games, minibatches and length of the presets `gpu` and `tpu`, by the devices."""
 
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
 import pytest
+from etils import epath
 
 from hackmatrix_rl.runs import _device_games, config_here
-from hackmatrix_rl.runs.config import DeviceGames, config_from_dict, make_config
+from hackmatrix_rl.runs._resume import ResumableRun
+from hackmatrix_rl.runs.config import DeviceGames, make_config
 from hackmatrix_rl.system import ACCELERATORS, Target, multiprocessors
 from hackmatrix_rl.system.errors import ConfigError
 
@@ -153,7 +158,20 @@ def test_a_card_that_does_not_say_what_it_has_is_reported_once():
 def test_a_run_keeps_its_sizes_on_another_card():
     begun = make_config("gpu", {"algorithm": "ppo"}, room=DeviceGames(65_536, 1))
     assert (begun.num_envs, begun.num_minibatches) == (65_536, 64)
-    assert config_from_dict(begun.as_dict()) == begun
+    stored = SimpleNamespace(
+        metadata={"config": begun.as_dict()},
+        path=Path("run"),
+        checkpoints=epath.Path("run/checkpoints"),
+    )
+    resumed = partial(ResumableRun.config, stored)
+    assert replace(resumed({}), checkpoint_dir=None) == begun
+    # Other games have minibatches of their size, unless a number is given.
+    assert resumed({"num_envs": 64}).num_minibatches == 8
+    assert resumed({"num_envs": 96}).num_minibatches == 8
+    assert resumed({"num_envs": 64, "num_minibatches": 2}).num_minibatches == 2
+    own = make_config("gpu", {"algorithm": "ppo", "num_minibatches": 16})
+    stored.metadata = {"config": own.as_dict()}
+    assert resumed({"num_envs": 64}).num_minibatches == 16
 
 
 def test_every_known_gpu_has_its_number_of_multiprocessors():

@@ -1,6 +1,7 @@
 from ._device_games import LEAST_GAMES as LEAST_GAMES
 from ._device_games import SIZED as SIZED
 from ._device_games import DeviceGames as DeviceGames
+from ._device_games import following as following
 from ._environments import ENVIRONMENTS as ENVIRONMENTS
 from ._environments import HACKMATRIX as HACKMATRIX
 from ._environments import dependence_of as dependence_of

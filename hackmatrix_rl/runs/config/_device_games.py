@@ -1,6 +1,8 @@
 """The sizes of a training that follow its devices: games, minibatches, length."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hackmatrix_rl.training import sharding
 
@@ -51,3 +53,21 @@ def minibatches(num_envs: int, num_steps: int, parts: int) -> int | None:
         if least <= number <= 2 * least and num_envs // number % parts == 0
     )
     return next(fitting, None)
+
+
+def following(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`num_minibatches` after a change of the games, if a preset took it from them.
+
+    The settings may be unchecked.
+    """
+    names = "num_envs", "num_steps", "grad_accum"
+    given = {"num_minibatches", "minibatch_size"} & changes.keys()
+    if "num_envs" not in changes or given or settings.get("device") not in ("gpu", "tpu"):
+        return {}
+    sizes: list[list[Any]] = [
+        [each.get(name) for name in names] for each in (settings, {**settings, **changes})
+    ]
+    if not all(type(value) is int and value > 0 for each in sizes for value in each):
+        return {}
+    before, after = (minibatches(*each) for each in sizes)
+    return {"num_minibatches": after} if before == settings.get("num_minibatches") else {}

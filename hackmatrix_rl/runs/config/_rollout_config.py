@@ -2,8 +2,8 @@
 
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, no_type_check
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, no_type_check
 
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import VALUE_HEADS
@@ -55,16 +55,6 @@ class RolloutConfig(TrainConfig, ABC):
     minibatch_size: int | None = in_learning(
         None, "Actions in each minibatch, instead of the number of minibatches.", minimum=1
     )
-
-    def with_games(self, num_envs: int) -> Self:
-        """These settings with other games; minibatches that follow the games still do."""
-        follow = self.num_minibatches
-        if self.device in self.sized_presets and follow == self._by_games(self.num_envs):
-            follow = self._by_games(num_envs)
-        return replace(self, num_envs=num_envs, num_minibatches=follow)
-
-    def _by_games(self, num_envs: int) -> int | None:
-        return minibatches(num_envs, self.num_steps, self.grad_accum)
 
     @property
     def minibatches(self) -> int:

@@ -12,6 +12,7 @@ from hackmatrix_rl.agent import networks
 from hackmatrix_rl.env import KINDS
 from hackmatrix_rl.games import hackmatrix as rules
 from hackmatrix_rl.games.hackmatrix import LEAGUES, GameConfig
+from hackmatrix_rl.runs.config._device_games import following
 from hackmatrix_rl.runs.config._environments import HACKMATRIX, check_env, make_environment
 from hackmatrix_rl.runs.config._options import COUNTED, other_env, settings_of
 from hackmatrix_rl.runs.config._population_based import check_exploits
@@ -168,8 +169,9 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         return self.num_updates * self.batch
 
     def with_games(self, num_envs: int) -> Self:
-        """These settings with another number of games."""
-        return replace(self, num_envs=num_envs)
+        """These settings with other games; minibatches that follow the games still do."""
+        games: dict[str, Any] = {"num_envs": num_envs}
+        return replace(self, **games, **following(self.as_dict(), games))
 
     def shorten(self, updates: int) -> "TrainConfig":
         """These settings, shortened to `updates` updates over all stages, without a summary."""
