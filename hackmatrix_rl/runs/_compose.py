@@ -14,9 +14,9 @@ from hackmatrix_rl.agent import check_policy_numbers, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.runs._keys import network_key
-from hackmatrix_rl.runs._preflight import LEAST_GAMES
 from hackmatrix_rl.runs.checkpoints import Report, initial_weights
 from hackmatrix_rl.runs.config import (
+    LEAST_GAMES,
     PBT_ARGUMENTS,
     Given,
     RunConfig,

@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.runs.config import RunConfig, TrainConfig
+from hackmatrix_rl.runs.config import LEAST_GAMES, RunConfig, TrainConfig
 from hackmatrix_rl.runs.sinks import require_tensorboard
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, is_remote, within
 from hackmatrix_rl.system.errors import ConfigError, as_given, flag
 from hackmatrix_rl.training import Trainer, every_policy, remarks, working_bytes
 from hackmatrix_rl.training.sharding import bytes_per_device, devices_of_one
-
-LEAST_GAMES = 8
-"""Games of a minibatch on a device below which fewer games save no time."""
 
 
 @dataclass(frozen=True)

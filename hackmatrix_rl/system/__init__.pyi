@@ -1,3 +1,6 @@
+from ._accelerators import ACCELERATORS as ACCELERATORS
+from ._accelerators import memory_limit as memory_limit
+from ._accelerators import multiprocessors as multiprocessors
 from ._compatibility import cpu_options as cpu_options
 from ._compatibility import exports_load_until as exports_load_until
 from ._compatibility import gpu_options as gpu_options
@@ -45,7 +48,6 @@ from ._hosts import leave as leave
 from ._hosts import on_process_zero as on_process_zero
 from ._hosts import process_index as process_index
 from ._npz import read_npz as read_npz
-from ._peaks import PEAKS as PEAKS
 from ._peaks import peak_flops as peak_flops
 from ._processes import CONNECT_SECONDS as CONNECT_SECONDS
 from ._processes import HEARTBEAT_SECONDS as HEARTBEAT_SECONDS
@@ -55,12 +57,11 @@ from ._state import read_state as read_state
 from ._state import state_folder as state_folder
 from ._state import write_state as write_state
 from ._targets import CPU as CPU
-from ._targets import H100 as H100
+from ._targets import GPUS as GPUS
 from ._targets import Machines as Machines
 from ._targets import Target as Target
 from ._targets import is_here as is_here
 from ._targets import machines as machines
-from ._targets import memory_limit as memory_limit
 from ._targets import target as target
 from ._targets import target_names as target_names
 from ._timing import compiling as compiling

@@ -13,7 +13,7 @@ from cli.commands import assert_refused, done, invoke
 from processes import assert_same_end, copy_stopped_after, finish, start, wait_for
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.runs import launch
+from hackmatrix_rl.runs import config_here, launch
 from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays, read_metadata
 from hackmatrix_rl.runs.config import (
     config_from_dict,
@@ -248,6 +248,11 @@ def test_a_typed_length_is_that_of_all_stages_and_a_flag_counts_where_it_belongs
     _, file = straight
     first = stages_of(read_settings(file), {"total_timesteps": 100 * UPDATE})
     assert [each.total_timesteps for each in first.stages] == [40 * UPDATE, 60 * UPDATE]
+    # As the command line gives it: among the settings, too.
+    shorter = {"total_timesteps": 1_900_000}
+    stages = {"stages": [{"algorithm": "imitation"}, {"algorithm": "ppo"}]}
+    first = config_here("cpu", stages | shorter, given=shorter)
+    assert [each.total_timesteps for each in first.stages] == [300_000, 1_600_000]
     _, file = straight
     first = stages_of(read_settings(file), {"ent_coef": 0.5, "num_envs": 4})
     assert first.then.ent_coef == 0.5

@@ -9,6 +9,7 @@ from hackmatrix_rl import agent, evaluation, training
 from hackmatrix_rl import env as envs
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.agent import precision as formats
+from hackmatrix_rl.runs.config._device_games import DeviceGames
 from hackmatrix_rl.runs.config._members import Members
 from hackmatrix_rl.runs.config._options import HIDDEN, check_each, settings_of
 from hackmatrix_rl.runs.config._precision import check_platform, precision_of
@@ -68,12 +69,20 @@ class RunConfig(Members, ABC):
         self.check_members()
 
     @classmethod
-    def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RunConfig":
+    def of_preset(
+        cls, preset: str, settings: Mapping[str, Any], room: DeviceGames | None = None
+    ) -> "RunConfig":
         """A preset with some settings changed.
+
+        Args:
+            preset: a name in `presets`.
+            settings: the settings that override it.
+            room: the games of the devices, for `sized_presets`; `None` if they are not known.
 
         Raises:
             ConfigError: a value cannot work.
         """
+        del room
         return cls(**{**cls.preset_settings(preset, settings), **settings})
 
     @classmethod

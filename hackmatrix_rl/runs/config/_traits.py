@@ -15,6 +15,8 @@ class Traits:
         counts: the name of the metric that measures progress towards the goal.
         goal_by: the setting that is the goal.
         presets: the settings of each preset, by name.
+        sized_presets: presets whose games, minibatches and length follow the devices, in the
+            default environment; `presets` has what they are without a known device.
         continued: further settings of a device's preset for a training that starts from the weights
             of another one (`--init`).
         greedy: whether the network's logits are Q-values, and the agent plays the best action.
@@ -37,6 +39,7 @@ class Traits:
     counts: ClassVar[str]
     goal_by: ClassVar[str] = "total_timesteps"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    sized_presets: ClassVar[tuple[str, ...]] = ()
     continued: ClassVar[Mapping[str, Any]] = {}
     greedy: ClassVar[bool] = False
     continues: ClassVar[bool] = False
