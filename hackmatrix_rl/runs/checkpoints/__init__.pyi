@@ -10,6 +10,8 @@ from ._finder import in_league as in_league
 from ._finder import run_of as run_of
 from ._finder import split_member as split_member
 from ._finder import whole_checkpoint as whole_checkpoint
+from ._holds import Hold as Hold
+from ._holds import hold_checkpoint as hold_checkpoint
 from ._initial import initial_settings as initial_settings
 from ._initial import initial_weights as initial_weights
 from ._manifest import NAME as NAME

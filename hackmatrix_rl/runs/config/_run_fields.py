@@ -61,6 +61,9 @@ class RunFields:
         minimum=1,
         **most(1_000_000, "each save looks through all of them"),
     )
+    keep_every: int | None = in_run(
+        None, "Also keep the first checkpoint of every so many updates; none: of none.", minimum=1
+    )
 
     # Devices
     mesh: str = in_devices(
