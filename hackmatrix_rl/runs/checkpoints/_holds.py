@@ -13,12 +13,13 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from etils import epath
 
 from hackmatrix_rl.runs.checkpoints._finder import Report, find_checkpoint, has_manifest
 from hackmatrix_rl.runs.checkpoints._manifest import NAME as MANIFEST
-from hackmatrix_rl.system import is_remote, open_in_place, open_regular
+from hackmatrix_rl.system import NO_LOCKS, is_remote, open_in_place, open_regular
 
 
 class Hold:
@@ -39,8 +40,9 @@ class Hold:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError as error:  # a run deletes it
             raise FileNotFoundError(error.errno, "is being deleted", str(path)) from error
-        except OSError:  # a file system without locks
-            return
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
         if os.fstat(file.fileno()).st_nlink == 0:  # deleted before the lock
             raise FileNotFoundError(errno.ENOENT, "was deleted", str(path))
 
@@ -77,13 +79,19 @@ def deleting(checkpoint: epath.Path) -> Iterator[bool]:
     if is_remote(checkpoint):
         yield True
         return
-    file = open_in_place(Path(checkpoint) / MANIFEST, os.O_RDWR)  # NFS needs it for this lock
+    path = Path(checkpoint) / MANIFEST
+    file: IO[bytes]
     try:
+        file = os.fdopen(open_in_place(path, os.O_RDWR), "rb")  # NFS locks no other file like this
+    except OSError:  # read-only, or a hard link
+        file = open_regular(path)
+    with file:
+        free = True
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            free = True
-        except OSError as error:  # any other error: a file system without locks
-            free = not isinstance(error, BlockingIOError)
+        except BlockingIOError:
+            free = False
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
         yield free
-    finally:
-        os.close(file)

@@ -267,7 +267,9 @@ def test_a_checkpoint_that_is_read_is_not_deleted_until_nobody_reads_it(tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "3"]
     assert find_checkpoint(tmp_path / "1").name == "1"
     del reader
-    write(tmp_path, 4, keep=1)
+    os.link(tmp_path / "3" / "manifest.json", tmp_path / "of a copy")  # cp -al
+    assert [each.error for each in write(tmp_path, 4, keep=1)] == [None]
+    (tmp_path / "of a copy").unlink()
     assert [path.name for path in tmp_path.iterdir()] == ["4"]
 
 
