@@ -60,7 +60,8 @@ def measure(task: str, optimizer: str, precision: str) -> None:
     last = rows[-math.ceil(len(rows) / 10) :]
     for place, rate in enumerate(rates):
         members = range(SEEDS * place, SEEDS * (place + 1))
-        found = [statistics.fmean(row[f"member/{k}/{metric}"] for row in last) for k in members]
+        names = [f"member/{k}/{metric}" for k in members]  # not in a row without an episode's end
+        found = [statistics.fmean(row[name] for row in last if name in row) for name in names]
         stored = json.loads(FILE.read_text()) if FILE.exists() else {}
         stored.setdefault(task, {})[f"{optimizer} {precision} {rate}"] = found
         FILE.write_text(json.dumps(stored, indent=1) + "\n")
