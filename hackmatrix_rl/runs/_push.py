@@ -15,7 +15,7 @@ from hackmatrix_rl.runs.checkpoints import (
     HubName,
     Report,
     answering,
-    find_checkpoint,
+    hold_checkpoint,
     hub_files,
     in_league,
     library,
@@ -138,7 +138,8 @@ def files_to_push(
             f"{run}: push takes all trainings of a run, and {name}#0 is one of them. Leave the # "
             "out."
         )
-    files = hub_files(find_checkpoint(in_league(run, None), best=best, report=report))
+    folder, _hold = hold_checkpoint(in_league(run, None), best=best, report=report)
+    files = hub_files(folder)
     metadata = json.loads(files[DESCRIPTION])["metadata"]
     about = contract(agent, environment)
     files[CONTRACT] = (json.dumps(about, indent=1, allow_nan=False) + "\n").encode()

@@ -185,6 +185,7 @@ def _stage(
         folder.checkpoints,
         keep=config.keep,
         keep_best=isinstance(config, TrainConfig) and config.keep_best,
+        keep_every=config.keep_every,
         config=config,
         run=folder.identity,
     ) as checkpoints:

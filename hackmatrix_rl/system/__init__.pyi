@@ -21,6 +21,7 @@ from ._exits import ExitCode as ExitCode
 from ._exits import Interrupts as Interrupts
 from ._exits import status_of as status_of
 from ._extras import require as require
+from ._files import NO_LOCKS as NO_LOCKS
 from ._files import check_output_file as check_output_file
 from ._files import check_path as check_path
 from ._files import is_remote as is_remote

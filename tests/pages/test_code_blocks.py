@@ -66,6 +66,8 @@ ELSEWHERE = {
     "gcloud ": "needs Google Cloud",
     "--target ": "needs the TPU's compiler, which tests/accelerators has",
     "nox -s": "is what runs this test",
+    "docker ": "needs Docker",
+    "uvx ": "is what tests/package runs",
     "hackmatrix-rl play": "waits for a person",
     "hackmatrix-rl ui": "waits for a person",
     "PACKAGE=": "needs Google Cloud",

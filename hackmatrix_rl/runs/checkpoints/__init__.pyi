@@ -10,12 +10,13 @@ from ._finder import in_league as in_league
 from ._finder import run_of as run_of
 from ._finder import split_member as split_member
 from ._finder import whole_checkpoint as whole_checkpoint
+from ._holds import Hold as Hold
+from ._holds import hold_checkpoint as hold_checkpoint
 from ._hub import DESCRIPTION as DESCRIPTION
 from ._hub import HUB as HUB
 from ._hub import HubName as HubName
 from ._hub import answering as answering
 from ._hub import hub_files as hub_files
-from ._hub import is_on_hub as is_on_hub
 from ._hub import library as library
 from ._initial import initial_settings as initial_settings
 from ._initial import initial_weights as initial_weights

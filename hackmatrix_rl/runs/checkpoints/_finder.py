@@ -179,9 +179,12 @@ def _score(folder: epath.Path) -> float:
 
 def _trouble(folder: epath.Path) -> str | None:
     """Why a checkpoint cannot be used, in words, or `None`."""
-    if (folder / METADATA_1).exists() and not (folder / METADATA).exists():
-        return not_plain(folder)  # format 1 had no manifest
-    return damage(folder)
+    return damage(folder) if has_manifest(folder) else not_plain(folder)
+
+
+def has_manifest(folder: epath.Path) -> bool:
+    """Whether a checkpoint must have a manifest: format 1 had none."""
+    return not (folder / METADATA_1).exists() or (folder / METADATA).exists()
 
 
 def _folders_of(run: epath.Path, report: Report) -> Iterator[epath.Path]:

@@ -32,7 +32,8 @@ from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic
 from hackmatrix_rl.env import Environment
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, read_arrays
-from hackmatrix_rl.runs.checkpoints._finder import CARD, Report, find_checkpoint
+from hackmatrix_rl.runs.checkpoints._finder import CARD, Report
+from hackmatrix_rl.runs.checkpoints._holds import Hold, hold_checkpoint
 from hackmatrix_rl.runs.checkpoints._hub import fetched, is_on_hub
 from hackmatrix_rl.runs.checkpoints._members import (
     best_by,
@@ -88,6 +89,7 @@ class Loaded:
     # The value scale and `greedy` of modules that were composed in Python.
     _saved: tuple[ValueScale | None, bool] | None = None
     _members: tuple[str, ...] = ()  # the trainings in words, of several
+    _hold: Hold | None = None  # `value_scale` and `card` read the checkpoint later
 
     def value_scale(self) -> ValueScale | None:
         """The scale of the policy's value, read from the checkpoint; `None` if it has none.
@@ -249,7 +251,7 @@ def load(
             saved, like=like, policy=policy, network=network, agent=agent, trust_code=trust_code,
             member=member, report=report,
         )  # fmt: skip
-    folder = find_checkpoint(run, best=best, report=report)
+    folder, hold = hold_checkpoint(run, best=best, report=report)
     if agent is not None:
         raise ConfigError(
             f"{run}: is not a run of hm.SaveRun, and its settings determine its modules. Leave "
@@ -282,6 +284,7 @@ def load(
         metadata=MappingProxyType(metadata),
         member=member,
         _members=tuple(config.member_names),
+        _hold=hold,
     )
 
 

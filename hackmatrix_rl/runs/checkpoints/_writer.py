@@ -17,6 +17,7 @@ from hackmatrix_rl.agent import check_is_policy
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.runs.checkpoints._arrays import check_written
 from hackmatrix_rl.runs.checkpoints._finder import checkpoints_in, mean_return, run_of
+from hackmatrix_rl.runs.checkpoints._holds import deleting
 from hackmatrix_rl.runs.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
 from hackmatrix_rl.runs.checkpoints._metadata import FORMAT, METADATA, identity_of
@@ -51,6 +52,7 @@ class CheckpointWriter:
         folder: the folder, created if it is missing; it may be remote (`gs://...`).
         keep: the number of newest checkpoints to keep.
         keep_best: whether to keep the checkpoint with the highest mean return, too.
+        keep_every: of every so many updates, the first checkpoint is kept, too; `None`: of none.
         config: stored with each checkpoint, to rebuild the modules.
         run: stored with each checkpoint: the run's id and aliases. The writer does not write
             into a folder with checkpoints of another run, and does not delete them.
@@ -63,11 +65,13 @@ class CheckpointWriter:
         keep: int,
         config: RunConfig,
         keep_best: bool = False,
+        keep_every: int | None = None,
         run: Mapping[str, str] | None = None,
     ) -> None:
         self._folder = place(folder)
         self._keep = keep
         self._keep_best = keep_best
+        self._keep_every = keep_every
         self._config = config
         self._run = dict(run or {})
         self._game = identity_of(config.as_dict()).as_dict()
@@ -227,11 +231,17 @@ class CheckpointWriter:
         known = {path: score for path, score in scores.items() if score is not None}
         if known:
             stay.add(max(known, key=lambda path: known[path]))
+        if (every := self._keep_every) is not None:
+            stay.update({int(path.name) // every: path for path in reversed(whole)}.values())
         for path in whole:
-            if path not in stay:
+            if path in stay:
+                continue
+            with deleting(path) as free:
+                if not free:  # somebody reads it; a later save deletes it
+                    continue
                 # The manifest first: after a kill halfway, the rest counts as incomplete.
                 (path / MANIFEST).unlink()
-                path.rmtree()
+            path.rmtree()
 
 
 def save(policy: ActorCritic, path: epath.PathLike) -> None:

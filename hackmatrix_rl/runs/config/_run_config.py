@@ -66,6 +66,7 @@ class RunConfig(Members, ABC):
             raise ConfigError(
                 f"--learning-rate {self.learning_rate} is too small. Use more than 0."
             )
+        self.optimizer_settings()
         self.check_members()
 
     @classmethod
@@ -168,7 +169,19 @@ class RunConfig(Members, ABC):
 
     def make_optimizer(self) -> "optax.GradientTransformation":
         """The optimizer; its updates are multiplied by `rate`."""
-        return training.adam(self.max_grad_norm)
+        settings = self.optimizer_settings()
+        return training.named_optimizer(self.optimizer, self.max_grad_norm, **settings)
+
+    def optimizer_settings(self) -> dict[str, float]:
+        """The settings of the optimizer, with their defaults.
+
+        Raises:
+            ConfigError: it has no such setting.
+        """
+        given = {name: getattr(self, name) for name in training.SETTINGS}
+        own = {k: v for k, v in self.optimizers.get(self.optimizer, {}).items() if given[k] is None}
+        with in_flags():
+            return training.optimizer_settings(self.optimizer, **{**given, **own})
 
     def optimization(self, given: Given) -> "training.Optimization":
         """The optimization of the algorithm, on these devices and in this precision."""

@@ -22,15 +22,19 @@ from hackmatrix_rl.agent.networks import ActorCritic, build_network
 from hackmatrix_rl.runs import check_run_folder
 from hackmatrix_rl.runs.checkpoints import (
     CheckpointWriter,
+    Hold,
+    _holds,
     _place,
     check_resumable,
     find_checkpoint,
+    hold_checkpoint,
     load,
     read_arrays,
     read_metadata,
     restore,
     save,
 )
+from hackmatrix_rl.runs.checkpoints._holds import deleting
 from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system.errors import ConfigError
 
@@ -240,6 +244,58 @@ def test_the_best_is_kept_beside_the_newest(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "4"]
     assert find_checkpoint(tmp_path, best=True).name == "2"
     assert find_checkpoint(tmp_path).name == "4"
+
+
+def test_of_every_so_many_updates_the_first_checkpoint_is_kept(tmp_path):
+    write(tmp_path, 0, 5, 9, 10, 17, keep=1, keep_every=5)
+    write(tmp_path, 19, 31, 33, 34, keep=1, keep_every=5)  # after a resume
+    assert sorted(int(path.name) for path in tmp_path.iterdir()) == [0, 5, 10, 17, 31, 34]
+
+
+HOLDS = {
+    "load": lambda run: load(run, best=True),
+    "hm.load": lambda run: load(run / "1"),
+    "an upload": Hold,
+}
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_a_checkpoint_that_is_read_is_not_deleted_until_nobody_reads_it(tmp_path, hold):
+    write(tmp_path, 1)
+    reader = HOLDS[hold](tmp_path / "1" if hold == "an upload" else tmp_path)
+    assert [each.error for each in write(tmp_path, 2, 3, keep=1)] == [None, None]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "3"]
+    assert find_checkpoint(tmp_path / "1").name == "1"
+    del reader
+    os.link(tmp_path / "3" / "manifest.json", tmp_path / "of a copy")  # cp -al
+    assert [each.error for each in write(tmp_path, 4, keep=1)] == [None]
+    (tmp_path / "of a copy").unlink()
+    assert [path.name for path in tmp_path.iterdir()] == ["4"]
+
+
+def test_a_checkpoint_deleted_between_the_search_and_the_reading_is_searched_again(
+    tmp_path, monkeypatch
+):
+    write(tmp_path, 1, 2)
+    find = _holds.find_checkpoint
+
+    def and_lose_it(run, **options):
+        found = find(run, **options)
+        if found.name == "2":
+            (found / "manifest.json").unlink()
+            found.rmtree()
+        return found
+
+    monkeypatch.setattr(_holds, "find_checkpoint", and_lose_it)
+    folder, hold = hold_checkpoint(tmp_path)
+    assert folder.name == "1"
+    with deleting(folder) as free:
+        assert not free
+    del hold
+    # While a run deletes it, nobody can begin to read it.
+    with deleting(folder) as free, pytest.raises(FileNotFoundError, match="is being deleted"):
+        Hold(folder)
+    assert free
 
 
 def files_of(folder):
