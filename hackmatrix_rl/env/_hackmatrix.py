@@ -82,6 +82,12 @@ class HackMatrixState(eqx.Module):
     #: Which environments keep no snapshots; `None` if all keep them.
     without_undo: Bool[Array, "*batch"] | None = None
 
+    def with_games(
+        self, games: State, mask: Bool[Array, "num_envs num_actions"]
+    ) -> "HackMatrixState":
+        """The state with other games; `mask` has their legal actions."""
+        return replace(self, games=games, mask=mask)
+
 
 class HackMatrix(Environment):
     """A batch of complete HackMatrix games that reset themselves.

@@ -168,6 +168,12 @@ class BatchedState(eqx.Module, Generic[GameState]):
     total_reward: Float32[Array, "*num_envs"]  #: Undiscounted return of the current episodes.
     length: Int32[Array, "*num_envs"]  #: Steps of the current episodes.
 
+    def with_games(
+        self, games: GameState, mask: Bool[Array, "num_envs num_actions"]
+    ) -> "BatchedState[GameState]":
+        """The state with other games; `mask` has their legal actions."""
+        return BatchedState(games, self.total_reward, self.length)
+
 
 @final
 class Batched(Environment, Generic[GameState]):
@@ -212,7 +218,11 @@ class Batched(Environment, Generic[GameState]):
         return self.game.longest_dependence
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
-        return jax.vmap(self._begin)(keys)
+        return self.from_games(jax.vmap(lambda key: self.game.start(key=key))(keys))
+
+    def from_games(self, games: GameState) -> tuple[BatchedState[GameState], Timestep]:
+        """Starts an episode from each of the given games (a batch)."""
+        return jax.vmap(self._begin)(games)
 
     def step(
         self,
@@ -243,8 +253,8 @@ class Batched(Environment, Generic[GameState]):
         games = jax.vmap(play)(before.games, actions, keys)
         return BatchedState(games, before.total_reward, before.length + 1)
 
-    def _begin(self, key: Key[Array, ""]) -> tuple[BatchedState[GameState], Timestep]:
-        state = BatchedState(self.game.start(key=key), jnp.float32(0), jnp.int32(0))
+    def _begin(self, game: GameState) -> tuple[BatchedState[GameState], Timestep]:
+        state = BatchedState(game, jnp.float32(0), jnp.int32(0))
         no = jnp.bool_(False)
         return state, self._timestep(state, state, jnp.float32(0), no, no)
 

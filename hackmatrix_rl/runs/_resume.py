@@ -12,7 +12,7 @@ import jax
 from etils import epath
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.env import Frontier
+from hackmatrix_rl.env import StartStates
 from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
 from hackmatrix_rl.runs._lock import RunLock, check_links
 from hackmatrix_rl.runs.checkpoints import (
@@ -198,7 +198,7 @@ def restore_training(
 
     Parameters, optimizer and counters must fit. Games continue if the checkpoint holds them, and
     their number and sizes are the same. Otherwise new games start, different from all earlier games
-    of the run, and the positions that `Frontier` saved are lost. `other_rewards` says that the
+    of the run, and the positions that `Archive` saved are lost. `other_rewards` says that the
     reward has changed; stored data to learn from, such as a replay buffer, is then discarded.
     """
     metadata = read_metadata(checkpoint)
@@ -249,7 +249,7 @@ def restore_training(
 def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
     """Why new games start, and whether the saved start positions are kept."""
     had = any(".bank." in name for name in stored.arrays)
-    keeps = isinstance(trainer.algorithm.environment, Frontier)
+    keeps = isinstance(trainer.algorithm.environment, StartStates)
     if had != keeps:
         dropped = "; saved positions are dropped" if had else ""
         return f"--frontier-share changed: new games start{dropped}"

@@ -305,7 +305,7 @@ class PPOConfig(config.ActorCriticConfig):
                 "another --mesh."
             )
         assert isinstance(environment, envs.HackMatrix), "the config is checked"
-        return envs.Frontier(environment, self.frontier_share)
+        return envs.frontier(environment, self.frontier_share)
 
     def _check_start(self, policy: "networks.ActorCritic") -> None:
         """Raises a ConfigError if the network does not support a teacher or a critic warmup."""

@@ -10,15 +10,15 @@ from jax.sharding import PartitionSpec as P
 from training.states import assert_same
 
 from hackmatrix_rl.agent import EpisodeSums
-from hackmatrix_rl.env import BLOCK, Frontier, HackMatrix, env_keys, whole_games
-from hackmatrix_rl.env._frontier import KINDS
+from hackmatrix_rl.env import BLOCK, HackMatrix, env_keys, frontier, whole_games
+from hackmatrix_rl.env._start_states import MILESTONES
 from hackmatrix_rl.games.hackmatrix import legal_actions
 from hackmatrix_rl.training.sharding import mesh
 
 NUM_ENVS, STEPS = 2 * BLOCK, 400
 GAME = HackMatrix(max_steps=60)
-FRONTIER = Frontier(GAME, share=0.5)
-LOW_HP = KINDS.index("hp 1")
+FRONTIER = frontier(GAME, share=0.5)
+LOW_HP = MILESTONES.index("hp 1")
 
 
 def play(keys):
@@ -109,11 +109,11 @@ def test_devices_do_not_matter(played):
 
 def test_rare_kinds_are_drawn_more_often(played):
     some = jnp.array([2, 7, 9])
-    none = jnp.zeros((1, len(KINDS)), jnp.int32)
+    none = jnp.zeros((1, len(MILESTONES)), jnp.int32)
     filled, reached = none.at[0, some].set(1) > 0, none.at[0, some].set(jnp.array([0, 9, 99]))
     bank = dataclasses.replace(played[0].bank, filled=filled, reached=reached)
     words = jax.random.bits(jax.random.key(0), (3000, 1), jnp.uint32)
-    counts = np.bincount(np.asarray(jax.vmap(bank.draw)(words)).ravel(), minlength=len(KINDS))
+    counts = np.bincount(np.asarray(jax.vmap(bank.draw)(words)).ravel(), minlength=len(MILESTONES))
     weights = np.array([1, 1 / 10, 1 / 100])
     np.testing.assert_allclose(counts[[2, 7, 9]] / 3000, weights / weights.sum(), atol=0.02)
     assert counts.sum() == counts[[2, 7, 9]].sum()
@@ -123,6 +123,6 @@ def test_evaluation_is_in_whole_games():
     assert whole_games(FRONTIER) is GAME
     assert whole_games(GAME) is GAME
     with pytest.raises(ValueError, match="share must be over 0 and below 1, not 1"):
-        Frontier(GAME, share=1.0)
+        frontier(GAME, share=1.0)
     with pytest.raises(ValueError, match="12 environments on a device are not whole blocks of 8"):
         FRONTIER.reset(env_keys(jax.random.key(0), 12))
