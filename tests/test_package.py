@@ -106,7 +106,8 @@ def test_what_moved_is_imported_in_every_way_and_what_never_was_is_missing():
     with pytest.warns(DeprecationWarning, match="interop.protocol"):
         client = import_module("hackmatrix_rl.protocol.client")
     assert client.App is hackmatrix_rl.interop.protocol.client.App
-    with pytest.raises(ModuleNotFoundError), pytest.warns(DeprecationWarning, match="games.hackmatrix"):
+    warned = pytest.warns(DeprecationWarning, match="games.hackmatrix")
+    with pytest.raises(ModuleNotFoundError), warned:
         import_module("hackmatrix_rl.game._nothing")
     with pytest.raises(ModuleNotFoundError):
         import_module("hackmatrix_rl.nothing")
