@@ -15,6 +15,7 @@ from hackmatrix_rl.env._environment import (
     Timestep,
 )
 from hackmatrix_rl.env._single_game import Batched, Played, SingleGame
+from hackmatrix_rl.env._start_states import whole_games
 from hackmatrix_rl.system.errors import (
     check_array,
     described,
@@ -70,7 +71,7 @@ def check_own_shapes(environment: Environment) -> None:
         return isinstance(node, Environment | SingleGame) and not is_ours(node)
 
     if any(map(is_foreign, jax.tree.leaves(environment, is_leaf=is_foreign))):
-        check_shapes(environment)
+        check_shapes(whole_games(environment))
 
 
 def check_spec(spec: Any, owner: str = "spec") -> None:

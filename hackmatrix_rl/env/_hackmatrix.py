@@ -86,7 +86,7 @@ class HackMatrixState(eqx.Module):
         self, games: State, mask: Bool[Array, "num_envs num_actions"]
     ) -> "HackMatrixState":
         """The state with other games; `mask` has their legal actions."""
-        return replace(self, games=games, mask=mask)
+        return HackMatrixState(games, mask, self.tally, self.without_undo)
 
 
 class HackMatrix(Environment):

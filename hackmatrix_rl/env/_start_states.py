@@ -13,17 +13,19 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl.env._environment import Environment, EnvSpec, Timestep
 from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixState
-from hackmatrix_rl.env._single_game import Batched, BatchedState
-from hackmatrix_rl.games.hackmatrix import StepStream
+from hackmatrix_rl.env._single_game import Batched
+from hackmatrix_rl.games.hackmatrix import LAST_STAGE, Content, StepStream, new_game
 from hackmatrix_rl.system.batching import Chance
-from hackmatrix_rl.system.errors import described, whole
+from hackmatrix_rl.system.errors import check_array, described, place, whole
 
 Tree = TypeVar("Tree", bound=PyTree)
 Playable = HackMatrix | Batched[Any]
 """The environments whose episodes can start in any state of the game."""
 
 MILESTONES = (*(f"stage {stage}" for stage in range(2, 9)), "first siphon", "first program", "hp 1")
-"""The kinds of positions that `frontier` archives."""
+"""The kinds of positions of `frontier` by milestones."""
+POINTS_LEFT = (1, 10, 20)
+"""The least points on the board of the second to fourth kinds of each stage, by points."""
 BLOCK = 8
 """Number of neighbouring environments that share start states."""
 
@@ -119,7 +121,12 @@ class Archive(Starts):
     def update(
         self, bank: Bank, before: Any, after: Any, done: Bool[Array, " num_envs"], here: Start
     ) -> Bank:
-        reached = jax.vmap(self.reached)(before, after) & ~done[:, None]
+        reached = jax.vmap(self.reached)(before, after)
+        said = f"{place(self.reached, '__call__')} returns"
+        check_array(
+            said, reached, "bool", (done.shape[0], self.kinds), hint="one bool for each kind"
+        )
+        reached = reached & ~done[:, None]
         apart = _blocks(reached)
         who = _first(apart.any(axis=2))
         kinds = _take(apart, who)
@@ -184,7 +191,7 @@ class GivenStates(Starts):
 class StartStatesState(eqx.Module):
     """The state of the environments and of the start states."""
 
-    inner: HackMatrixState | BatchedState[Any]
+    inner: Any  #: `HackMatrixState` or `BatchedState`.
     is_new_game: Bool[Array, " num_envs"]
     bank: PyTree[Array]
 
@@ -297,15 +304,66 @@ def _counting(timestep: Timestep, is_new_game: Bool[Array, " num_envs"]) -> Time
 def whole_games(environment: Environment) -> Environment:
     """The environment for evaluation, in which every episode is a full game by the rules."""
     if isinstance(environment, StartStates):
-        return environment.inner
+        return whole_games(environment.inner)
     if isinstance(environment, HackMatrix) and environment.without_undo_share > 0:
         return replace(environment, without_undo_share=0.0)
     return environment
 
 
-def frontier(inner: HackMatrix, share: float = 0.25) -> StartStates:
-    """HackMatrix with an `Archive` of `MILESTONES`: stages, first siphon and program, a low hp."""
-    return StartStates(inner, Archive(_milestones, len(MILESTONES)), share)
+def frontier(inner: HackMatrix, share: float = 0.25, *, by: str = "milestones") -> StartStates:
+    """HackMatrix with an `Archive` of its positions.
+
+    Args:
+        inner: the game.
+        share: the share of the episodes that start there.
+        by: the kinds of positions. `milestones`: the start of each stage, the first siphon, the
+            first program, and a drop to hp 1. `points`: the start of a stage and what a siphon
+            leaves, by the stage and by the points of the data blocks that are left.
+
+    Raises:
+        ValueError: `share` is out of range, or `by` is unknown.
+    """
+    known = {
+        "milestones": Archive(_milestones, len(MILESTONES)),
+        "points": Archive(_points_left, LAST_STAGE * (1 + len(POINTS_LEFT))),
+    }
+    if by not in known:
+        raise ValueError(f"by is {by!r}; expected {' or '.join(known)}")
+    return StartStates(inner, known[by], share)
+
+
+Frontier = frontier
+"""The former name, for one version."""
+
+
+def at_stages(
+    inner: HackMatrix, first: int, last: int, share: float = 0.25, *, key: Key[Array, ""]
+) -> StartStates:
+    """HackMatrix in which a share of the episodes starts as a new game in later stages.
+
+    32 games of each stage are drawn once, each with a starting bonus and without programs.
+
+    Args:
+        inner: the game.
+        first: the first stage to start in.
+        last: the last one, 8 at most.
+        share: the share of the episodes that start there.
+        key: source of randomness for the games.
+
+    Raises:
+        ValueError: a stage or `share` is out of range.
+    """
+    if not 1 <= first <= last <= LAST_STAGE:
+        raise ValueError(f"stages {first} to {last}: expected two of 1 to {LAST_STAGE}, in order")
+    stages = jnp.repeat(jnp.arange(first, last + 1, dtype=jnp.int32), _GAMES_OF_A_STAGE)
+    keys = jax.random.split(key, stages.shape[0])
+    games = jax.jit(jax.vmap(lambda key, stage: new_game(inner.config, key=key, stage=stage)))(
+        keys, stages
+    )
+    return StartStates(inner, GivenStates(games), share)
+
+
+_GAMES_OF_A_STAGE = 32
 
 
 def _milestones(before: HackMatrixState, after: HackMatrixState) -> Bool[Array, " kinds"]:
@@ -317,6 +375,19 @@ def _milestones(before: HackMatrixState, after: HackMatrixState) -> Bool[Array, 
     program = (before.tally.programs == 0) & (after.tally.programs > 0)
     low = (is_now.player.hp == 1) & (was.player.hp > 1)
     return jnp.concatenate([stages, jnp.stack([siphon, program, low])])
+
+
+def _points_left(before: HackMatrixState, after: HackMatrixState) -> Bool[Array, " kinds"]:
+    """The stage, and the range of the points that are left, after a siphon or at its start."""
+    was, is_now = before.games.position, after.games.position
+    board = is_now.board
+    is_data = (board.content == Content.DATA) | (board.content == Content.HIDDEN_DATA)
+    points = jnp.sum(jnp.where(is_data & ~board.siphoned, board.value, 0))
+    part = jnp.sum(points >= jnp.array(POINTS_LEFT, jnp.int32), dtype=jnp.int32)
+    kind = (is_now.stage - 1) * (1 + len(POINTS_LEFT)) + part
+    reached = (is_now.stage > was.stage) | (after.tally.siphons > before.tally.siphons)
+    kinds = jnp.arange(LAST_STAGE * (1 + len(POINTS_LEFT)), dtype=jnp.int32)
+    return reached & (kinds == kind)
 
 
 def _blocks(tree: Tree) -> Tree:

@@ -248,12 +248,12 @@ def restore_training(
 
 def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
     """Why new games start, and whether the saved start positions are kept."""
-    had = any(".bank." in name for name in stored.arrays)
+    had = any(".bank" in name for name in stored.arrays)
     keeps = isinstance(trainer.algorithm.environment, StartStates)
     if had != keeps:
         dropped = "; saved positions are dropped" if had else ""
         return f"--frontier-share changed: new games start{dropped}"
-    note = "the games' number, sizes or reward changed: new games start"
+    note = "the games' number, sizes, reward or starts changed: new games start"
     return f"{note}, and saved positions are gathered again" if had else note
 
 

@@ -9,10 +9,11 @@ import pytest
 from jax.sharding import PartitionSpec as P
 from training.states import assert_same
 
-from hackmatrix_rl.agent import EpisodeSums
-from hackmatrix_rl.env import BLOCK, HackMatrix, env_keys, frontier, whole_games
+import hackmatrix_rl as hm
+from hackmatrix_rl.agent import EpisodeSums, Linear
+from hackmatrix_rl.env import BLOCK, HackMatrix, at_stages, env_keys, frontier, whole_games
 from hackmatrix_rl.env._start_states import MILESTONES
-from hackmatrix_rl.games.hackmatrix import legal_actions
+from hackmatrix_rl.games.hackmatrix import Content, legal_actions
 from hackmatrix_rl.training.sharding import mesh
 
 NUM_ENVS, STEPS = 2 * BLOCK, 400
@@ -21,16 +22,16 @@ FRONTIER = frontier(GAME, share=0.5)
 LOW_HP = MILESTONES.index("hp 1")
 
 
-def play(keys):
+def play(keys, environment=FRONTIER):
     """Random play, step by step: the states and timesteps."""
-    start, timestep = FRONTIER.reset(jax.vmap(jax.random.fold_in, (0, None))(keys, 0))
+    start, timestep = environment.reset(jax.vmap(jax.random.fold_in, (0, None))(keys, 0))
 
     def one(carry, number):
         state, mask = carry
         here = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
         noise = jax.vmap(lambda key: jax.random.uniform(key, mask.shape[1:]))(here)
         action = jnp.argmax(jnp.where(mask, noise, -1.0), axis=1).astype(jnp.int32)
-        state, timestep = FRONTIER.step(state, action, here)
+        state, timestep = environment.step(state, action, here)
         seen = {
             "done": timestep.done,
             "counts": timestep.episode.counts,
@@ -126,3 +127,112 @@ def test_evaluation_is_in_whole_games():
         frontier(GAME, share=1.0)
     with pytest.raises(ValueError, match="12 environments on a device are not whole blocks of 8"):
         FRONTIER.reset(env_keys(jax.random.key(0), 12))
+
+
+class Corridor(hm.SingleGame):
+    """A corridor of 9 cells, from 0 to the end."""
+
+    num_actions = 2
+
+    def start(self, *, key):
+        return jnp.int32(0)
+
+    def observe(self, cell):
+        return jax.nn.one_hot(cell, 9)
+
+    def legal(self, cell):
+        return jnp.ones(2, bool)
+
+    def play(self, cell, action, *, key):
+        after = jnp.clip(cell + jnp.where(action == 1, 1, -1), 0, 8)
+        return hm.Played(after, jnp.where(after == 8, 1.0, 0.0), after == 8)
+
+
+def reached(before, after):
+    return (jnp.arange(8) == after.games) & (after.games > before.games)
+
+
+CORRIDOR = hm.Batched(Corridor(), max_steps=12)
+
+
+def walked(environment, steps):
+    """Random play of 16 games in the corridor: the cells after each step, and what it returned."""
+    keys = env_keys(jax.random.key(3), 16)
+    state, _ = environment.reset(keys)
+
+    def one(state, number):
+        here = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+        action = jax.vmap(lambda key: jax.random.bernoulli(key).astype(jnp.int32))(here)
+        state, timestep = environment.step(state, action, here)
+        return state, (state.games, state.is_new_game, timestep)
+
+    return jax.jit(lambda: jax.lax.scan(one, state, jnp.arange(1, steps + 1, dtype=jnp.uint32)))()
+
+
+def test_an_own_game_starts_where_its_agent_was():
+    state, (cells, new, timestep) = walked(
+        hm.StartStates(CORRIDOR, hm.Archive(reached, 8), 0.5), 80
+    )
+    assert (np.asarray(state.bank.saved.game) == np.arange(8))[np.asarray(state.bank.filled)].all()
+    begins = np.asarray(timestep.done)
+    assert (np.asarray(cells)[begins & np.asarray(new)] == 0).all()
+    elsewhere = begins & ~np.asarray(new)
+    assert (np.asarray(cells)[elsewhere] > 0).all()
+    assert 0.2 < elsewhere.sum() / begins.sum() < 0.7
+    seen = np.argmax(np.asarray(timestep.observation), axis=2)
+    np.testing.assert_array_equal(seen, cells)
+
+
+def test_a_schedule_opens_the_given_states():
+    starts = hm.GivenStates(jnp.arange(7, 0, -1, dtype=jnp.int32), Linear(0.0, 1.0, over=80))
+    _, (cells, new, timestep) = walked(hm.StartStates(CORRIDOR, starts, 0.9), 80)
+    found = [
+        set(cell[done & ~fresh].tolist())
+        for cell, done, fresh in zip(*map(np.asarray, (cells, timestep.done, new)), strict=True)
+    ]
+    assert set() != set().union(*found[:12]) <= {7, 6}  # the easiest first
+    assert set().union(*found) == set(range(1, 8))
+    seen = np.argmax(np.asarray(timestep.observation), axis=2)
+    np.testing.assert_array_equal(seen, cells)
+
+
+def test_games_start_in_the_stages_asked_for():
+    environment = at_stages(GAME, 4, 6, key=jax.random.key(0))
+    games = environment.starts.games.position
+    assert np.unique(games.stage).tolist() == [4, 5, 6]
+    np.testing.assert_array_equal(games.scheduled_task_interval, 13 - games.stage)
+    assert (np.asarray(games.transmissions.present).sum(axis=1) == games.stage).all()
+    with pytest.raises(ValueError, match="stages 5 to 4: expected two of 1 to 8"):
+        at_stages(GAME, 5, 4, key=jax.random.key(0))
+
+
+def test_positions_are_archived_by_the_points_that_are_left():
+    environment = frontier(GAME, share=0.5, by="points")
+    keys = env_keys(jax.random.key(0), NUM_ENVS)
+    state = jax.jit(lambda keys: play(keys, environment)[0])(keys)
+    position, filled = state.bank.saved.game.position, np.asarray(state.bank.filled)
+    board = position.board
+    data = (board.content == Content.DATA) | (board.content == Content.HIDDEN_DATA)
+    left = np.asarray(jnp.sum(jnp.where(data & ~board.siphoned, board.value, 0), axis=-1))
+    kinds = (np.asarray(position.stage) - 1) * 4 + np.digitize(left, [1, 10, 20])
+    assert filled.sum() > 4
+    np.testing.assert_array_equal(kinds[filled], np.nonzero(filled)[1])
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "said"),
+    [
+        (lambda: hm.StartStates(hm.CartPole(), hm.Archive(reached, 8)), TypeError, "inner is"),
+        (lambda: hm.StartStates(CORRIDOR, reached), TypeError, "starts is .*hm.Archive"),
+        (lambda: hm.Archive(reached, 0), ValueError, "kinds"),
+        (lambda: frontier(GAME, by="score"), ValueError, "by is 'score'; expected milestones or"),
+        (
+            lambda: walked(hm.StartStates(CORRIDOR, hm.Archive(reached, 9)), 1),
+            ValueError,
+            r"reached \(.*expected bool of shape \(16, 9\)",
+        ),
+    ],
+)
+def test_wrong_start_states_end_in_one_clear_error(make, kind, said):
+    with pytest.raises(kind, match=said):
+        make()

@@ -97,12 +97,14 @@ def test_a_bank_of_another_game_is_refused_by_name(stopped, name, asked):
         ({"frontier_share": 0.25}, None),
         (
             {"num_envs": 32},
-            "the games' number, sizes or reward changed: new games start, and saved positions are "
+            "the games' number, sizes, reward or starts changed: new games start, and saved "
+            "positions are "
             "gathered again",
         ),
         (
             {"reward": "kills=0"},
-            "the games' number, sizes or reward changed: new games start, and saved positions are "
+            "the games' number, sizes, reward or starts changed: new games start, and saved "
+            "positions are "
             "gathered again",
         ),
         (

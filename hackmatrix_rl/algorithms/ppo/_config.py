@@ -10,7 +10,7 @@ from hackmatrix_rl.agent import networks
 from hackmatrix_rl.agent import precision as formats
 from hackmatrix_rl.games import hackmatrix as rules
 from hackmatrix_rl.runs import config
-from hackmatrix_rl.system.errors import ConfigError, as_given, flag, refusing
+from hackmatrix_rl.system.errors import ConfigError, as_given, flag, refusing, shortened
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:
@@ -87,9 +87,23 @@ class PPOConfig(config.ActorCriticConfig):
     # The game
     frontier_share: float = in_game(
         0.0,
-        "Share of games that start from rarely reached positions of the agent's games; 0: none.",
+        "Share of games that start from rarely reached positions of the agent's games, or at "
+        "--start-stages; 0: none.",
         minimum=0,
         maximum=0.9,
+        env=config.HACKMATRIX,
+    )
+    frontier: str = in_game(
+        "milestones",
+        "Positions to archive for --frontier-share: milestones of a game, or points left in each "
+        "stage.",
+        choices=("milestones", "points"),
+        env=config.HACKMATRIX,
+    )
+    start_stages: str | None = in_game(
+        None,
+        "Stages in which the games of --frontier-share start anew, such as 4:8; none: they start "
+        "at archived positions.",
         env=config.HACKMATRIX,
     )
     without_undo_share: float = in_game(
@@ -207,6 +221,19 @@ class PPOConfig(config.ActorCriticConfig):
                 f"saved by --frontier-share {self.frontier_share:g} may have snapshots. Use one of "
                 "them."
             )
+        if self.start_stages is not None:
+            first, last = stages_of(self.start_stages)
+            object.__setattr__(self, "start_stages", f"{first}:{last}")
+            if not self.frontier_share:
+                raise ConfigError(
+                    f"--start-stages {self.start_stages}: no game starts there. Add "
+                    "--frontier-share 0.25, say, or leave it out."
+                )
+            if self.frontier != type(self).__dataclass_fields__["frontier"].default:
+                raise ConfigError(
+                    f"--start-stages {self.start_stages} and --frontier {self.frontier}: games "
+                    "start at one of them. Leave one out."
+                )
         if self.teacher_kl != 0 and self.init is None:
             raise ConfigError(
                 f"--teacher-kl {self.teacher_kl}: the teacher is the policy that training starts "
@@ -305,7 +332,12 @@ class PPOConfig(config.ActorCriticConfig):
                 "another --mesh."
             )
         assert isinstance(environment, envs.HackMatrix), "the config is checked"
-        return envs.frontier(environment, self.frontier_share)
+        if self.start_stages is not None:
+            import jax  # few commands need it
+
+            stages, key = stages_of(self.start_stages), jax.random.key(self.seed)
+            return envs.at_stages(environment, *stages, self.frontier_share, key=key)
+        return envs.frontier(environment, self.frontier_share, by=self.frontier)
 
     def _check_start(self, policy: "networks.ActorCritic") -> None:
         """Raises a ConfigError if the network does not support a teacher or a critic warmup."""
@@ -323,3 +355,15 @@ class PPOConfig(config.ActorCriticConfig):
             return None
         victory = rules.TERM_NAMES.index(networks.VICTORY) if self.aux_victory else None
         return agent.AuxiliaryLoss(self.aux_coefficient, self.aux_every, victory)
+
+
+def stages_of(text: str) -> tuple[int, int]:
+    """The first and the last stage of `--start-stages`."""
+    first, _, last = text.partition(":")
+    numbers = tuple(int(each) if each.isdecimal() else 0 for each in (first, last or first))
+    if not 1 <= numbers[0] <= numbers[1] <= rules.LAST_STAGE:
+        raise ConfigError(
+            f"--start-stages {shortened(text)}: not understood. Use two stages of 1 to "
+            f"{rules.LAST_STAGE}, in order: 4:8."
+        )
+    return numbers[0], numbers[1]
