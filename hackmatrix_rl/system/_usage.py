@@ -57,7 +57,7 @@ def _free_ram(read: Callable[[Path], str] = Path.read_text) -> int | None:
 
 
 def bytes_of(tree: Any) -> int:
-    """Bytes of all arrays, or `jax.ShapeDtypeStruct`s, in a tree."""
+    """Bytes of all arrays, or `jax.ShapeDtypeStruct`, in a tree."""
     return sum(
         size_of(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")
     )

@@ -15,12 +15,14 @@ def invoke(*arguments: object) -> Result:
 def done(*arguments: object) -> Result:
     """Runs `hackmatrix-rl` with these arguments, which must go well."""
     result = invoke(*arguments)
+    _raise_unforeseen(result)
     assert result.exit_code == 0, result.output
     return result
 
 
 def assert_refused(result: Result, *parts: str) -> None:
     """A bad value: one line that says all of these, exit status 2."""
+    _raise_unforeseen(result)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     # A busy machine also tells how long the work takes.
@@ -29,3 +31,9 @@ def assert_refused(result: Result, *parts: str) -> None:
     assert line.startswith("Error: ")
     for part in parts:
         assert part in line
+
+
+def _raise_unforeseen(result: Result) -> None:
+    """An error that the command does not foresee, with its traceback."""
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception

@@ -6,8 +6,8 @@ from hackmatrix_rl.system.batching import Stream
 class StepStream(Stream):
     """The streams of a step of a game."""
 
-    ACT = 0  #: The action and its enemy turn: see `ActStream`.
-    NEXT = 1  #: The next stage or game: see `NextStream`.
+    ACT = 0  #: The action and its enemy turn; see `ActStream`.
+    NEXT = 1  #: The next stage or game; see `NextStream`.
     SAVED_GAME = 2  #: The saved position that a new episode starts from (`StartStates`).
 
 

@@ -74,7 +74,7 @@ def for_each_chunk(
 def flat_vmap(function: Callable[[Each, Operands], Result], each: Each, shared: Operands) -> Result:
     """`function(each[n], shared)` for every n, stacked along the first axis.
 
-    In a batch of games, the variants of all games become one flat batch. Nested `jax.vmap`s would
+    In a batch of games, the variants of all games become one flat batch. Nested `jax.vmap` would
     make the variants an inner axis, so that the loops of this module would gather among the few
     variants of each game. Arrays that all games share are not copied.
     """
@@ -259,7 +259,7 @@ def first_success(
 
     `attempt` is a function of its number, from `first` up, and of the operands. If all attempts
     fail, the last result is returned. In a batch, the attempts of all games become one batch axis.
-    Nested `jax.vmap`s would make the attempts the innermost axis, which is too short for vector
+    Nested `jax.vmap` would make the attempts the innermost axis, which is too short for vector
     instructions and takes ten times as long.
     """
 

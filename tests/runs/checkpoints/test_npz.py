@@ -175,7 +175,7 @@ FORGED = [
         (bomb, "unpacks to more than"),
         *FORGED,
         (lambda: damaged(lambda a: a.pop("params.Dense_1.bias")), "lacks the kernel or the bias"),
-        (lambda: damaged(lambda a: a.update(weights=np.zeros(3))), "has weights, which is no"),
+        (lambda: damaged(lambda a: a.update(weights=np.zeros(3))), "has weights, not a layer"),
         (
             lambda: damaged(lambda a: a["params.Dense_1.kernel"].__setitem__((0, 0), np.nan)),
             "params.Dense_1.kernel holds NaN",

@@ -405,7 +405,7 @@ def test_a_training_that_goes_wrong_counts_as_pruned(here):
         ("learning_rate = {low = nan, high = 1}", ("--learning-rate nan",)),
         (
             "learning_rate = {low = 0, high = 1, schedule = 'constant'}",
-            ("with {} in the place of",),
+            ("a text with {} for the number",),
         ),
         ("learning_rate = {low = 0, high = 1, schedule = 'half:{}'}", ("a schedule such as",)),
         ("width = {low = 8, high = 16, schedule = 'linear:{}:0'}", ("must be a whole number",)),
