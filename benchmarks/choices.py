@@ -38,6 +38,8 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "frontier starts": {
         "none": USUAL,
         "a quarter of the games": (*USUAL, "--frontier-share", "0.25"),
+        "by points left": (*USUAL, "--frontier-share", "0.25", "--frontier", "points"),
+        "stages 4 to 8": (*USUAL, "--frontier-share", "0.25", "--start-stages", "4:8"),
     },
     "network": {
         "cells": CELLS,

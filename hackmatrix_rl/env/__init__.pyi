@@ -53,11 +53,11 @@ from ._single_game import TokenFeatures as TokenFeatures
 from ._single_game import board_features as board_features
 from ._start_states import BLOCK as BLOCK
 from ._start_states import Archive as Archive
-from ._start_states import Frontier as Frontier
 from ._start_states import GivenStates as GivenStates
-from ._start_states import Starts as Starts
+from ._start_states import StartDistribution as StartDistribution
 from ._start_states import StartStates as StartStates
 from ._start_states import at_stages as at_stages
+from ._start_states import check_blocks as check_blocks
 from ._start_states import frontier as frontier
 from ._start_states import whole_games as whole_games
 from ._symmetries import NUM_SYMMETRIES as NUM_SYMMETRIES

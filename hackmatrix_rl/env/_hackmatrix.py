@@ -82,12 +82,6 @@ class HackMatrixState(eqx.Module):
     #: Which environments keep no snapshots; `None` if all keep them.
     without_undo: Bool[Array, "*batch"] | None = None
 
-    def with_games(
-        self, games: State, mask: Bool[Array, "num_envs num_actions"]
-    ) -> "HackMatrixState":
-        """The state with other games; `mask` has their legal actions."""
-        return HackMatrixState(games, mask, self.tally, self.without_undo)
-
 
 class HackMatrix(Environment):
     """A batch of complete HackMatrix games that reset themselves.
@@ -154,6 +148,10 @@ class HackMatrix(Environment):
         count = games.position.stage.shape[0]
         without = jnp.arange(count) < round(self.without_undo_share * count)
         return jax.vmap(self._begin)(games, without)
+
+    def restart(self, state: HackMatrixState, games: State) -> tuple[HackMatrixState, Timestep]:
+        """Starts an episode from each of the given games, in the environments of `state`."""
+        return jax.vmap(self._begin)(games, state.without_undo)
 
     def observe(self, game: State) -> Seen:
         """The observation of one game, as `reset` and `step` return it for a batch."""

@@ -168,12 +168,6 @@ class BatchedState(eqx.Module, Generic[GameState]):
     total_reward: Float32[Array, "*num_envs"]  #: Undiscounted return of the current episodes.
     length: Int32[Array, "*num_envs"]  #: Steps of the current episodes.
 
-    def with_games(
-        self, games: GameState, mask: Bool[Array, "num_envs num_actions"]
-    ) -> "BatchedState[GameState]":
-        """The state with other games; `mask` has their legal actions."""
-        return BatchedState(games, self.total_reward, self.length)
-
 
 @final
 class Batched(Environment, Generic[GameState]):
@@ -218,10 +212,12 @@ class Batched(Environment, Generic[GameState]):
         return self.game.longest_dependence
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
-        return self.from_games(jax.vmap(lambda key: self.game.start(key=key))(keys))
+        return jax.vmap(lambda key: self._begin(self.game.start(key=key)))(keys)
 
-    def from_games(self, games: GameState) -> tuple[BatchedState[GameState], Timestep]:
-        """Starts an episode from each of the given games (a batch)."""
+    def restart(
+        self, state: BatchedState[GameState], games: GameState
+    ) -> tuple[BatchedState[GameState], Timestep]:
+        """Starts an episode from each of the given games, in the environments of `state`."""
         return jax.vmap(self._begin)(games)
 
     def step(

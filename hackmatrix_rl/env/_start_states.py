@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
@@ -16,59 +17,64 @@ from hackmatrix_rl.env._hackmatrix import HackMatrix, HackMatrixState
 from hackmatrix_rl.env._single_game import Batched
 from hackmatrix_rl.games.hackmatrix import LAST_STAGE, Content, StepStream, new_game
 from hackmatrix_rl.system.batching import Chance
-from hackmatrix_rl.system.errors import check_array, described, place, whole
+from hackmatrix_rl.system.errors import (
+    ArgumentError,
+    check_array,
+    described,
+    difference,
+    instance,
+    number,
+    path_in_words,
+    place,
+    whole,
+)
 
 Tree = TypeVar("Tree", bound=PyTree)
-Playable = HackMatrix | Batched[Any]
-"""The environments whose episodes can start in any state of the game."""
 
 MILESTONES = (*(f"stage {stage}" for stage in range(2, 9)), "first siphon", "first program", "hp 1")
 """The kinds of positions of `frontier` by milestones."""
 POINTS_LEFT = (1, 10, 20)
 """The least points on the board of the second to fourth kinds of each stage, by points."""
+GAMES_OF_A_STAGE = 32
+"""Number of games that `at_stages` draws for each stage."""
 BLOCK = 8
 """Number of neighbouring environments that share start states."""
 
 
-class Start(eqx.Module):
-    """Start states, with their observations; each leaf has leading axes."""
+class StartDistribution(eqx.Module):
+    """A distribution over start states, for `StartStates`.
 
-    game: PyTree[Array]
-    mask: Bool[Array, "*batch num_actions"]
-    observation: PyTree[Array]
-
-
-class Starts(eqx.Module):
-    """Chooses start states for `StartStates`. Its state has a leading axis of blocks."""
+    Its own state, the bank, has a leading axis of blocks in each array. It sees states and ends of
+    episodes, but no network. It therefore cannot prioritize by the error of the value, as
+    "Prioritized level replay" (Jiang et al. 2021) does.
+    """
 
     @abstractmethod
-    def init(self, here: Start) -> PyTree[Array]:
-        """The initial state, for the environments of `here`."""
+    def init(self, state: Any) -> PyTree[Array]:
+        """The first bank, for environments in this state."""
 
     @abstractmethod
-    def update(
-        self, bank: Any, before: Any, after: Any, done: Bool[Array, " num_envs"], here: Start
-    ) -> Any:
-        """The state after a step from the environments `before` to `after`.
+    def update(self, bank: Any, before: Any, after: Any, done: Bool[Array, " num_envs"]) -> Any:
+        """The bank after a step of the environments from `before` to `after`.
 
-        `here` are their games after the step: new ones where `done`.
+        Where `done`, `after` is the state of a new game.
         """
 
     @abstractmethod
-    def draw(
-        self, bank: Any, word: UInt32[Array, " blocks"], environment: "Playable"
-    ) -> tuple[Start, Bool[Array, " blocks"]]:
-        """A start state for each block, from a random word, and whether there is one."""
+    def sample(
+        self, bank: Any, word: UInt32[Array, " blocks"]
+    ) -> tuple[PyTree[Array], Bool[Array, " blocks"]]:
+        """A state of the game for each block, from a random word, and whether there is one."""
 
 
 class Bank(eqx.Module):
     """The archived states of each block of environments, by kind."""
 
-    saved: Start
+    games: PyTree[Array]
     filled: Bool[Array, "blocks kinds"]  #: Whether there is a state of the kind.
     reached: Int32[Array, "blocks kinds"]  #: How often the kind was reached.
 
-    def draw(self, word: UInt32[Array, " blocks"]) -> Int32[Array, " blocks"]:
+    def sample(self, word: UInt32[Array, " blocks"]) -> Int32[Array, " blocks"]:
         """A kind for each block, with probability proportional to 1 / (1 + `reached`)."""
         weight = jnp.where(self.filled, 1.0 / (1.0 + self.reached.astype(jnp.float32)), 0.0)
         below = jnp.cumsum(weight, axis=1)
@@ -77,18 +83,17 @@ class Bank(eqx.Module):
         return jnp.minimum(kind, self.filled.shape[1] - 1)
 
 
-class Archive(Starts):
+class Archive(StartDistribution):
     """States that the agent reached itself, the newest of each kind.
 
     A kind is drawn with probability proportional to `1 / (1 + n)`, where `n` counts how often the
-    agent reached it: the archive follows the frontier of what the agent can do. In one step, at
-    most one environment of a block of 8 archives a state.
+    agent reached it. In one step, at most one environment of a block of 8 archives a state.
 
         def reached(before, after):
             at = after.games.cell
             return (at == ROOMS) & (before.games.cell != at)  # Bool[kinds]
 
-        environment = hm.StartStates(hm.Batched(MyGame()), hm.Archive(reached, kinds=len(ROOMS)))
+        environment = hm.StartStates(hm.Batched(MyGame()), hm.Archive(reached))
 
     Source: Ecoffet et al. 2021, "First return, then explore"; Salimans and Chen 2018, "Learning
     Montezuma's Revenge from a single demonstration".
@@ -97,56 +102,59 @@ class Archive(Starts):
         reached: maps the state of one environment before and after a step (`BatchedState` or
             `HackMatrixState` without the axis of environments) to `Bool[kinds]`: the kinds of
             states that this step reached.
-        kinds: number of kinds.
 
     Raises:
-        ValueError: `kinds` is less than 1.
+        TypeError: `reached` is not a function.
     """
 
     reached: Callable[[Any, Any], Bool[Array, " kinds"]] = eqx.field(static=True)
-    kinds: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        whole("kinds", self.kinds)
+        if not callable(self.reached):
+            raise TypeError(
+                f"reached is {described(self.reached)}; expected a function of the states before "
+                "and after a step"
+            )
 
-    def init(self, here: Start) -> Bank:
-        blocks = here.mask.shape[0] // BLOCK
-
-        def room(leaf: Array) -> Array:
-            return jnp.zeros((blocks, self.kinds, *leaf.shape[1:]), leaf.dtype)
-
-        none = jnp.zeros((blocks, self.kinds), bool)
-        return Bank(jax.tree.map(room, here), none, none.astype(jnp.int32))
-
-    def update(
-        self, bank: Bank, before: Any, after: Any, done: Bool[Array, " num_envs"], here: Start
-    ) -> Bank:
-        reached = jax.vmap(self.reached)(before, after)
+    def init(self, state: Any) -> Bank:
+        one = _shapes_of_one(state)
         said = f"{place(self.reached, '__call__')} returns"
-        check_array(
-            said, reached, "bool", (done.shape[0], self.kinds), hint="one bool for each kind"
-        )
-        reached = reached & ~done[:, None]
-        apart = _blocks(reached)
-        who = _first(apart.any(axis=2))
-        kinds = _take(apart, who)
+        kinds = jax.eval_shape(self.reached, one, one)
+        check_array(said, kinds, "bool", axes=1, hint="one for each kind of states")
+        whole(f"{said} a vector, whose length", kinds.size)
+        blocks = _blocks(jax.tree.leaves(state)[0]).shape[0]
+
+        def room(leaf: jax.ShapeDtypeStruct) -> Array:
+            return jnp.zeros((blocks, kinds.size, *leaf.shape), leaf.dtype)
+
+        none = jnp.zeros((blocks, kinds.size), bool)
+        return Bank(jax.tree.map(room, one.games), none, none.astype(jnp.int32))
+
+    def update(self, bank: Bank, before: Any, after: Any, done: Bool[Array, " num_envs"]) -> Bank:
+        reached = _blocks(jax.vmap(self.reached)(before, after) & ~done[:, None])
+        who = _first(reached.any(axis=2))
+        kinds = _take(reached, who)
         kind, some = _first(kinds), kinds.any(axis=1)
-        saved = _put(bank.saved, kind, _take(_blocks(here), who), some)
-        now = some[:, None] & _is_at(kind, self.kinds)
-        counts = jnp.sum(apart, axis=1, dtype=jnp.int32)
-        return Bank(saved, bank.filled | now, bank.reached + counts)
+        games = _put(bank.games, kind, _take(_blocks(after.games), who), some)
+        now = some[:, None] & _is_at(kind, bank.filled.shape[1])
+        counts = jnp.sum(reached, axis=1, dtype=jnp.int32)
+        return Bank(games, bank.filled | now, bank.reached + counts)
 
-    def draw(
-        self, bank: Bank, word: UInt32[Array, " blocks"], environment: "Playable"
-    ) -> tuple[Start, Bool[Array, " blocks"]]:
-        return _take(bank.saved, bank.draw(word)), bank.filled.any(axis=1)
+    def sample(
+        self, bank: Bank, word: UInt32[Array, " blocks"]
+    ) -> tuple[PyTree[Array], Bool[Array, " blocks"]]:
+        return _take(bank.games, bank.sample(word)), bank.filled.any(axis=1)
 
 
-class GivenStates(Starts):
+def _all(steps: Float32[Array, ""]) -> Float32[Array, ""]:
+    return jnp.ones_like(steps)
+
+
+class GivenStates(StartDistribution):
     """Given states, of which a schedule opens more and more: a curriculum.
 
         easy_first = jax.vmap(game_at)(jnp.arange(32))  # states of the game, the easiest first
-        starts = hm.GivenStates(easy_first, hm.Linear(0.1, 1.0, over=10_000))
+        starts = hm.GivenStates(easy_first, Linear(0.1, 1.0, over=10_000))
         environment = hm.StartStates(hm.Batched(MyGame()), starts)
 
     Each of the open states is equally likely.
@@ -155,37 +163,54 @@ class GivenStates(Starts):
 
     Attributes:
         games: the states of the game, with a leading axis of states.
-        open: the share of the states that is open, from the first, as a function of the steps of
-            each environment: a schedule, or any function of a float32; 1 by default.
+        open: maps the steps of each environment to the share of the states that is open, from the
+            first on: a schedule, or a function; by default all are open.
+
+    Raises:
+        TypeError: `open` is not a function.
+        ValueError: there is no state, or a number in one is NaN.
     """
 
     games: PyTree[Array]
-    open: Callable[[Float32[Array, ""]], Float32[Array, ""]] = lambda steps: jnp.float32(1)
+    open: Callable[[Float32[Array, ""]], Float32[Array, ""]] = _all
 
-    def init(self, here: Start) -> Int32[Array, " blocks"]:
+    def __check_init__(self) -> None:
+        leaves = jax.tree.leaves_with_path(self.games)
+        sizes = {leaf.shape[:1] for _, leaf in leaves}
+        if len(sizes) != 1 or sizes <= {(), (0,)}:
+            raise ValueError(
+                f"games is {described(self.games)}, whose arrays have the first axes "
+                f"{sorted(sizes)}; expected states with one leading axis, such as "
+                "jax.vmap(game_at)(jnp.arange(32))"
+            )
+        for path, leaf in leaves:
+            if jnp.issubdtype(leaf.dtype, jnp.inexact) and bool(np.isnan(leaf).any()):
+                raise ValueError(f"{path_in_words('games', path)} has NaN; expected numbers")
+        if not callable(self.open):
+            raise TypeError(
+                f"open is {described(self.open)}; expected a schedule or a function of steps"
+            )
+
+    def init(self, state: Any) -> Int32[Array, " blocks"]:
         """The steps of each environment, by block."""
-        return jnp.zeros(here.mask.shape[0] // BLOCK, jnp.int32)
+        is_like, is_one = _shapes_of_one(state.games), _shapes_of_one(self.games)
+        if (wrong := difference("a state of the game", is_like, is_one)) is not None:
+            raise ValueError(f"games are not of this environment: {wrong} in games")
+        return jnp.zeros(_blocks(jax.tree.leaves(state)[0]).shape[0], jnp.int32)
 
     def update(
-        self,
-        bank: Int32[Array, " blocks"],
-        before: Any,
-        after: Any,
-        done: Bool[Array, " num_envs"],
-        here: Start,
+        self, bank: Int32[Array, " blocks"], before: Any, after: Any, done: Bool[Array, " num_envs"]
     ) -> Int32[Array, " blocks"]:
         return bank + 1
 
-    def draw(
-        self, bank: Int32[Array, " blocks"], word: UInt32[Array, " blocks"], environment: Playable
-    ) -> tuple[Start, Bool[Array, " blocks"]]:
+    def sample(
+        self, bank: Int32[Array, " blocks"], word: UInt32[Array, " blocks"]
+    ) -> tuple[PyTree[Array], Bool[Array, " blocks"]]:
         count = jax.tree.leaves(self.games)[0].shape[0]
-        share = jax.vmap(self.open)(bank.astype(jnp.float32))
+        share = jax.vmap(lambda steps: jnp.float32(self.open(steps)))(bank.astype(jnp.float32))
         opened = jnp.clip(jnp.ceil(share * count), 1, count)
         which = (_uniform(word) * opened).astype(jnp.int32)
-        games = jax.tree.map(lambda leaf: leaf[which], self.games)
-        _, timestep = environment.from_games(games)
-        return Start(games, timestep.mask, timestep.observation), jnp.ones_like(bank, bool)
+        return jax.tree.map(lambda leaf: leaf[which], self.games), jnp.ones_like(bank, bool)
 
 
 class StartStatesState(eqx.Module):
@@ -204,14 +229,15 @@ class StartStatesState(eqx.Module):
 class StartStates(Environment):
     """An environment in which a share of the episodes starts in chosen states.
 
-        environment = hm.StartStates(hm.Batched(MyGame()), hm.Archive(reached, kinds=8), share=0.5)
+        environment = hm.StartStates(hm.Batched(MyGame()), hm.Archive(reached), share=0.5)
 
     Statistics of episodes ignore those that do not start as new games (`EpisodeStatistics.counts`),
     and evaluation plays whole games alone.
 
     Blocks of 8 neighbouring environments share their start states. In one step, at most one
-    environment of a block starts elsewhere. Each device must have complete blocks, so the games do
-    not depend on the devices.
+    environment of a block starts elsewhere: at most an eighth of the episodes if all of them have
+    the same length. Each device must have complete blocks, so the games do not depend on the
+    devices.
 
     Attributes:
         inner: the environment, a `HackMatrix` or a `Batched`.
@@ -219,12 +245,12 @@ class StartStates(Environment):
         share: the share of the episodes that start there, once there is a state.
 
     Raises:
-        TypeError: `inner` is another environment, or `starts` is not a `Starts`.
+        TypeError: `inner` is another environment, or `starts` is not a `StartDistribution`.
         ValueError: `share` is not above 0 and below 1.
     """
 
-    inner: Playable
-    starts: Starts
+    inner: HackMatrix | Batched[Any]
+    starts: StartDistribution
     share: float = eqx.field(static=True, default=0.25)
 
     def __check_init__(self) -> None:
@@ -233,12 +259,8 @@ class StartStates(Environment):
                 f"inner is {described(self.inner)}; expected hm.HackMatrix(...) or "
                 "hm.Batched(MyGame()), whose episodes can start in any state"
             )
-        if not isinstance(self.starts, Starts):
-            raise TypeError(
-                f"starts is {described(self.starts)}; expected hm.Archive(...) or "
-                "hm.GivenStates(...)"
-            )
-        if not 0 < self.share < 1:
+        instance("starts", self.starts, StartDistribution, "hm.Archive(reached)")
+        if not 0 < number("share", self.share) < 1:
             raise ValueError(f"share must be over 0 and below 1, not {self.share}")
 
     @property
@@ -249,18 +271,20 @@ class StartStates(Environment):
     def truncates(self) -> bool:
         return self.inner.truncates
 
+    @property
+    def title(self) -> str:
+        return self.inner.title
+
+    @property
+    def longest_dependence(self) -> int | None:
+        return self.inner.longest_dependence
+
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[StartStatesState, Timestep]:
         """Starts new games."""
-        num_envs = keys.shape[0]
-        if num_envs % BLOCK:
-            raise ValueError(
-                f"{num_envs} environments on a device are not whole blocks of {BLOCK}, which share "
-                "their start states; use a multiple"
-            )
+        check_blocks(self, keys.shape[0])
         state, timestep = self.inner.reset(keys)
-        bank = self.starts.init(Start(state.games, timestep.mask, timestep.observation))
-        new = jnp.ones(num_envs, bool)
-        return StartStatesState(state, new, bank), _counting(timestep, new)
+        new = jnp.ones(keys.shape[0], bool)
+        return StartStatesState(state, new, self.starts.init(state)), _counting(timestep, new)
 
     def step(
         self,
@@ -270,35 +294,43 @@ class StartStates(Environment):
     ) -> tuple[StartStatesState, Timestep]:
         """Plays one action in each game, and resets the games that ended."""
         after, timestep = self.inner.step(state.inner, actions, keys)
-        here = Start(after.games, timestep.mask, timestep.observation)
-        bank = self.starts.update(state.bank, state.inner, after, timestep.done, here)
+        bank = self.starts.update(state.bank, state.inner, after, timestep.done)
 
         words = jax.vmap(lambda key: Chance.from_key(key).fold_in(StepStream.SAVED_GAME).words(2))(
             keys
         )
-        wants = timestep.done & (_uniform(words[:, 0]) < self.share)
-        wanting = wants.reshape(-1, BLOCK)
-        who = _first(wanting)
-        found, there = self.starts.draw(bank, _take(_blocks(words[:, 1]), who), self.inner)
-        begins = wanting.any(axis=1) & there
-        put = _put(_blocks(here), who, found, begins)
-        here = jax.tree.map(lambda leaf, like: leaf.reshape(like.shape), put, here)
-        starts_there = (begins[:, None] & _is_at(who, BLOCK)).reshape(-1)
+        wants = (timestep.done & (_uniform(words[:, 0]) < self.share)).reshape(-1, BLOCK)
+        who = _first(wants)
+        games, there = self.starts.sample(bank, _take(_blocks(words[:, 1]), who))
+        begins = wants.any(axis=1) & there
+        begun, first = self.inner.restart(_take(_blocks(after), who), games)
+        shown = (after, timestep.observation, timestep.mask)
+        put = _put(_blocks(shown), who, (begun, first.observation, first.mask), begins)
+        after, observation, mask = jax.tree.map(lambda a, like: a.reshape(like.shape), put, shown)
 
-        after = after.with_games(here.game, here.mask)
-        timestep = eqx.tree_at(
-            lambda x: (x.observation, x.mask), timestep, (here.observation, here.mask)
-        )
-        is_new_game = jnp.where(timestep.done, ~starts_there, state.is_new_game)
+        timestep = replace(timestep, observation=observation, mask=mask)
+        elsewhere = (begins[:, None] & _is_at(who, BLOCK)).reshape(-1)
+        is_new_game = jnp.where(timestep.done, ~elsewhere, state.is_new_game)
         return StartStatesState(after, is_new_game, bank), _counting(timestep, state.is_new_game)
+
+
+def check_blocks(environment: Environment, num_envs: int, devices: int = 1) -> None:
+    """Raises an ArgumentError unless each device has complete blocks of `StartStates`."""
+    together = BLOCK * devices
+    if isinstance(environment, StartStates) and num_envs % together:
+        near = max(num_envs // together, 1) * together
+        raise ArgumentError(
+            f"{{num_envs}} does not divide into blocks of {BLOCK} environments, which share their "
+            f"start states, on {devices} device{'s'[: devices > 1]}; use {{num_envs:={near}}}",
+            num_envs=num_envs,
+        )
 
 
 def _counting(timestep: Timestep, is_new_game: Bool[Array, " num_envs"]) -> Timestep:
     """The timestep with the counts of its episodes: only new games count."""
-    counted: Timestep = eqx.tree_at(
-        lambda x: x.episode.counts, timestep, is_new_game, is_leaf=lambda leaf: leaf is None
-    )
-    return counted
+    counts = timestep.episode.counts
+    counts = is_new_game if counts is None else is_new_game & counts
+    return replace(timestep, episode=replace(timestep.episode, counts=counts))
 
 
 def whole_games(environment: Environment) -> Environment:
@@ -323,21 +355,19 @@ def frontier(inner: HackMatrix, share: float = 0.25, *, by: str = "milestones") 
     Raises:
         ValueError: `share` is out of range, or `by` is unknown.
     """
-    known = {
-        "milestones": Archive(_milestones, len(MILESTONES)),
-        "points": Archive(_points_left, LAST_STAGE * (1 + len(POINTS_LEFT))),
-    }
+    known = {"milestones": Archive(_milestones), "points": Archive(_points_left)}
     if by not in known:
         raise ValueError(f"by is {by!r}; expected {' or '.join(known)}")
     return StartStates(inner, known[by], share)
 
 
-Frontier = frontier
-"""The former name, for one version."""
-
-
 def at_stages(
-    inner: HackMatrix, first: int, last: int, share: float = 0.25, *, key: Key[Array, ""]
+    inner: HackMatrix,
+    first: int,
+    last: int,
+    share: float = 0.25,
+    *,
+    key: Key[Array, ""] | None = None,
 ) -> StartStates:
     """HackMatrix in which a share of the episodes starts as a new game in later stages.
 
@@ -348,22 +378,19 @@ def at_stages(
         first: the first stage to start in.
         last: the last one, 8 at most.
         share: the share of the episodes that start there.
-        key: source of randomness for the games.
+        key: source of randomness for the games; by default a fixed key.
 
     Raises:
         ValueError: a stage or `share` is out of range.
     """
     if not 1 <= first <= last <= LAST_STAGE:
         raise ValueError(f"stages {first} to {last}: expected two of 1 to {LAST_STAGE}, in order")
-    stages = jnp.repeat(jnp.arange(first, last + 1, dtype=jnp.int32), _GAMES_OF_A_STAGE)
-    keys = jax.random.split(key, stages.shape[0])
+    stages = jnp.repeat(jnp.arange(first, last + 1, dtype=jnp.int32), GAMES_OF_A_STAGE)
+    keys = jax.random.split(jax.random.key(0) if key is None else key, stages.shape[0])
     games = jax.jit(jax.vmap(lambda key, stage: new_game(inner.config, key=key, stage=stage)))(
         keys, stages
     )
     return StartStates(inner, GivenStates(games), share)
-
-
-_GAMES_OF_A_STAGE = 32
 
 
 def _milestones(before: HackMatrixState, after: HackMatrixState) -> Bool[Array, " kinds"]:
@@ -399,6 +426,11 @@ def _take(tree: Tree, index: Int32[Array, " blocks"]) -> Tree:
         return jax.vmap(lambda block, i: lax.dynamic_index_in_dim(block, i, 0, False))(leaf, index)
 
     return jax.tree.map(one, tree)
+
+
+def _shapes_of_one(tree: PyTree[Array]) -> PyTree[jax.ShapeDtypeStruct]:
+    """The shapes of a tree without the leading axis of each leaf."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), tree)
 
 
 def _put(

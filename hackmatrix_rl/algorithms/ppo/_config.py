@@ -11,11 +11,8 @@ from hackmatrix_rl.agent import precision as formats
 from hackmatrix_rl.games import hackmatrix as rules
 from hackmatrix_rl.runs import config
 from hackmatrix_rl.system.errors import ConfigError, as_given, flag, refusing, shortened
-from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:
-    from jax.sharding import Mesh
-
     from hackmatrix_rl.algorithms.ppo._ppo import PPO
 
 in_game = config.options_in("Game")
@@ -215,12 +212,6 @@ class PPOConfig(config.ActorCriticConfig):
                     f"{as_given(name, value)}: has no effect while --aux-coefficient is 0. Use "
                     f"--aux-coefficient 0.1, say, or leave {flag(name)} out."
                 )
-        if self.frontier_share > 0 and self.without_undo_share > 0:
-            raise ConfigError(
-                f"--without-undo-share {self.without_undo_share:g}: games that start at positions "
-                f"saved by --frontier-share {self.frontier_share:g} may have snapshots. Use one of "
-                "them."
-            )
         if self.start_stages is not None:
             first, last = stages_of(self.start_stages)
             object.__setattr__(self, "start_stages", f"{first}:{last}")
@@ -306,7 +297,7 @@ class PPOConfig(config.ActorCriticConfig):
                 "--mesh data=1."
             )
         return PPO(
-            self._train_environment(mesh),
+            self._train_environment(),
             policy,
             loss=loss,
             gae=gae,
@@ -315,29 +306,18 @@ class PPOConfig(config.ActorCriticConfig):
             **self.shared_arguments(given),
         )
 
-    def _train_environment(self, mesh: "Mesh") -> "envs.Environment":
-        """The environment, with `without_undo_share` or `frontier_share`."""
+    def _train_environment(self) -> "envs.Environment":
+        """The environment, with `without_undo_share` and `frontier_share`."""
         environment = self.environment()
-        if self.without_undo_share > 0:
-            assert isinstance(environment, envs.HackMatrix), "the config is checked"
-            return replace(environment, without_undo_share=self.without_undo_share)
+        if self.without_undo_share == 0 and self.frontier_share == 0:
+            return environment
+        assert isinstance(environment, envs.HackMatrix), "the config is checked"
+        environment = replace(environment, without_undo_share=self.without_undo_share)
         if self.frontier_share == 0:
             return environment
-        devices = sharding.devices_of_one(mesh)
-        if self.num_envs % (envs.BLOCK * devices):
-            raise ConfigError(
-                f"--frontier-share {self.frontier_share:g}: blocks of {envs.BLOCK} games share "
-                f"saved positions, and --num-envs {self.num_envs} does not divide into blocks on "
-                f"{devices} devices. Use a multiple of {envs.BLOCK * devices} as --num-envs, or "
-                "another --mesh."
-            )
-        assert isinstance(environment, envs.HackMatrix), "the config is checked"
-        if self.start_stages is not None:
-            import jax  # few commands need it
-
-            stages, key = stages_of(self.start_stages), jax.random.key(self.seed)
-            return envs.at_stages(environment, *stages, self.frontier_share, key=key)
-        return envs.frontier(environment, self.frontier_share, by=self.frontier)
+        if self.start_stages is None:
+            return envs.frontier(environment, self.frontier_share, by=self.frontier)
+        return envs.at_stages(environment, *stages_of(self.start_stages), self.frontier_share)
 
     def _check_start(self, policy: "networks.ActorCritic") -> None:
         """Raises a ConfigError if the network does not support a teacher or a critic warmup."""

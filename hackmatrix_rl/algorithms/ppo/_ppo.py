@@ -22,7 +22,13 @@ from hackmatrix_rl.algorithms.ppo._arguments import (
 )
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
-from hackmatrix_rl.env import Environment, check_is_environment, check_own_shapes, env_keys
+from hackmatrix_rl.env import (
+    Environment,
+    check_blocks,
+    check_is_environment,
+    check_own_shapes,
+    env_keys,
+)
 from hackmatrix_rl.system import bytes_of, errors
 from hackmatrix_rl.training.sharding import ShardedCollector, devices_of_one
 
@@ -218,6 +224,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         check_own_shapes(environment)
         self.optimization.check_policy(policy, environment.spec)
         sizes.check_mesh(mesh)
+        check_blocks(environment, num_envs, devices_of_one(mesh))
         self.teaches = bool(getattr(self.loss, "needs_teacher", False))
         if self.teaches:
             check_teacher(policy)
