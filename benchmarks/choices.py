@@ -24,9 +24,9 @@ NO_FARMING = "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0"
 BASE = (
     *("--aux-victory", "--aux-coefficient", "0.05", "--aux-every", "2", "--ent-coef", "0.003"),
     *("--learning-rate", "linear:0.0005:0", "--target-kl", "0.03"),
-    *("--critic-warmup-timesteps", "300_000"),
 )
 USUAL = ("--gamma", "linear:0.997:0.9993", "--reward", NO_FARMING)
+FEW_GAMES = (*USUAL, "--num-envs", "256")
 CELLS = ("--network", "cells", "--width", "192")
 CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "value": {
@@ -38,8 +38,16 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "frontier starts": {
         "none": USUAL,
         "a quarter of the games": (*USUAL, "--frontier-share", "0.25"),
-        "by points left": (*USUAL, "--frontier-share", "0.25", "--frontier", "points"),
-        "stages 4 to 8": (*USUAL, "--frontier-share", "0.25", "--start-stages", "4:8"),
+    },
+    "starts": {
+        "new games alone": FEW_GAMES,
+        "a quarter at milestones": (*FEW_GAMES, "--frontier-share", "0.25"),
+        "a quarter by points left": (
+            *(*FEW_GAMES, "--frontier-share", "0.25", "--frontier", "points"),
+        ),
+        "a quarter in stages 4 to 8": (
+            *(*FEW_GAMES, "--frontier-share", "0.25", "--start-stages", "4:8"),
+        ),
     },
     "network": {
         "cells": CELLS,
@@ -111,6 +119,7 @@ def trained(
         "steps": given.steps,
         "games": given.games,
         "won": found["win_rate"]["mean"],
+        "return": found["return"]["mean"],
         **numbers,
         "seconds": round(sum(row["seconds"] for row in rows)),
     }
@@ -120,7 +129,9 @@ def start(choice: str, given: argparse.Namespace) -> tuple[str, ...]:
     """The command of a training, without what its variant adds."""
     if choice in IMITATED:
         return ("imitate", "--teacher", "expert")
-    return ("train", "--algorithm", "ppo", "--init", given.init, *BASE)
+    warmup = min(300_000, given.steps // 5)
+    critic_first = ("--critic-warmup-timesteps", str(warmup))
+    return ("train", "--algorithm", "ppo", "--init", given.init, *BASE, *critic_first)
 
 
 def line(choice: str, variant: str, name: str, runs: list[dict[str, Any]]) -> str:

@@ -64,7 +64,8 @@ def check_is_environment(environment: Any) -> None:
 def check_own_shapes(environment: Environment) -> None:
     """`check_shapes` of an environment that is, or contains, a class from outside this package.
 
-    `StartStates` is always checked: it contains functions. The package's tests check its own classes, and HackMatrix takes seconds to trace.
+    `StartStates` is always checked: it contains functions. The package's tests check its own
+    classes, and HackMatrix takes seconds to trace.
     """
 
     def is_foreign(node: Any) -> bool:

@@ -16,9 +16,12 @@ from hackmatrix_rl.env._start_states import MILESTONES
 from hackmatrix_rl.games.hackmatrix import Content, legal_actions
 from hackmatrix_rl.training.sharding import mesh
 
+from .corridor import CORRIDOR, EASY_FIRST, reached
+
 NUM_ENVS, STEPS = 2 * BLOCK, 400
 GAME = HackMatrix(max_steps=60)
 FRONTIER = frontier(GAME, share=0.5)
+ARCHIVE = hm.Archive(reached)
 LOW_HP = MILESTONES.index("hp 1")
 
 
@@ -86,7 +89,8 @@ def test_the_share_of_ended_episodes_begins_from_the_bank(played):
     assert begins.sum() > 50
     assert 0.3 < from_bank.sum() / begins.sum() < 0.6
     # New games begin in stage 1 with hp 3; what was saved is one or the other no more.
-    assert from_bank.sum() > 10 and seen["shows its game"].all()
+    assert from_bank.sum() > 10
+    assert seen["shows its game"].all()
     fresh = (seen["stage"] == 1) & (seen["hp"] == 3)
     assert fresh[begins & seen["new"]].all()
     assert (~fresh[from_bank]).mean() > 0.5
@@ -132,36 +136,8 @@ def test_evaluation_is_in_whole_games():
     assert whole_games(GAME) is GAME
     with pytest.raises(ValueError, match="share must be over 0 and below 1, not 1"):
         frontier(GAME, share=1.0)
-    with pytest.raises(
-        ValueError, match="num_envs 12 does not divide into blocks of 8 .* use num_envs=8"
-    ):
+    with pytest.raises(ValueError, match=r"num_envs 12 does not divide .* of 8 .* use num_envs=8"):
         FRONTIER.reset(env_keys(jax.random.key(0), 12))
-
-
-class Corridor(hm.SingleGame):
-    """A corridor of 9 cells, from 0 to the end."""
-
-    num_actions = 2
-
-    def start(self, *, key):
-        return jnp.int32(0)
-
-    def observe(self, cell):
-        return jax.nn.one_hot(cell, 9)
-
-    def legal(self, cell):
-        return jnp.ones(2, bool)
-
-    def play(self, cell, action, *, key):
-        after = jnp.clip(cell + jnp.where(action == 1, 1, -1), 0, 8)
-        return hm.Played(after, jnp.where(after == 8, 1.0, 0.0), after == 8)
-
-
-def reached(before, after):
-    return (jnp.arange(8) == after.games) & (after.games > before.games)
-
-
-CORRIDOR = hm.Batched(Corridor(), max_steps=12)
 
 
 def walked(environment, steps):
@@ -179,7 +155,7 @@ def walked(environment, steps):
 
 
 def test_an_own_game_starts_where_its_agent_was():
-    state, (cells, new, timestep) = walked(hm.StartStates(CORRIDOR, hm.Archive(reached), 0.5), 80)
+    state, (cells, new, timestep) = walked(hm.StartStates(CORRIDOR, ARCHIVE, 0.5), 80)
     assert (np.asarray(state.bank.games) == np.arange(8))[np.asarray(state.bank.filled)].all()
     begins = np.asarray(timestep.done)
     assert (np.asarray(cells)[begins & np.asarray(new)] == 0).all()
@@ -191,8 +167,8 @@ def test_an_own_game_starts_where_its_agent_was():
 
 
 def test_a_schedule_opens_the_given_states():
-    starts = hm.GivenStates(jnp.arange(7, 0, -1, dtype=jnp.int32), Linear(0.0, 1.0, over=80))
-    _, (cells, new, timestep) = walked(hm.StartStates(CORRIDOR, starts, 0.9), 80)
+    starts = hm.GivenStates(EASY_FIRST, Linear(0.0, 1.0, over=80))
+    _, (cells, new, timestep) = walked(hm.StartStates(CORRIDOR, starts, 0.9), 160)
     found = [
         set(cell[done & ~fresh].tolist())
         for cell, done, fresh in zip(*map(np.asarray, (cells, timestep.done, new)), strict=True)
@@ -214,9 +190,14 @@ def test_games_start_in_the_stages_asked_for():
 
 
 def test_positions_are_archived_by_the_points_that_are_left():
-    environment = frontier(GAME, share=0.5, by="points")
-    keys = env_keys(jax.random.key(0), NUM_ENVS)
-    state = jax.jit(lambda keys: play(keys, environment)[0])(keys)
+    inner = dataclasses.replace(GAME, without_undo_share=0.5)
+    environment = frontier(inner, share=0.5, by="points")
+    state, (seen, *_) = jax.jit(lambda keys: play(keys, environment))(
+        env_keys(jax.random.key(0), NUM_ENVS)
+    )
+    counts = np.asarray(seen["counts"])
+    assert not counts[:, :BLOCK].any(), "games without UNDO do not count either"
+    assert counts[:, BLOCK:].any()
     position, filled = state.bank.games.position, np.asarray(state.bank.filled)
     board = position.board
     data = (board.content == Content.DATA) | (board.content == Content.HIDDEN_DATA)
@@ -226,20 +207,58 @@ def test_positions_are_archived_by_the_points_that_are_left():
     np.testing.assert_array_equal(kinds[filled], np.nonzero(filled)[1])
 
 
+def start_states(starts, share=0.5, inner=CORRIDOR):
+    return lambda: hm.StartStates(inner, starts(), share)
+
+
+def checked(starts):
+    return lambda: hm.check_environment(start_states(starts)())
+
+
 @pytest.mark.parametrize(
     ("make", "kind", "said"),
     [
-        (lambda: hm.StartStates(hm.CartPole(), hm.Archive(reached)), TypeError, "inner is"),
-        (lambda: hm.StartStates(CORRIDOR, reached), TypeError, "starts is .*hm.Archive"),
-        (lambda: hm.Archive(reached, 0), ValueError, "kinds"),
+        (start_states(lambda: ARCHIVE, inner=hm.CartPole()), TypeError, "inner is .*CartPole"),
+        (start_states(lambda: reached), TypeError, r"starts is .*hm.Archive\(reached\)"),
+        (start_states(lambda: ARCHIVE, share=jnp.nan), ValueError, "share must be over 0"),
+        (start_states(lambda: ARCHIVE, share="half"), TypeError, "share is 'half'"),
+        (lambda: hm.Archive(8), TypeError, "reached is 8"),
         (lambda: frontier(GAME, by="score"), ValueError, "by is 'score'; expected milestones or"),
+        (lambda: hm.GivenStates(()), ValueError, "games is .*expected states with one leading"),
+        (lambda: hm.GivenStates(EASY_FIRST[:0]), ValueError, r"\(0,\)"),
+        (lambda: hm.GivenStates(jnp.int32(3)), ValueError, r"\(\)"),
+        (lambda: hm.GivenStates((jnp.zeros(2), jnp.zeros(3))), ValueError, "one leading axis"),
+        (lambda: hm.GivenStates({"x": jnp.array([0, jnp.nan])}), ValueError, r"games\['x'\] has N"),
+        (lambda: hm.GivenStates(EASY_FIRST, 0.5), TypeError, "open is 0.5"),
         (
-            lambda: walked(hm.StartStates(CORRIDOR, hm.Archive(reached, 9)), 1),
+            checked(lambda: hm.GivenStates(jnp.zeros((2, 3)))),
             ValueError,
-            r"reached \(.*expected bool of shape \(16, 9\)",
+            "games are not of this environment: .* int32 of shape .* float32 of shape",
+        ),
+        (
+            checked(lambda: hm.Archive(lambda before, after: after.games)),
+            ValueError,
+            r"returns int32 of shape \(\); expected bool of 1 axes",
+        ),
+        (checked(lambda: hm.Archive(lambda before, after: after.cell)), ValueError, "cell"),
+        (
+            lambda: hm.PPO(
+                start_states(lambda: hm.GivenStates(jnp.zeros(2)))(),
+                hm.MLPActorCritic(CORRIDOR.spec, width=8, key=jax.random.key(0)),
+                num_envs=8,
+                num_steps=2,
+                num_minibatches=1,
+            ),
+            ValueError,
+            "games are not of this environment",
         ),
     ],
 )
 def test_wrong_start_states_end_in_one_clear_error(make, kind, said):
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=said) as error:
         make()
+    assert "\n" not in str(error.value)
+
+
+def test_an_own_environment_with_start_states_passes_its_check():
+    hm.check_environment(start_states(lambda: ARCHIVE)(), steps=40)

@@ -20,6 +20,7 @@ from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system.errors import ConfigError
+from hackmatrix_rl.training import Stored
 
 pytestmark = pytest.mark.processes
 
@@ -74,6 +75,20 @@ def test_it_ends_in_the_same_bits_as_a_run_that_was_never_stopped(trainer, stopp
     assert_same_end(tmp_path / "straight", tmp_path / "resumed")
 
 
+def test_positions_that_an_earlier_version_saved_are_restored(trainer, stopped):
+    stored = read_arrays(find_checkpoint(stopped), "training")
+    bank = ".collector_state.environment.bank"
+    earlier = {
+        name.replace(f"{bank}.games", f"{bank}.saved.game"): array
+        for name, array in stored.arrays.items()
+    }
+    earlier[f"{bank}.saved.mask"] = earlier[f"{bank}.saved.observation.cells"] = np.zeros(2)
+    state = trainer.abstract_state
+    assert earlier.keys() != stored.arrays.keys()
+    filled = Stored(earlier, stored.keys).fill(state).collector_state.environment.bank
+    assert filled.games.position.stage is stored.arrays[f"{bank}.games.position.stage"]
+
+
 @pytest.mark.parametrize(
     ("name", "asked"), [("history", 8), ("max_enemies", 5), ("max_transmissions", 5)]
 )
@@ -97,19 +112,18 @@ def test_a_bank_of_another_game_is_refused_by_name(stopped, name, asked):
         ({"frontier_share": 0.25}, None),
         (
             {"num_envs": 32},
-            "the games' number, sizes, reward or starts changed: new games start, and saved "
-            "positions are "
-            "gathered again",
+            "the games' number, sizes, reward or starts changed: new games start; the bank of "
+            "start states is lost",
         ),
         (
             {"reward": "kills=0"},
-            "the games' number, sizes, reward or starts changed: new games start, and saved "
-            "positions are "
-            "gathered again",
+            "the games' number, sizes, reward or starts changed: new games start; the bank of "
+            "start states is lost",
         ),
         (
             {"frontier_share": 0, "history": 8},
-            "--frontier-share changed: new games start; saved positions are dropped",
+            "the games' number, sizes, reward or starts changed: new games start; the bank of "
+            "start states is lost",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """The settings of PPO: its fields are its flags."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
@@ -48,6 +49,14 @@ _WARMUP_SHARE = 0.05
 
 _OF_POSITIONS = ("history", "max_enemies", "max_transmissions")
 """Settings that fix the shapes of stored positions."""
+
+_NEEDED = {
+    "aux_every": ("aux_coefficient", 0.1),
+    "aux_victory": ("aux_coefficient", 0.1),
+    "frontier": ("frontier_share", 0.25),
+    "start_stages": ("frontier_share", 0.25),
+}
+"""Settings that have no effect while another one is 0, and a usual value of it."""
 
 
 @final
@@ -205,21 +214,15 @@ class PPOConfig(config.ActorCriticConfig):
                 f"--value-clip {self.value_clip:g} clips squared errors, which --value-head "
                 f"{self.value_head} does not have. Leave --value-clip out."
             )
-        for name in ("aux_every", "aux_victory"):
+        for name, (switch, some) in _NEEDED.items():
             value = getattr(self, name)
-            if value != type(self).__dataclass_fields__[name].default and not self.aux_coefficient:
+            if value != type(self).__dataclass_fields__[name].default and not getattr(self, switch):
                 raise ConfigError(
-                    f"{as_given(name, value)}: has no effect while --aux-coefficient is 0. Use "
-                    f"--aux-coefficient 0.1, say, or leave {flag(name)} out."
+                    f"{as_given(name, value)}: has no effect while {flag(switch)} is 0. Use "
+                    f"{flag(switch)} {some}, say, or leave {flag(name)} out."
                 )
         if self.start_stages is not None:
-            first, last = stages_of(self.start_stages)
-            object.__setattr__(self, "start_stages", f"{first}:{last}")
-            if not self.frontier_share:
-                raise ConfigError(
-                    f"--start-stages {self.start_stages}: no game starts there. Add "
-                    "--frontier-share 0.25, say, or leave it out."
-                )
+            stages_of(self.start_stages)
             if self.frontier != type(self).__dataclass_fields__["frontier"].default:
                 raise ConfigError(
                     f"--start-stages {self.start_stages} and --frontier {self.frontier}: games "
@@ -246,7 +249,8 @@ class PPOConfig(config.ActorCriticConfig):
     def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
         """Also refuses other sizes of the game if positions are archived (`frontier_share`)."""
         super().check_changes(run, changes)
-        if not (self.frontier_share > 0 and changes.get("frontier_share", 1) > 0):
+        stays = changes.get("frontier_share", 1) > 0 and changes.get("start_stages") is None
+        if not (self.frontier_share > 0 and self.start_stages is None and stays):
             return
         for name in _OF_POSITIONS:
             if changes.get(name, getattr(self, name)) != getattr(self, name):
@@ -339,11 +343,11 @@ class PPOConfig(config.ActorCriticConfig):
 
 def stages_of(text: str) -> tuple[int, int]:
     """The first and the last stage of `--start-stages`."""
-    first, _, last = text.partition(":")
-    numbers = tuple(int(each) if each.isdecimal() else 0 for each in (first, last or first))
-    if not 1 <= numbers[0] <= numbers[1] <= rules.LAST_STAGE:
+    found = re.fullmatch(r"([1-8])(?::([1-8]))?", text)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if first > last:
         raise ConfigError(
-            f"--start-stages {shortened(text)}: not understood. Use two stages of 1 to "
-            f"{rules.LAST_STAGE}, in order: 4:8."
+            f"--start-stages {shortened(text)}: not understood. Use two stages of 1 to 8, in "
+            "order: 4:8."
         )
-    return numbers[0], numbers[1]
+    return first, last

@@ -221,10 +221,10 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         check_is_environment(environment)
         agent.check_is_policy(policy)
         self.loss, self.estimate, self.value_scale = losses_of(loss, gae, value_scale)
+        check_blocks(environment, num_envs, devices_of_one(mesh))
         check_own_shapes(environment)
         self.optimization.check_policy(policy, environment.spec)
         sizes.check_mesh(mesh)
-        check_blocks(environment, num_envs, devices_of_one(mesh))
         self.teaches = bool(getattr(self.loss, "needs_teacher", False))
         if self.teaches:
             check_teacher(policy)

@@ -154,8 +154,8 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         parts = self.optimization.grad_accum
         sizes = training.RolloutSizes(num_envs, num_steps, num_minibatches, update_epochs, parts)
         sizes.check_mesh(self.optimization.mesh)
-        check_blocks(environment, num_envs, devices_of_one(self.optimization.mesh))
         check_is_environment(environment)
+        check_blocks(environment, num_envs, devices_of_one(self.optimization.mesh))
         check_own_shapes(environment)
         self.optimization.check_policy(policy, environment.spec)
         for name, given in {"gamma": gamma, "q_lambda": q_lambda}.items():
