@@ -106,20 +106,21 @@ def trained(
         )
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=quiet)
         rows = [json.loads(line) for line in Path(run, "metrics.jsonl").read_text().splitlines()]
-        found = json.loads(Path(run, "summary.json").read_text())["trained"]
+        summary = Path(run, "summary.json")
+        found = json.loads(summary.read_text())["trained"] if given.games else {}
     last = [row for row in rows[-10:] if row["episodes"]]
     weights = [row["episodes"] for row in last]
     numbers = {
         name: float(np.average([row[name] for row in last], weights=weights))
-        for name in COLUMNS
+        for name in ("won", "return", *COLUMNS)
         if name in last[-1]
     }
+    if given.games:
+        numbers |= {"won": found["win_rate"]["mean"], "return": found["return"]["mean"]}
     return {
         "seed": seed,
         "steps": given.steps,
-        "games": given.games,
-        "won": found["win_rate"]["mean"],
-        "return": found["return"]["mean"],
+        "games": given.games or sum(weights),
         **numbers,
         "seconds": round(sum(row["seconds"] for row in rows)),
     }
@@ -152,7 +153,7 @@ def main() -> None:
     parser.add_argument("--init", help="the run to start from")
     parser.add_argument("--league", default="original")
     parser.add_argument("--steps", type=int, default=2_000_000)
-    parser.add_argument("--games", type=int, default=1000)
+    parser.add_argument("--games", type=int, default=1000, help="0: those of the last updates")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     given = parser.parse_args()
     if unknown := set(given.choices) - CHOICES.keys():
