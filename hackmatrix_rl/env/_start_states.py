@@ -44,8 +44,8 @@ BLOCK = 8
 class StartDistribution(eqx.Module):
     """A distribution over start states, for `StartStates`.
 
-    Its own state, the bank, has a leading axis of blocks in each array. It sees states and ends of
-    episodes, but no network. It therefore cannot prioritize by the error of the value, as
+    Its own state, the bank, has a leading axis of blocks in each array. It sees the states of the
+    environments, but no value of the network: it cannot prioritize by the value's error, as
     "Prioritized level replay" (Jiang et al. 2021) does.
     """
 
@@ -78,8 +78,8 @@ class Bank(eqx.Module):
         """A kind for each block, with probability proportional to 1 / (1 + `reached`)."""
         weight = jnp.where(self.filled, 1.0 / (1.0 + self.reached.astype(jnp.float32)), 0.0)
         below = jnp.cumsum(weight, axis=1)
-        place = _uniform(word)[:, None] * below[:, -1:]
-        kind = jnp.sum((below <= place).astype(jnp.int32), axis=1)
+        at = _uniform(word)[:, None] * below[:, -1:]
+        kind = jnp.sum((below <= at).astype(jnp.int32), axis=1)
         return jnp.minimum(kind, self.filled.shape[1] - 1)
 
 
@@ -122,13 +122,12 @@ class Archive(StartDistribution):
         kinds = jax.eval_shape(self.reached, one, one)
         check_array(said, kinds, "bool", axes=1, hint="one for each kind of states")
         whole(f"{said} a vector, whose length", kinds.size)
-        blocks = _blocks(jax.tree.leaves(state)[0]).shape[0]
-
-        def room(leaf: jax.ShapeDtypeStruct) -> Array:
-            return jnp.zeros((blocks, kinds.size, *leaf.shape), leaf.dtype)
-
-        none = jnp.zeros((blocks, kinds.size), bool)
-        return Bank(jax.tree.map(room, one.games), none, none.astype(jnp.int32))
+        # The games of the block, until others are archived: zeros are no random keys.
+        games = jax.tree.map(
+            lambda leaf: jnp.repeat(leaf[:, :1], kinds.size, axis=1), _blocks(state.games)
+        )
+        none = jnp.zeros(jax.tree.leaves(games)[0].shape[:2], bool)
+        return Bank(games, none, none.astype(jnp.int32))
 
     def update(self, bank: Bank, before: Any, after: Any, done: Bool[Array, " num_envs"]) -> Bank:
         reached = _blocks(jax.vmap(self.reached)(before, after) & ~done[:, None])
@@ -316,12 +315,12 @@ class StartStates(Environment):
 
 def check_blocks(environment: Environment, num_envs: int, devices: int = 1) -> None:
     """Raises an ArgumentError unless each device has complete blocks of `StartStates`."""
-    together = BLOCK * devices
+    together, on = BLOCK * devices, f" on {devices} devices" if devices > 1 else ""
     if isinstance(environment, StartStates) and num_envs % together:
         near = max(num_envs // together, 1) * together
         raise ArgumentError(
             f"{{num_envs}} does not divide into blocks of {BLOCK} environments, which share their "
-            f"start states, on {devices} device{'s'[: devices > 1]}; use {{num_envs:={near}}}",
+            f"start states{on}; use {{num_envs:={near}}}",
             num_envs=num_envs,
         )
 

@@ -56,7 +56,7 @@ def test_a_training_continues_in_the_same_bits(make, starts, tmp_path):
 def test_a_device_without_whole_blocks_is_refused(make):
     environment = hm.StartStates(CORRIDOR, ARCHIVE, 0.5)
     with pytest.raises(
-        ValueError, match=r"num_envs 8 .* blocks of 8 .* 2 devices; use num_envs=16"
+        ValueError, match=r"num_envs 8 .* blocks of 8 .* on 2 devices; use num_envs=16"
     ):
         make(environment, num_envs=8, mesh="data=2")
 

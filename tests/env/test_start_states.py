@@ -22,6 +22,7 @@ NUM_ENVS, STEPS = 2 * BLOCK, 400
 GAME = HackMatrix(max_steps=60)
 FRONTIER = frontier(GAME, share=0.5)
 ARCHIVE = hm.Archive(reached)
+GIVEN_WITH_KEYS = hm.GivenStates((EASY_FIRST, jax.random.split(jax.random.key(0), 7)))
 LOW_HP = MILESTONES.index("hp 1")
 
 
@@ -260,5 +261,27 @@ def test_wrong_start_states_end_in_one_clear_error(make, kind, said):
     assert "\n" not in str(error.value)
 
 
-def test_an_own_environment_with_start_states_passes_its_check():
-    hm.check_environment(start_states(lambda: ARCHIVE)(), steps=40)
+class WithKey(hm.SingleGame):
+    """The corridor, with a random key in its state."""
+
+    num_actions = 2
+
+    def start(self, *, key):
+        return jnp.int32(0), key
+
+    def observe(self, state):
+        return CORRIDOR.game.observe(state[0])
+
+    def play(self, state, action, *, key):
+        played = CORRIDOR.game.play(state[0], action, key=key)
+        return played._replace(state=(played.state, state[1]))
+
+
+def at_home(before, after):
+    return jnp.arange(8) == after.games[0]
+
+
+@pytest.mark.parametrize("starts", [hm.Archive(at_home), GIVEN_WITH_KEYS])
+def test_states_may_hold_random_keys(starts):
+    environment = hm.StartStates(hm.Batched(WithKey(), max_steps=12), starts, 0.5)
+    hm.check_environment(environment, steps=40)
