@@ -101,15 +101,15 @@ class PPOConfig(config.ActorCriticConfig):
     )
     frontier: str = in_game(
         "milestones",
-        "Positions to archive for --frontier-share: milestones of a game, or points left in each "
-        "stage.",
+        "Positions that --frontier-share archives: milestones of a game, or by the points left in "
+        "each stage.",
         choices=("milestones", "points"),
         env=config.HACKMATRIX,
     )
     start_stages: str | None = in_game(
         None,
-        "Stages in which the games of --frontier-share start anew, such as 4:8; none: they start "
-        "at archived positions.",
+        "Stages in which --frontier-share starts new games, such as 4:8; none: it starts games at "
+        "archived positions.",
         env=config.HACKMATRIX,
     )
     without_undo_share: float = in_game(
