@@ -292,7 +292,8 @@ class StartStates(Environment):
         keys: Key[Array, " num_envs"],
     ) -> tuple[StartStatesState, Timestep]:
         """Plays one action in each game, and resets the games that ended."""
-        after, timestep = self.inner.step(state.inner, actions, keys)
+        inner: Any = self.inner  # of either kind; so are its states
+        after, timestep = inner.step(state.inner, actions, keys)
         bank = self.starts.update(state.bank, state.inner, after, timestep.done)
 
         words = jax.vmap(lambda key: Chance.from_key(key).fold_in(StepStream.SAVED_GAME).words(2))(
@@ -302,7 +303,7 @@ class StartStates(Environment):
         who = _first(wants)
         games, there = self.starts.sample(bank, _take(_blocks(words[:, 1]), who))
         begins = wants.any(axis=1) & there
-        begun, first = self.inner.restart(_take(_blocks(after), who), games)
+        begun, first = inner.restart(_take(_blocks(after), who), games)
         shown = (after, timestep.observation, timestep.mask)
         put = _put(_blocks(shown), who, (begun, first.observation, first.mask), begins)
         after, observation, mask = jax.tree.map(lambda a, like: a.reshape(like.shape), put, shown)
