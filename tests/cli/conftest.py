@@ -1,30 +1,20 @@
-import fcntl
-import os
-from pathlib import Path
-
 import pytest
+from made_once import made_once
 
 from .commands import done
 
 
 @pytest.fixture(scope="package")
 def trained(tmp_path_factory):
-    """The folder of a finished run, and what it printed.
-
-    Trained once for all workers, and for all sessions that get a folder for it.
-    """
-    if shared := os.environ.get("HACKMATRIX_RL_TEST_RUNS"):
-        place = Path(shared)
-    elif "PYTEST_XDIST_WORKER" in os.environ:
-        place = tmp_path_factory.getbasetemp().parent
-    else:
-        place = tmp_path_factory.mktemp("shared")
+    """The folder of a finished run, and what it printed."""
     # In the name, what `glob` takes for a pattern.
-    folder, output = place / "trained" / "run[1]*?", place / "trained" / "output.txt"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not output.exists():
-            result = done("train", "--preset", "debug", "--eval-episodes", "4", "--run-dir", folder)
-            output.write_text(result.output)
-    return folder, output.read_text()
+    run, output = "run[1]*?", "output.txt"
+
+    def train(folder):
+        result = done(
+            "train", "--preset", "debug", "--eval-episodes", "4", "--run-dir", folder / run
+        )
+        (folder / output).write_text(result.output)
+
+    folder = made_once(tmp_path_factory, "trained", train)
+    return folder / run, (folder / output).read_text()

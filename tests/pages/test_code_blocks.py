@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import click
 import pytest
+from made_once import made_once
 
 from hackmatrix_rl.cli import main
 
@@ -181,7 +182,9 @@ def folder(environment, tmp_path_factory):
     (folder / "space.toml").write_text(SETTINGS + SPACE)
     (folder / "my_module.py").write_text("from own_environment import Gridworld as MyGame\n")
     shutil.copy(EXAMPLES / "own_environment.py", folder)
-    shell(f"hackmatrix-rl train --run-dir {RUN}", environment, folder)
+    train = f"hackmatrix-rl train --run-dir {RUN}"
+    made = made_once(tmp_path_factory, "pages", lambda place: shell(train, environment, place))
+    shutil.copytree(made / RUN, folder / RUN)
     return folder
 
 

@@ -101,5 +101,5 @@ class CliqueConfig:
 
     @property
     def num_edges(self) -> int:
-        """Number of edges of the board. It is the number of actions, and the most moves of a game."""
+        """The number of edges, which is the number of actions and the most moves of a game."""
         return self.vertices * (self.vertices - 1) // 2
