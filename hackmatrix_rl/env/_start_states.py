@@ -353,8 +353,10 @@ def frontier(inner: HackMatrix, share: float = 0.25, *, by: str = "milestones") 
             leaves, by the stage and by the points of the data blocks that are left.
 
     Raises:
+        TypeError: `inner` is another environment.
         ValueError: `share` is out of range, or `by` is unknown.
     """
+    instance("inner", inner, HackMatrix, "hm.HackMatrix()")
     known = {"milestones": Archive(_milestones), "points": Archive(_points_left)}
     if by not in known:
         raise ValueError(f"by is {by!r}; expected {' or '.join(known)}")
@@ -381,8 +383,10 @@ def at_stages(
         key: source of randomness for the games; by default a fixed key.
 
     Raises:
+        TypeError: `inner` is another environment.
         ValueError: a stage or `share` is out of range.
     """
+    instance("inner", inner, HackMatrix, "hm.HackMatrix()")
     if not 1 <= first <= last <= LAST_STAGE:
         raise ValueError(f"stages {first} to {last}: expected two of 1 to {LAST_STAGE}, in order")
     stages = jnp.repeat(jnp.arange(first, last + 1, dtype=jnp.int32), GAMES_OF_A_STAGE)

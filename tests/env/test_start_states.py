@@ -186,8 +186,6 @@ def test_games_start_in_the_stages_asked_for():
     assert np.unique(games.stage).tolist() == [4, 5, 6]
     np.testing.assert_array_equal(games.scheduled_task_interval, 13 - games.stage)
     assert (np.asarray(games.transmissions.present).sum(axis=1) == games.stage).all()
-    with pytest.raises(ValueError, match="stages 5 to 4: expected two of 1 to 8"):
-        at_stages(GAME, 5, 4, key=jax.random.key(0))
 
 
 def test_positions_are_archived_by_the_points_that_are_left():
@@ -224,6 +222,10 @@ def checked(starts):
         (start_states(lambda: ARCHIVE, share=jnp.nan), ValueError, "share must be over 0"),
         (start_states(lambda: ARCHIVE, share="half"), TypeError, "share is 'half'"),
         (lambda: hm.Archive(8), TypeError, "reached is 8"),
+        (lambda: frontier(CORRIDOR), TypeError, "inner is .*Batched; expected .*hm.HackMatrix"),
+        (lambda: at_stages(CORRIDOR, 4, 8), TypeError, "inner is .*Batched; expected .*hm.HackM"),
+        (lambda: at_stages(GAME, 0, 3), ValueError, "stages 0 to 3: expected two of 1 to 8"),
+        (lambda: at_stages(GAME, 5, 4), ValueError, "stages 5 to 4: expected two of 1 to 8"),
         (lambda: frontier(GAME, by="score"), ValueError, "by is 'score'; expected milestones or"),
         (lambda: hm.GivenStates(()), ValueError, "games is .*expected states with one leading"),
         (lambda: hm.GivenStates(EASY_FIRST[:0]), ValueError, r"\(0,\)"),
