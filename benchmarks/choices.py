@@ -24,9 +24,9 @@ NO_FARMING = "victory=0,score_gain=0,data_siphon=0,kills=0,distance_shaping=0"
 BASE = (
     *("--aux-victory", "--aux-coefficient", "0.05", "--aux-every", "2", "--ent-coef", "0.003"),
     *("--learning-rate", "linear:0.0005:0", "--target-kl", "0.03"),
-    *("--critic-warmup-timesteps", "300_000"),
 )
 USUAL = ("--gamma", "linear:0.997:0.9993", "--reward", NO_FARMING)
+FEW_GAMES = (*USUAL, "--num-envs", "256")
 CELLS = ("--network", "cells", "--width", "192")
 CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "value": {
@@ -38,6 +38,16 @@ CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "frontier starts": {
         "none": USUAL,
         "a quarter of the games": (*USUAL, "--frontier-share", "0.25"),
+    },
+    "starts": {
+        "new games alone": FEW_GAMES,
+        "a quarter at milestones": (*FEW_GAMES, "--frontier-share", "0.25"),
+        "a quarter by points left": (
+            *(*FEW_GAMES, "--frontier-share", "0.25", "--frontier", "points"),
+        ),
+        "a quarter in stages 4 to 8": (
+            *(*FEW_GAMES, "--frontier-share", "0.25", "--start-stages", "4:8"),
+        ),
     },
     "network": {
         "cells": CELLS,
@@ -96,19 +106,21 @@ def trained(
         )
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=quiet)
         rows = [json.loads(line) for line in Path(run, "metrics.jsonl").read_text().splitlines()]
-        found = json.loads(Path(run, "summary.json").read_text())["trained"]
+        summary = Path(run, "summary.json")
+        found = json.loads(summary.read_text())["trained"] if given.games else {}
     last = [row for row in rows[-10:] if row["episodes"]]
     weights = [row["episodes"] for row in last]
     numbers = {
         name: float(np.average([row[name] for row in last], weights=weights))
-        for name in COLUMNS
+        for name in ("won", "return", *COLUMNS)
         if name in last[-1]
     }
+    if given.games:
+        numbers |= {"won": found["win_rate"]["mean"], "return": found["return"]["mean"]}
     return {
         "seed": seed,
         "steps": given.steps,
-        "games": given.games,
-        "won": found["win_rate"]["mean"],
+        "games": given.games or sum(weights),
         **numbers,
         "seconds": round(sum(row["seconds"] for row in rows)),
     }
@@ -118,7 +130,9 @@ def start(choice: str, given: argparse.Namespace) -> tuple[str, ...]:
     """The command of a training, without what its variant adds."""
     if choice in IMITATED:
         return ("imitate", "--teacher", "expert")
-    return ("train", "--algorithm", "ppo", "--init", given.init, *BASE)
+    warmup = min(300_000, given.steps // 5)
+    critic_first = ("--critic-warmup-timesteps", str(warmup))
+    return ("train", "--algorithm", "ppo", "--init", given.init, *BASE, *critic_first)
 
 
 def line(choice: str, variant: str, name: str, runs: list[dict[str, Any]]) -> str:
@@ -139,7 +153,7 @@ def main() -> None:
     parser.add_argument("--init", help="the run to start from")
     parser.add_argument("--league", default="original")
     parser.add_argument("--steps", type=int, default=2_000_000)
-    parser.add_argument("--games", type=int, default=1000)
+    parser.add_argument("--games", type=int, default=1000, help="0: those of the last updates")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     given = parser.parse_args()
     if unknown := set(given.choices) - CHOICES.keys():

@@ -25,9 +25,6 @@ from ._environment import start_key as start_key
 from ._environment import step_keys as step_keys
 from ._features import ActionFeatures as ActionFeatures
 from ._features import FeatureSplit as FeatureSplit
-from ._frontier import BLOCK as BLOCK
-from ._frontier import Frontier as Frontier
-from ._frontier import whole_games as whole_games
 from ._hackmatrix import HackMatrix as HackMatrix
 from ._hackmatrix import HackMatrixState as HackMatrixState
 from ._hackmatrix_game import HackMatrixGame as HackMatrixGame
@@ -54,6 +51,15 @@ from ._single_game import Played as Played
 from ._single_game import SingleGame as SingleGame
 from ._single_game import TokenFeatures as TokenFeatures
 from ._single_game import board_features as board_features
+from ._start_states import BLOCK as BLOCK
+from ._start_states import Archive as Archive
+from ._start_states import GivenStates as GivenStates
+from ._start_states import StartDistribution as StartDistribution
+from ._start_states import StartStates as StartStates
+from ._start_states import at_stages as at_stages
+from ._start_states import check_blocks as check_blocks
+from ._start_states import frontier as frontier
+from ._start_states import whole_games as whole_games
 from ._symmetries import NUM_SYMMETRIES as NUM_SYMMETRIES
 from ._symmetries import BoardSymmetries as BoardSymmetries
 from ._symmetries import Changed as Changed

@@ -15,6 +15,7 @@ from hackmatrix_rl.env._environment import (
     Timestep,
 )
 from hackmatrix_rl.env._single_game import Batched, Played, SingleGame
+from hackmatrix_rl.env._start_states import BLOCK, StartStates
 from hackmatrix_rl.system.errors import (
     check_array,
     described,
@@ -63,13 +64,15 @@ def check_is_environment(environment: Any) -> None:
 def check_own_shapes(environment: Environment) -> None:
     """`check_shapes` of an environment that is, or contains, a class from outside this package.
 
-    The package's tests check its own classes, and HackMatrix takes seconds to trace.
+    `StartStates` is always checked: it contains functions. The package's tests check its own
+    classes, and HackMatrix takes seconds to trace.
     """
 
     def is_foreign(node: Any) -> bool:
         return isinstance(node, Environment | SingleGame) and not is_ours(node)
 
-    if any(map(is_foreign, jax.tree.leaves(environment, is_leaf=is_foreign))):
+    parts = jax.tree.leaves(environment, is_leaf=is_foreign)
+    if isinstance(environment, StartStates) or any(map(is_foreign, parts)):
         check_shapes(environment)
 
 
@@ -152,6 +155,8 @@ def check_shapes(environment: Any) -> None:
     It traces `reset` and `step` once. It compiles nothing and draws no random numbers.
     """
     check_is_environment(environment)
+    if starts := isinstance(environment, StartStates):
+        check_own_shapes(environment.inner)
     if isinstance(environment, Batched):
         _check_game(environment.game)
     spec = environment.spec
@@ -161,13 +166,16 @@ def check_shapes(environment: Any) -> None:
             f"{place(environment, 'truncates')} is {described(environment.truncates)}; expected "
             "True or False"
         )
-    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), TRIED))
-    actions = jax.ShapeDtypeStruct((TRIED,), jnp.int32)
+    size = BLOCK if starts else TRIED
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), size))
+    actions = jax.ShapeDtypeStruct((size,), jnp.int32)
     state, first = _tried(environment, "reset", keys)
-    _check_state(state, place(environment, "reset"))
-    _check_timestep(first, spec, place(environment, "reset"))
+    if not starts:
+        _check_state(state, place(environment, "reset"))
+        _check_timestep(first, spec, place(environment, "reset"))
     after, timestep = _tried(environment, "step", state, actions, keys)
-    _check_timestep(timestep, spec, place(environment, "step"))
+    if not starts:
+        _check_timestep(timestep, spec, place(environment, "step"))
     changed = difference("state", state, after)
     if changed:
         raise ValueError(
@@ -218,7 +226,7 @@ def _called(owner: Any, method: str, *given: Any, on: str = "", **named: Any) ->
 
 def _tried(environment: Environment, method: str, *given: Any) -> tuple[Any, Timestep]:
     said = place(environment, method)
-    on = f" on a batch of {TRIED} environments"
+    on = f" on a batch of {jax.tree.leaves(given)[-1].shape[0]} environments"
     found = _called(environment, method, *given, on=on)
     if not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(

@@ -149,6 +149,10 @@ class HackMatrix(Environment):
         without = jnp.arange(count) < round(self.without_undo_share * count)
         return jax.vmap(self._begin)(games, without)
 
+    def restart(self, state: HackMatrixState, games: State) -> tuple[HackMatrixState, Timestep]:
+        """Starts an episode from each of the given games, in the environments of `state`."""
+        return jax.vmap(self._begin)(games, state.without_undo)
+
     def observe(self, game: State) -> Seen:
         """The observation of one game, as `reset` and `step` return it for a batch."""
         recalled = remembered(game.history, self.observation)

@@ -212,7 +212,13 @@ class Batched(Environment, Generic[GameState]):
         return self.game.longest_dependence
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[BatchedState[GameState], Timestep]:
-        return jax.vmap(self._begin)(keys)
+        return jax.vmap(lambda key: self._begin(self.game.start(key=key)))(keys)
+
+    def restart(
+        self, state: BatchedState[GameState], games: GameState
+    ) -> tuple[BatchedState[GameState], Timestep]:
+        """Starts an episode from each of the given games, in the environments of `state`."""
+        return jax.vmap(self._begin)(games)
 
     def step(
         self,
@@ -243,8 +249,8 @@ class Batched(Environment, Generic[GameState]):
         games = jax.vmap(play)(before.games, actions, keys)
         return BatchedState(games, before.total_reward, before.length + 1)
 
-    def _begin(self, key: Key[Array, ""]) -> tuple[BatchedState[GameState], Timestep]:
-        state = BatchedState(self.game.start(key=key), jnp.float32(0), jnp.int32(0))
+    def _begin(self, game: GameState) -> tuple[BatchedState[GameState], Timestep]:
+        state = BatchedState(game, jnp.float32(0), jnp.int32(0))
         no = jnp.bool_(False)
         return state, self._timestep(state, state, jnp.float32(0), no, no)
 

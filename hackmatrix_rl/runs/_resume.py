@@ -12,7 +12,6 @@ import jax
 from etils import epath
 from jaxtyping import Array, Key
 
-from hackmatrix_rl.env import Frontier
 from hackmatrix_rl.runs._folder import RUNS, find_run_folder, new_wandb_id, stored_identity
 from hackmatrix_rl.runs._lock import RunLock, check_links
 from hackmatrix_rl.runs.checkpoints import (
@@ -199,7 +198,7 @@ def restore_training(
 
     Parameters, optimizer and counters must fit. Games continue if the checkpoint holds them, and
     their number and sizes are the same. Otherwise new games start, different from all earlier games
-    of the run, and the positions that `Frontier` saved are lost. `other_rewards` says that the
+    of the run, and the bank of `StartStates` is lost. `other_rewards` says that the
     reward has changed; stored data to learn from, such as a replay buffer, is then discarded.
     """
     metadata = read_metadata(checkpoint)
@@ -231,7 +230,7 @@ def restore_training(
         elif whole == name:
             also = f", and {rest} begins empty" if rest else ""
             notes.append(
-                new_games_note(fresh, reinit_fields) if gone else _new_games(stored, trainer) + also
+                new_games_note(fresh, reinit_fields) if gone else _new_games(stored) + also
             )
     filled = []
     for name in names:
@@ -247,15 +246,11 @@ def restore_training(
     return tuple(notes)
 
 
-def _new_games(stored: Stored, trainer: Trainer[Any]) -> str:
-    """Why new games start, and whether the saved start positions are kept."""
-    had = any(".bank." in name for name in stored.arrays)
-    keeps = isinstance(trainer.algorithm.environment, Frontier)
-    if had != keeps:
-        dropped = "; saved positions are dropped" if had else ""
-        return f"--frontier-share changed: new games start{dropped}"
-    note = "the games' number, sizes or reward changed: new games start"
-    return f"{note}, and saved positions are gathered again" if had else note
+def _new_games(stored: Stored) -> str:
+    """Why new games start, and whether start states are lost."""
+    note = "the games' number, sizes, reward or starts changed: new games start"
+    had = any(".environment.bank" in name for name in stored.arrays)
+    return f"{note}; the bank of start states is lost" if had else note
 
 
 def _checkpoints_of(path: Path | None, checkpoint_dir: str | None) -> epath.Path:

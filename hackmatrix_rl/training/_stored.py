@@ -25,9 +25,15 @@ Tree = TypeVar("Tree")
 RENAMED_ARRAYS: Mapping[str, str] = {
     ".actors.collector": ".collector_state.games",
     ".actors": ".collector_state",
+    ".collector_state.environment.bank.saved.game": ".collector_state.environment.bank.games",
 }
 """Former paths of arrays in a training state, and the current ones; longer paths come first.
 Former paths are read for one version."""
+
+DROPPED_ARRAYS = tuple(
+    f".collector_state.environment.bank.saved.{name}" for name in ("mask", "observation")
+)
+"""Former paths of arrays that follow from others."""
 
 
 def is_array(leaf: object) -> bool:
@@ -89,11 +95,16 @@ class Stored:
             for old, new in RENAMED_ARRAYS.items()
             if _under(new, wanted) and not _under(old, wanted) and not _under(new, self.arrays)
         ]
-        names = {name: _moved(name, moves) for name in self.arrays}
+        dropped = [path for path in DROPPED_ARRAYS if not _under(path, wanted)]
+        names = {
+            name: _moved(name, moves)
+            for name in self.arrays
+            if not any(_is_under(path, name) for path in dropped)
+        }
         if len({*names.values()}) < len(names):  # no earlier version stored both
             return self
         return Stored(
-            {names[name]: array for name, array in self.arrays.items()},
+            {new: self.arrays[name] for name, new in names.items()},
             {names[name]: generator for name, generator in self.keys.items()},
         )
 

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.smoke
 LONG, DIGITS = "a" * 5000, "9" * 5000
 DEBUG = "train --preset debug"
 PPO = "train --algorithm ppo"
+STAGES = f"{PPO} --frontier-share 0.5 --start-stages"
 PUZZLES = "train --algorithm supervised --preset debug"
 IMITATE = (
     "imitate --preset debug --num-envs 4 --num-steps 8 --width 8 --max-enemies 4 "
@@ -75,8 +76,19 @@ OF_VALUES = {
         "purpose. Use --precision f32 or --precision bf16 with it."
     ),
     f"{PPO} --aux-every 4": "--aux-every 4 ... --aux-coefficient 0.1",
-    f"{PPO} --without-undo-share 0.5 --frontier-share 0.5": (
-        "--without-undo-share 0.5:  ... --frontier-share 0.5 may have snapshots. Use one"
+    f"{PPO} --frontier points": "--frontier points: has no effect ... --frontier-share 0.25",
+    f"{PPO} --frontier score": "--frontier score: unknown. Use milestones or points.",
+    f"{PPO} --frontier-share 0.99": "--frontier-share 0.99 is too large. Use 0.9 or less.",
+    f"{PPO} --frontier-share nan": "--frontier-share nan: must be a finite number.",
+    f"{PPO} --start-stages 4:8": "--start-stages 4:8: has no effect ... --frontier-share 0.25",
+    f"{STAGES} {DIGITS[:300]}": "not understood. Use two stages of 1 to 8, in order: 4:8.",
+    f"{STAGES} 4:9": "--start-stages 4:9: not understood",
+    f"{STAGES} 0:3": "--start-stages 0:3: not understood",
+    f"{STAGES} 5:4": "--start-stages 5:4: not understood",
+    f"{STAGES} 4:8 --frontier points": "--start-stages 4:8 and --frontier points: ... Leave one",
+    f"{STAGES} 4 --env cartpole": "cartpole",
+    f"{DEBUG} --frontier-share 0.5 --num-envs 12 --num-minibatches 1 --mesh data=1 --dry-run": (
+        "--num-envs 12 does not divide into blocks of 8 environments ... use --num-envs 8."
     ),
     f"{PPO} --ent-coef linear:0.9:-1": "--ent-coef -1.0 is too small. Use 0 or more.",
     "train --gamma 1.5": "--gamma 1.5 is too large. Use 1 or less.",

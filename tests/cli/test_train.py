@@ -107,7 +107,7 @@ def test_a_run_goes_on_under_another_reward_and_says_so(resumed):
     folder, output = resumed
     weights = "step_penalty=2,score_gain=0,victory=0.1"
     assert f"--reward changed: it was the game's own, and is {weights} from here on" in output
-    assert "the games' number, sizes or reward changed: new games start" in output
+    assert "the games' number, sizes, reward or starts changed: new games start" in output
     assert json.loads((folder / "config.json").read_text())["reward"] == weights
 
 

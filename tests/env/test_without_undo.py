@@ -35,6 +35,12 @@ def test_undo_is_legal_in_the_other_half_alone(turned):
     assert (others == others[0]).all()
 
 
+def test_games_that_start_elsewhere_lose_their_snapshots_there(turned):
+    games = jax.tree.map(lambda leaf: jnp.stack([leaf[3]] * 4), turned[1].games)
+    _, begun = jax.jit(HALF.restart)(turned[1], games)
+    assert begun.mask[:, Action.UNDO].tolist() == [False, False, True, True]
+
+
 def test_the_player_sees_that_there_is_no_snapshot(turned):
     observation = turned[2].observation
     kept = [np.asarray(leaf) for leaf in jax.tree.leaves(observation)]

@@ -11,7 +11,7 @@ import pytest
 from cli.commands import assert_refused, done, invoke
 from jax.experimental.compilation_cache import compilation_cache
 from PIL import Image
-from processes import finish, start
+from processes import assert_same_end, finish, start
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent.networks import _layers
@@ -61,6 +61,10 @@ class Gridworld(hm.SingleGame):
 
 def make(size: int = 3, steps: int | None = 9):
     return hm.Batched(Gridworld(size), max_steps=steps)
+
+
+def elsewhere():
+    return hm.StartStates(make(), hm.GivenStates(jnp.arange(3)), share=0.5)
 
 
 def teach(environment):
@@ -261,6 +265,18 @@ def test_a_memory_task_draws_itself(task):
     environment = hm.Batched(task)
     state, _ = environment.reset(jax.random.split(jax.random.key(0), 1))
     assert environment.render(state) == picture_of(environment, state)
+
+
+def test_start_states_of_an_own_environment_are_resumed_bit_by_bit(gridworld, tmp_path):
+    starts = ("train", "--env", "my_gridworld:elsewhere", *CARTPOLE[3:], "--eval-episodes", 0)
+    few = ("--num-envs", 12, "--num-minibatches", 1, "--run-dir", "few")
+    assert_refused(invoke(*starts, *few), "--num-envs 12 does not divide into blocks of 8")
+    steady, longer = ("--learning-rate", "constant:0.001"), ("--total-timesteps", 128)
+    done(*starts, *steady, *longer, "--run-dir", "straight")
+    done(*starts, *steady, "--run-dir", "stopped")
+    done("train", "--resume-run", "stopped", *longer)
+    assert_same_end(tmp_path / "straight", tmp_path / "stopped")
+    assert isinstance(hm.load("stopped").environment, hm.Batched)
 
 
 def test_an_own_environment_is_trained_and_loaded(gridworld, tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from processes import assert_same_end
 
+from hackmatrix_rl.env import GivenStates
 from hackmatrix_rl.runs import (
     check_unchanged,
     find_resumable_run,
@@ -20,6 +21,7 @@ from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays
 from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system.errors import ConfigError
+from hackmatrix_rl.training import Stored
 
 pytestmark = pytest.mark.processes
 
@@ -74,6 +76,21 @@ def test_it_ends_in_the_same_bits_as_a_run_that_was_never_stopped(trainer, stopp
     assert_same_end(tmp_path / "straight", tmp_path / "resumed")
 
 
+def test_positions_that_an_earlier_version_saved_are_restored(trainer, stopped):
+    stored = read_arrays(find_checkpoint(stopped), "training")
+    bank = ".collector_state.environment.bank"
+    earlier = {
+        name.replace(f"{bank}.games", f"{bank}.saved.game"): array
+        for name, array in stored.arrays.items()
+    }
+    earlier[f"{bank}.saved.mask"] = earlier[f"{bank}.saved.observation.cells"] = np.zeros(2)
+    state = trainer.abstract_state()
+    assert earlier.keys() != stored.arrays.keys()
+    filled = Stored(earlier, stored.keys).fill(state).collector_state.environment.bank
+    stage = stored.arrays[f"{bank}.games.position.stage"]
+    np.testing.assert_array_equal(filled.games.position.stage, stage)
+
+
 @pytest.mark.parametrize(
     ("name", "asked"), [("history", 8), ("max_enemies", 5), ("max_transmissions", 5)]
 )
@@ -90,25 +107,21 @@ def test_a_bank_of_another_game_is_refused_by_name(stopped, name, asked):
         pass
 
 
+LOST = (
+    "the games' number, sizes, reward or starts changed: new games start; the bank of start states "
+    "is lost"
+)
+
+
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
         ({}, None),
         ({"frontier_share": 0.25}, None),
-        (
-            {"num_envs": 32},
-            "the games' number, sizes or reward changed: new games start, and saved positions are "
-            "gathered again",
-        ),
-        (
-            {"reward": "kills=0"},
-            "the games' number, sizes or reward changed: new games start, and saved positions are "
-            "gathered again",
-        ),
-        (
-            {"frontier_share": 0, "history": 8},
-            "--frontier-share changed: new games start; saved positions are dropped",
-        ),
+        ({"num_envs": 32}, LOST),
+        ({"reward": "kills=0"}, LOST),
+        ({"frontier_share": 0, "history": 8}, LOST),
+        ({"start_stages": "7:8", "history": 8}, LOST),
     ],
 )
 def test_what_may_change_says_what_becomes_of_the_bank(stopped, changes, note):
@@ -116,7 +129,12 @@ def test_what_may_change_says_what_becomes_of_the_bank(stopped, changes, note):
     check_unchanged(found.path, found.config({}), changes)
     changed = composed(**changes)
     assert restore_training(changed, found.checkpoint, key=KEY) == ((note,) if note else ())
-    if changed.algorithm.environment != changed.environment:  # it still has a bank
-        filled = np.asarray(changed.state.collector_state.environment.bank.filled)
-        kept = np.zeros_like(filled) if note else stored(stopped, ".bank.filled")
-        np.testing.assert_array_equal(filled, kept)
+    environment = changed.algorithm.environment
+    if environment == changed.environment:  # it has no bank
+        return
+    bank = changed.state.collector_state.environment.bank
+    if isinstance(environment.starts, GivenStates):
+        np.testing.assert_array_equal(bank, 0)
+    else:
+        kept = np.zeros_like(bank.filled) if note else stored(stopped, ".bank.filled")
+        np.testing.assert_array_equal(bank.filled, kept)

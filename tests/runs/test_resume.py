@@ -134,7 +134,7 @@ def test_another_number_of_games_keeps_what_was_learned_and_begins_fresh_games(t
     before = final(tmp_path)
     go_on(tmp_path, total_timesteps=512, num_envs=32)
     log = (tmp_path / "run" / "log.txt").read_text()
-    assert "the games' number, sizes or reward changed: new games start" in log
+    assert "the games' number, sizes, reward or starts changed: new games start" in log
     go_on(tmp_path, total_timesteps=1024, num_envs=32)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["num_envs"] == 32
@@ -224,7 +224,7 @@ def test_what_may_be_changed_on_resume_and_what_may_not(tmp_path):
     trainer, first = trainer_of(config), trainer_of(config, other=True)
     notes = restore_training(trainer, checkpoint, key=KEY)
     first.start(KEY)
-    assert notes == ("the games' number, sizes or reward changed: new games start",)
+    assert notes == ("the games' number, sizes, reward or starts changed: new games start",)
     keys = [jax.random.key_data(t.state.collector_state.keys) for t in (trainer, first)]
     assert not np.array_equal(*keys)
     # Another number of steps goes on with the same games, another mesh with the parameters, too.

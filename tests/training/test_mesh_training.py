@@ -16,7 +16,7 @@ from hackmatrix_rl.agent import Batch, MaskedCategorical, PPOLoss
 from hackmatrix_rl.agent.networks import GRUActorCritic
 from hackmatrix_rl.agent.precision import FLOAT32, parameters_of
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.env import BLOCK, CartPole, Frontier, env_keys
+from hackmatrix_rl.env import BLOCK, CartPole, env_keys, frontier
 from hackmatrix_rl.games.hackmatrix import GameConfig
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.training import GradientStep, Minibatches, Trainer
@@ -148,7 +148,7 @@ def test_updates_agree_on_any_mesh_where_the_actions_are_the_same(replayed, mesh
 @pytest.mark.nightly
 def test_saved_positions_and_the_games_from_them_agree_on_any_mesh(monkeypatch):
     monkeypatch.setattr(MaskedCategorical, "sample", by_key_alone)
-    environment = Frontier(hm.HackMatrix(SMALL, max_steps=40), share=0.5)
+    environment = frontier(hm.HackMatrix(SMALL, max_steps=40), share=0.5)
     policy = hm.MLPActorCritic(environment.spec, width=8, depth=1, key=jax.random.key(0))
     sizes = {"num_envs": 2 * BLOCK, "num_steps": 128, "num_minibatches": 2, "update_epochs": 1}
     found = []

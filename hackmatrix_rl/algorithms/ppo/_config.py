@@ -1,5 +1,6 @@
 """The settings of PPO: its fields are its flags."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack, final, no_type_check
@@ -10,12 +11,9 @@ from hackmatrix_rl.agent import networks
 from hackmatrix_rl.agent import precision as formats
 from hackmatrix_rl.games import hackmatrix as rules
 from hackmatrix_rl.runs import config
-from hackmatrix_rl.system.errors import ConfigError, as_given, flag, refusing
-from hackmatrix_rl.training import sharding
+from hackmatrix_rl.system.errors import ConfigError, as_given, flag, refusing, shortened
 
 if TYPE_CHECKING:
-    from jax.sharding import Mesh
-
     from hackmatrix_rl.algorithms.ppo._ppo import PPO
 
 in_game = config.options_in("Game")
@@ -52,6 +50,14 @@ _WARMUP_SHARE = 0.05
 
 _OF_POSITIONS = ("history", "max_enemies", "max_transmissions")
 """Settings that fix the shapes of stored positions."""
+
+_NEEDED = {
+    "aux_every": ("aux_coefficient", 0.1),
+    "aux_victory": ("aux_coefficient", 0.1),
+    "frontier": ("frontier_share", 0.25),
+    "start_stages": ("frontier_share", 0.25),
+}
+"""Settings that have no effect while another one is 0, and a usual value of it."""
 
 
 @final
@@ -90,9 +96,23 @@ class PPOConfig(config.ActorCriticConfig):
     # The game
     frontier_share: float = in_game(
         0.0,
-        "Share of games that start from rarely reached positions of the agent's games; 0: none.",
+        "Share of games that start from rarely reached positions of the agent's games, or at "
+        "--start-stages; 0: none.",
         minimum=0,
         maximum=0.9,
+        env=config.HACKMATRIX,
+    )
+    frontier: str = in_game(
+        "milestones",
+        "Positions that --frontier-share archives: milestones of a game, or by the points left in "
+        "each stage.",
+        choices=("milestones", "points"),
+        env=config.HACKMATRIX,
+    )
+    start_stages: str | None = in_game(
+        None,
+        "Stages in which --frontier-share starts new games, such as 4:8; none: it starts games at "
+        "archived positions.",
         env=config.HACKMATRIX,
     )
     without_undo_share: float = in_game(
@@ -197,19 +217,20 @@ class PPOConfig(config.ActorCriticConfig):
                 f"--value-clip {self.value_clip:g} clips squared errors, which --value-head "
                 f"{self.value_head} does not have. Leave --value-clip out."
             )
-        for name in ("aux_every", "aux_victory"):
+        for name, (switch, some) in _NEEDED.items():
             value = getattr(self, name)
-            if value != type(self).__dataclass_fields__[name].default and not self.aux_coefficient:
+            if value != type(self).__dataclass_fields__[name].default and not getattr(self, switch):
                 raise ConfigError(
-                    f"{as_given(name, value)}: has no effect while --aux-coefficient is 0. Use "
-                    f"--aux-coefficient 0.1, say, or leave {flag(name)} out."
+                    f"{as_given(name, value)}: has no effect while {flag(switch)} is 0. Use "
+                    f"{flag(switch)} {some}, say, or leave {flag(name)} out."
                 )
-        if self.frontier_share > 0 and self.without_undo_share > 0:
-            raise ConfigError(
-                f"--without-undo-share {self.without_undo_share:g}: games that start at positions "
-                f"saved by --frontier-share {self.frontier_share:g} may have snapshots. Use one of "
-                "them."
-            )
+        if self.start_stages is not None:
+            stages_of(self.start_stages)
+            if self.frontier != type(self).__dataclass_fields__["frontier"].default:
+                raise ConfigError(
+                    f"--start-stages {self.start_stages} and --frontier {self.frontier}: games "
+                    "start at one of them. Leave one out."
+                )
         if self.teacher_kl != 0 and self.init is None:
             raise ConfigError(
                 f"--teacher-kl {self.teacher_kl}: the teacher is the policy that training starts "
@@ -231,7 +252,8 @@ class PPOConfig(config.ActorCriticConfig):
     def check_changes(self, run: object, changes: Mapping[str, Any]) -> None:
         """Also refuses other sizes of the game if positions are archived (`frontier_share`)."""
         super().check_changes(run, changes)
-        if not (self.frontier_share > 0 and changes.get("frontier_share", 1) > 0):
+        stays = changes.get("frontier_share", 1) > 0 and changes.get("start_stages") is None
+        if not (self.frontier_share > 0 and self.start_stages is None and stays):
             return
         for name in _OF_POSITIONS:
             if changes.get(name, getattr(self, name)) != getattr(self, name):
@@ -282,7 +304,7 @@ class PPOConfig(config.ActorCriticConfig):
                 "--mesh data=1."
             )
         return PPO(
-            self._train_environment(mesh),
+            self._train_environment(),
             policy,
             loss=loss,
             gae=gae,
@@ -291,24 +313,18 @@ class PPOConfig(config.ActorCriticConfig):
             **self.shared_arguments(given),
         )
 
-    def _train_environment(self, mesh: "Mesh") -> "envs.Environment":
-        """The environment, with `without_undo_share` or `frontier_share`."""
+    def _train_environment(self) -> "envs.Environment":
+        """The environment, with `without_undo_share` and `frontier_share`."""
         environment = self.environment()
-        if self.without_undo_share > 0:
-            assert isinstance(environment, envs.HackMatrix), "the config is checked"
-            return replace(environment, without_undo_share=self.without_undo_share)
+        if self.without_undo_share == 0 and self.frontier_share == 0:
+            return environment
+        assert isinstance(environment, envs.HackMatrix), "the config is checked"
+        environment = replace(environment, without_undo_share=self.without_undo_share)
         if self.frontier_share == 0:
             return environment
-        devices = sharding.devices_of_one(mesh)
-        if self.num_envs % (envs.BLOCK * devices):
-            raise ConfigError(
-                f"--frontier-share {self.frontier_share:g}: blocks of {envs.BLOCK} games share "
-                f"saved positions, and --num-envs {self.num_envs} does not divide into blocks on "
-                f"{devices} devices. Use a multiple of {envs.BLOCK * devices} as --num-envs, or "
-                "another --mesh."
-            )
-        assert isinstance(environment, envs.HackMatrix), "the config is checked"
-        return envs.Frontier(environment, self.frontier_share)
+        if self.start_stages is None:
+            return envs.frontier(environment, self.frontier_share, by=self.frontier)
+        return envs.at_stages(environment, *stages_of(self.start_stages), self.frontier_share)
 
     def _check_start(self, policy: "networks.ActorCritic") -> None:
         """Raises a ConfigError if the network does not support a teacher or a critic warmup."""
@@ -326,3 +342,15 @@ class PPOConfig(config.ActorCriticConfig):
             return None
         victory = rules.TERM_NAMES.index(networks.VICTORY) if self.aux_victory else None
         return agent.AuxiliaryLoss(self.aux_coefficient, self.aux_every, victory)
+
+
+def stages_of(text: str) -> tuple[int, int]:
+    """The first and the last stage of `--start-stages`."""
+    found = re.fullmatch(r"([1-8])(?::([1-8]))?", text)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if first > last:
+        raise ConfigError(
+            f"--start-stages {shortened(text)}: not understood. Use two stages of 1 to 8, in "
+            "order: 4:8."
+        )
+    return first, last

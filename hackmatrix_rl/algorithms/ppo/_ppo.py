@@ -22,7 +22,13 @@ from hackmatrix_rl.algorithms.ppo._arguments import (
 )
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
-from hackmatrix_rl.env import Environment, check_is_environment, check_own_shapes, env_keys
+from hackmatrix_rl.env import (
+    Environment,
+    check_blocks,
+    check_is_environment,
+    check_own_shapes,
+    env_keys,
+)
 from hackmatrix_rl.system import bytes_of, errors
 from hackmatrix_rl.training.sharding import ShardedCollector, devices_of_one
 
@@ -215,6 +221,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         check_is_environment(environment)
         agent.check_is_policy(policy)
         self.loss, self.estimate, self.value_scale = losses_of(loss, gae, value_scale)
+        check_blocks(environment, num_envs, devices_of_one(mesh))
         check_own_shapes(environment)
         self.optimization.check_policy(policy, environment.spec)
         sizes.check_mesh(mesh)

@@ -10,9 +10,15 @@ from jaxtyping import Array, Float32, Int32, Key
 
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
-from hackmatrix_rl.env import Environment, check_is_environment, check_own_shapes, env_keys
+from hackmatrix_rl.env import (
+    Environment,
+    check_blocks,
+    check_is_environment,
+    check_own_shapes,
+    env_keys,
+)
 from hackmatrix_rl.system.errors import instance
-from hackmatrix_rl.training.sharding import ShardedCollector
+from hackmatrix_rl.training.sharding import ShardedCollector, devices_of_one
 
 EPSILON = agent.Linear(1.0, 0.05, over=100_000)
 """The default probability of a random action."""
@@ -149,6 +155,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         sizes = training.RolloutSizes(num_envs, num_steps, num_minibatches, update_epochs, parts)
         sizes.check_mesh(self.optimization.mesh)
         check_is_environment(environment)
+        check_blocks(environment, num_envs, devices_of_one(self.optimization.mesh))
         check_own_shapes(environment)
         self.optimization.check_policy(policy, environment.spec)
         for name, given in {"gamma": gamma, "q_lambda": q_lambda}.items():

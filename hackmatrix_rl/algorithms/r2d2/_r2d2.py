@@ -20,7 +20,7 @@ from hackmatrix_rl.algorithms.r2d2._learning import (
     Sizes,
 )
 from hackmatrix_rl.algorithms.r2d2._q_values import ValueRescaling
-from hackmatrix_rl.env import Environment, check_shapes, env_keys
+from hackmatrix_rl.env import Environment, check_blocks, check_shapes, env_keys
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
 from hackmatrix_rl.system.errors import ArgumentError, instance, share, truth
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, devices_of_one, on_each_device, specs_of
@@ -227,6 +227,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
         sizes = Sizes(num_envs, train_freq, buffer_size, *sequences, *steps)
         parts = self.optimization.grad_accum
         sizes.in_blocks.check_mesh(self.mesh, grad_accum=parts, samples="sequences")
+        check_blocks(environment, num_envs, devices_of_one(self.mesh))
         self.environment = environment
         self.explore = explore
         self.value_scale = scale

@@ -64,15 +64,21 @@ Nearly half of all layouts are acceptable. On a GPU a second round is rare.
 
 
 @eqx.filter_jit  # traced once, however many programs contain it
-def new_game(config: GameConfig, *, key: Key[Array, ""]) -> State:
-    """A new game in stage 1.
+def new_game(
+    config: GameConfig, *, key: Key[Array, ""], stage: Int32[Array, ""] | None = None
+) -> State:
+    """A new game.
 
     Args:
         config: sizes and league of the game.
         key: source of randomness.
+        stage: the stage to set up, 1 to 8; by default 1, the only one in the rules.
     """
     chance = Chance.from_key(key)
     blank = blank_position(config, chance=chance.fold_in(GameStream.PLAYER))
+    if stage is not None:
+        interval = FIRST_INTERVAL + 1 - stage
+        blank = replace(blank, stage=stage, scheduled_task_interval=interval)
     position = set_up_stage(blank, chance=chance.fold_in(GameStream.STAGE))
     return State(position=position, history=empty_history(config, position))
 

@@ -8,7 +8,7 @@ class StepStream(Stream):
 
     ACT = 0  #: The action and its enemy turn; see `ActStream`.
     NEXT = 1  #: The next stage or game; see `NextStream`.
-    SAVED_GAME = 2  #: The saved position that a new episode starts from (`Frontier`).
+    SAVED_GAME = 2  #: The saved position that a new episode starts from (`StartStates`).
 
 
 class NextStream(Stream):

@@ -29,7 +29,7 @@ from etils import epath
 
 from hackmatrix_rl.agent import ValueScale, check_is_policy, ends_of
 from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic
-from hackmatrix_rl.env import Environment
+from hackmatrix_rl.env import Environment, whole_games
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, read_arrays
 from hackmatrix_rl.runs.checkpoints._finder import CARD, Report
@@ -271,7 +271,8 @@ def load(
         config = dataclasses.replace(config, network=network)
     named = ("teacher", *(["network"] if own else []))
     check_trusted(config, folder, trust_code=trust_code, named=named)
-    environment = config.environment()  # outside of any trace, which would make tracers of arrays
+    # Outside of any trace, which would make tracers of arrays.
+    environment = whole_games(config.environment())
     if policy is None:
         policy = _without_weights(config)
     if member is None and config.members > 1:
@@ -312,7 +313,7 @@ def _load_saved(
         environment, found, algorithm = modules_of(agent)
     else:
         config = known_config(folder, settings, network, trust_code=trust_code)
-        environment = config.environment()
+        environment = whole_games(config.environment())
         found = config.policy(key=jax.random.key(0)) if policy is None else policy
     filled, member = _filled(folder, stored, metadata, found, member, report)
     units = scale_of(algorithm, config)
