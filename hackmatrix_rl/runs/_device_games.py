@@ -22,7 +22,7 @@ from hackmatrix_rl.training.sharding import parse_mesh
 
 _OF_A_MULTIPROCESSOR = 512  # 65,536 on an H100, the fastest of the measured numbers for training
 _OF_A_TPU = 4096  # the number that the TPU's compiler was asked about
-_ASSUMED = 8  # multiprocessors of a GPU that does not say: a fifth of the smallest card for servers
+_ASSUMED = 8  # multiprocessors of a GPU that does not say; every card for servers has more
 _PREALLOCATED = 0.75  # the share of a GPU's memory that JAX takes
 # The estimate is a lower bound: the compiler asked for three (bf16) to five times (f32) as much.
 _SHARE = 8

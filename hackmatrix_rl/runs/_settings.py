@@ -87,7 +87,7 @@ def config_here(
         own = {name: value for name, value in given.items() if name in changes}
         return make_stages(preset, changes, stages, own, room=room)
 
-    if (device := preset_device(preset)) == AUTO:
+    if (device := preset_device(preset)) not in ("gpu", "tpu"):
         return made(None)
     lines: list[str] = []
     room = games_of_devices({"device": device, **changes}, target, lines.append)
@@ -96,7 +96,9 @@ def config_here(
     sized = [
         stage
         for stage, its in zip(config.stages, asked, strict=True)
-        if preset in stage.sized_presets and not {"num_envs", "env"} & its.keys()
+        if preset in stage.sized_presets
+        and "num_envs" not in its
+        and its.get("env", HACKMATRIX) == HACKMATRIX
     ]
     if room is None or not sized:
         return config

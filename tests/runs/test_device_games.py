@@ -133,6 +133,7 @@ def test_games_fit_into_the_memory_of_a_card(estimate):
     estimate.bytes = 2**20
     assert sized(card(H100)).num_envs == 4096  # 4 GiB of 59, and compilers need more
     assert sized(card("NVIDIA L4"), 2).num_envs == 4096
+    assert sized(card(H100), env="hackmatrix").num_envs == 4096
     assert sized(card(H100, limit=8 * GIB)).num_envs == 1024  # JAX may take no more of the card
     assert sized(card("Unknown", core_count=132, limit=60 * GIB)).num_envs == 4096
     estimate.bytes = 2**40
