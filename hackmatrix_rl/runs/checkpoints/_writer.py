@@ -24,7 +24,7 @@ from hackmatrix_rl.runs.checkpoints._metadata import FORMAT, METADATA, identity_
 from hackmatrix_rl.runs.checkpoints._place import place
 from hackmatrix_rl.runs.checkpoints._reader import POLICY
 from hackmatrix_rl.runs.config import RunConfig
-from hackmatrix_rl.system import describe_device, set_aside, write_json
+from hackmatrix_rl.system import describe_device, set_aside, write_json, write_whole
 from hackmatrix_rl.training import arrays_to_store, random_keys, write_tree
 
 COMMITTED = "commit_success.txt"
@@ -294,6 +294,6 @@ def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
     write_json(copy / METADATA, metadata)
     # In a bucket, Orbax takes a folder without this file for one that is still being written. It
     # writes the path of the folder into it, which is private; only the file's presence counts.
-    (copy / COMMITTED).write_text("This checkpoint is complete.\n")
+    write_whole(copy / COMMITTED, "This checkpoint is complete.\n")
     check_written(copy, arrays)
     return write_manifest(copy)
