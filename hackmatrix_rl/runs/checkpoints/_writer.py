@@ -276,10 +276,15 @@ def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
     """Copies a checkpoint without the parts for a resume (optimizer, environments) and paths.
 
     Returns the size of the copy in bytes.
+
+    Raises:
+        ValueError: the target exists.
     """
     from orbax.checkpoint import v1 as ocp  # half a second, and few commands need it
 
     there, copy = epath.Path(source), place(target)
+    if copy.exists():
+        raise ValueError(f"{copy}: already exists")
     metadata = read_metadata(there)
     parts = {"policy": "", "training": VALUE_SCALE}
     stored = {name: read_arrays(there, name, under=under) for name, under in parts.items()}
