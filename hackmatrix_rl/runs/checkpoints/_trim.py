@@ -14,7 +14,7 @@ from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, check_written, r
 from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
 from hackmatrix_rl.runs.checkpoints._metadata import METADATA, read_metadata
 from hackmatrix_rl.runs.checkpoints._place import orbax_context, place
-from hackmatrix_rl.system import write_json
+from hackmatrix_rl.system import write_json, write_whole
 from hackmatrix_rl.training import Stored
 
 COMMITTED = "commit_success.txt"
@@ -74,7 +74,7 @@ def write_trimmed(found: Trimmed, target: epath.PathLike) -> int:
     write_json(copy / METADATA, found.metadata)
     # In a bucket, Orbax takes a folder without this file for one that is still being written. It
     # writes the path of the folder into it, which is private; only the file's presence counts.
-    (copy / COMMITTED).write_text("This checkpoint is complete.\n")
+    write_whole(copy / COMMITTED, "This checkpoint is complete.\n")
     check_written(copy, arrays)
     return write_manifest(copy)
 

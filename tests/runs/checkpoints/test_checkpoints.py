@@ -38,6 +38,8 @@ from hackmatrix_rl.runs.checkpoints._holds import deleting
 from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system.errors import ConfigError
 
+from .kept import FORMATS, seal, unpack
+
 pytestmark = pytest.mark.smoke
 
 ARRAYS = {"a": jnp.ones(3)}
@@ -83,6 +85,19 @@ def test_what_is_loaded_is_what_was_saved(tmp_path):
     sums = json.loads((folder / "manifest.json").read_text())["sha256"]
     names = {str(path.relative_to(folder)) for path in files_of(Path(folder))}
     assert names == {*sums, "manifest.json"}
+
+
+@pytest.mark.parametrize("name", [*FORMATS, "names-1"])
+def test_what_earlier_versions_wrote_is_read_with_each_version_of_orbax(tmp_path, name):
+    unpack(name, tmp_path)
+    [checkpoint] = [file.parent for file in tmp_path.rglob("manifest.json")]
+    for signed in checkpoint.rglob("commit_success.txt"):
+        signed.unlink()  # Orbax before 0.12.3 wrote it in buckets alone
+    seal(checkpoint)
+    folder = find_checkpoint(checkpoint.parent)
+    for part in ("policy", "training"):
+        described = json.loads((checkpoint / part / "_METADATA").read_text())["tree_metadata"]
+        assert len(read_arrays(folder, part).arrays) == len(described) > 0
 
 
 def test_what_the_folder_is_called_does_not_matter(tmp_path):
