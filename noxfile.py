@@ -4,6 +4,7 @@ Needs only Python and pip: `pip install nox && nox -s tests`.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -25,7 +26,7 @@ PARALLEL = ("-n", "2", *BY_FILE)
 # Where tests wait for processes that they have started, two workers leave half of two cores idle.
 WAITING = ("-n", "3", *BY_FILE)
 TYPES_CHECKED = {"HACKMATRIX_RL_CHECK_TYPES": "1"}
-LARGEST_WHEEL = 10_000_000
+DIST = Path("dist")
 SITE = Path("site/html")
 
 
@@ -189,19 +190,42 @@ def pages(session: nox.Session) -> None:
     session.run("pytest", "-n", "2", "tests/pages", *session.posargs)
 
 
-@nox.session
-def package(session: nox.Session) -> None:
-    """Source distribution and wheel: built, checked, small, and tried outside of the repository."""
+def build(session: nox.Session, dist: Path) -> Path:
+    """Builds the source distribution and the wheel, and checks them; the path of the wheel."""
     session.install("build", "twine")
-    folder = Path(session.create_tmp())
-    dist = folder / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     session.run("python", "-m", "build", "--outdir", str(dist))
     session.run("twine", "check", "--strict", *map(str, sorted(dist.iterdir())))
     (wheel,) = dist.glob("*.whl")
-    if wheel.stat().st_size > LARGEST_WHEEL:
-        session.error(f"{wheel.name} has {wheel.stat().st_size:,} bytes")
-    session.install(*CONSTRAINTS, str(wheel))
+    return wheel
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Wheel and source distribution in dist/, and their notes in build/release_notes.md."""
+    build(session, DIST)
+    version = PYPROJECT["project"]["version"]
+    _, *parts = re.split(r"^## (.+)\n", Path("CHANGELOG.md").read_text("utf-8"), flags=re.M)
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    title = next((each for each in sections if re.match(rf"\[?{version}\b", each)), "Unreleased")
+    notes = Path("build", "release_notes.md")
+    notes.parent.mkdir(exist_ok=True)
+    notes.write_text(f"# hackmatrix-rl {version}\n\n{sections[title].strip()}\n", "utf-8")
+    session.log(f"{notes}: the section {title!r} of CHANGELOG.md; to publish: twine upload dist/*")
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Source distribution and wheel: built, checked, small, and tried outside of the repository."""
+    folder = Path(session.create_tmp())
+    wheel = build(session, folder / "dist")
+    session.install(*CONSTRAINTS, str(wheel), "pytest", "uv")
+    made = {"HACKMATRIX_RL_DIST": str(wheel.parent.absolute())}
+    session.run(
+        "pytest",
+        "tests/package",
+        env=made | {"UV_CONSTRAINT": str(Path("constraints.txt").absolute())},
+    )
     session.chdir(folder)
     # `oldest` and `newest` train and play with the installed package; here is its agent.
     session.run("hackmatrix-rl", "--version")
@@ -220,7 +244,7 @@ def oldest(session: nox.Session) -> None:
     try_version(session)
 
 
-@nox.session(python=python_here("3.13"))
+@nox.session(python=python_here("3.14") or python_here("3.13"))
 def newest(session: nox.Session) -> None:
     """The tests with the newest versions there are; `-- smoke` for a few."""
     session.install("--upgrade", ".", *nox.project.dependency_groups(PYPROJECT, "test"))
@@ -276,6 +300,7 @@ def nightly(session: nox.Session) -> None:
     """What takes hours; `.ci/run` has a small part of each, some by the date."""
     for name in ("conformance_full", "matrix", "faults", "fuzz", "oldest", "newest", "docs"):
         session.notify(name)
+    session.notify("constraints")
     session.notify("gpu_options")
     for name in ("accelerators", "pages", "examples", "long"):
         session.notify(name, posargs=["--nightly", "1/1"])
@@ -297,6 +322,19 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports")
+
+
+@nox.session
+def constraints(session: nox.Session) -> None:
+    """Whether the pins of constraints.txt can be installed on each Python of the classifiers."""
+    session.install("uv")
+    for python in nox.project.python_versions(PYPROJECT):
+        session.run(
+            *("uv", "pip", "compile", "--quiet", "--only-binary", ":all:", *CONSTRAINTS),
+            # Of 3.11.0 to 3.11.4, some pinned packages are too new.
+            *("--python-platform", "linux", "--python-version", f"{python}.9"),
+            *("pyproject.toml", "--group", "dev", "--group", "adapters", "-o", os.devnull),
+        )
 
 
 @nox.session

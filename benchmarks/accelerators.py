@@ -43,7 +43,8 @@ def main() -> None:
     from hackmatrix_rl.system import target
 
     chosen = target(options.target)
-    settings = {"algorithm": "ppo", "num_envs": options.games * len(chosen.devices)}
+    games = options.games * len(chosen.devices)
+    settings = {"algorithm": "ppo", "num_envs": games, "num_minibatches": 8}
     config = config_here(None, settings | options.set, target=chosen)
     trainer = compose(config, target=chosen)
     if options.program is None:

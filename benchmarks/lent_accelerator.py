@@ -220,6 +220,7 @@ def training(file: Path, small: bool, precision: str, games: str) -> None:
     row = {
         "precision": precision,
         "games": config.num_envs,
+        "minibatches": trainer.algorithm.sizes.num_minibatches,
         "steps": trainer.batch_size,
         "network": plan.network,
         "seconds": _span([each.seconds / count for each in runs]),
@@ -321,12 +322,16 @@ def training_table(rows: list[Any]) -> list[str]:
             )
         return "nothing"
 
-    headings = ("precision", "games", "steps/s", "ms an update", "the compiler of an update")
+    headings = ("precision", "games", "minibatches", "steps/s", "ms an update")
     return markdown(
-        (*headings, "MiB, by the compiler", "MiB at most, in the device", "compile s"),
+        (
+            *(*headings, "the compiler of an update", "MiB, by the compiler"),
+            *("MiB at most, in the device", "compile s"),
+        ),
         (
             (
-                *(row["precision"], f"{row['games']:,}", spread(row["steps_per_second"])),
+                *(row["precision"], f"{row['games']:,}", row["minibatches"]),
+                spread(row["steps_per_second"]),
                 *(spread(row["seconds"], 1000), says(row), _mebibytes(row["program_bytes"])),
                 *(_mebibytes(row["peak_bytes"]), f"{row['compile_seconds']:.1f}"),
             )

@@ -29,8 +29,8 @@ def ours() -> tuple[Callable[[int], object], int]:
 
     import hackmatrix_rl as hm
     from hackmatrix_rl.algorithms.supervised import AnswerNetwork, Puzzle, Supervised
-    from hackmatrix_rl.algorithms.supervised._optimizer import adamw
     from hackmatrix_rl.games.puzzles import ExampleStream, sudokus
+    from hackmatrix_rl.training import named_optimizer
 
     made = sudokus(SIZE, PUZZLES, seed=0)
     examples = ExampleStream(made.inputs, made.labels, rows=SIZE, cols=SIZE, vocabulary=SIZE + 1)
@@ -48,7 +48,7 @@ def ours() -> tuple[Callable[[int], object], int]:
         global_batch_size=ROWS,
         supervision_steps=SUPERVISION,
         halt_exploration=EXPLORATION,
-        optimizer=adamw(DECAY, CLIP),
+        optimizer=named_optimizer("adamw", CLIP, beta2=0.95, weight_decay=DECAY),
         learning_rate=RATE,
     )
     trainer = hm.Trainer(algorithm)

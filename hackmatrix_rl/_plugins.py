@@ -31,6 +31,7 @@ def accelerator_present(kind: str) -> bool:
 
 def quiet_absent_accelerators() -> None:
     """Keeps JAX from printing that it has no GPU or TPU where the machine has none."""
+    # JAX has no option for it. The name of its logger is private.
     logging.getLogger("jax._src.xla_bridge").addFilter(_about_what_is_here)
     if find_spec("libtpu") is not None and not accelerator_present("tpu"):
         for name, value in TPU_OF_NOBODY.items():

@@ -96,6 +96,7 @@ OTHER_GROUPS = [
             "beside_neurogym",
             "browser",
             "examples",
+            "package",
             "pages",
             "site",
         ),

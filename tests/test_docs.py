@@ -36,8 +36,9 @@ FOREIGN_FLAGS = {
         "--format",
     },
     "SLURM": {"--time", "--gpus-per-node"},
-    "pip": {"--group", "--quiet"},
-    "uv": {"--python", "--with"},
+    "pip": {"--group", "--no-cache-dir", "--quiet"},
+    "uv": {"--from", "--python", "--with"},
+    "docker": {"--build-arg", "--gpus", "--rm"},
     "xprof": {"--logdir"},
     "XLA": {
         "--xla_force_host_platform_device_count",
@@ -99,6 +100,13 @@ def test_links_lead_somewhere(page):
         if anchor:
             headings = re.findall(r"^#+ (.*)$", text(file), re.MULTILINE)
             assert anchor in map(slug, headings), target
+
+
+def test_the_dockerfile_is_that_of_the_page_and_copies_what_is_there():
+    lines = (ROOT / "Dockerfile").read_text()
+    assert f"```dockerfile\n{lines}```\n" in text(ROOT / "docs" / "installing.md")
+    for copied in re.findall(r"^COPY (.+) \S+$", lines, re.MULTILINE):
+        assert all((ROOT / name).exists() for name in copied.split())
 
 
 def resolve(dotted):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from cli.commands import assert_refused, invoke
 from etils import epath
+from orbax.checkpoint import v1 as ocp
 from training.states import assert_same
 
 import hackmatrix_rl as hm
@@ -220,9 +221,25 @@ def test_the_files_are_small_and_name_no_place():
         assert not re.search(rb"/(work|home|root|tmp|Users)/", path.read_bytes())
 
 
+def names_as_in_a_bucket(folder):
+    """The names that Orbax itself reads by the rules of buckets, where no folder is renamed."""
+    context = ocp.Context()
+    if not hasattr(context, "atomicity"):
+        pytest.skip("before 0.12.3, Orbax applies these rules to paths of buckets alone")
+    context.atomicity.mode = type(context.atomicity.mode).COMMIT_FILE
+    with context:
+        return [*ocp.metadata(folder, checkpointable_name="policy").metadata]
+
+
+@pytest.mark.parametrize("agent", SHIPPED)
+def test_orbax_takes_it_for_complete_in_a_bucket(agent):
+    assert ".heads.policy.weight" in names_as_in_a_bucket(FOLDER / agent)
+
+
 def test_a_trimmed_checkpoint_has_the_same_policy(tmp_path):
     copied = tmp_path / "copy"
     trim_checkpoint(find_checkpoint("pretrained"), copied)
+    assert ".heads.policy.weight" in names_as_in_a_bucket(copied)
     assert_same(hm.load(copied).policy, hm.load("pretrained").policy)
-    with pytest.raises(ValueError, match="already exists"):
+    with pytest.raises(FileExistsError):
         trim_checkpoint(find_checkpoint("pretrained"), copied)

@@ -1,7 +1,6 @@
 """`hackmatrix-rl bench`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +139,7 @@ def bench_all(
     benches.check_sizes(settings, sizes)
     console = views.plain_console()
     report: dict[str, Any] = {
-        "device": benches.device_of(of_runs.make_mesh(replace(settings, num_envs=max(sizes)))),
+        "device": benches.device_of(of_runs.make_mesh(settings.with_games(max(sizes)))),
         "versions": of_runs.versions(),
         "sizes": benches.chosen_sizes(settings, benches.LEARNING_SIZES),
         "complete": False,

@@ -1,5 +1,6 @@
 """`hackmatrix-rl export`."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -69,5 +70,20 @@ def export_command(
         work.doing(f"writing {output}")
         refused = refusing(f"{agent}: --format {kind}: ", "", of=ConfigError)
         with refused, writing(f"--output {output}"):
-            files = export.export_agent(player, environment, output, format=kind)
+            again = _command(agent, kind, output, best, league, modules)
+            files = export.export_agent(player, environment, output, format=kind, renew=again)
     say(f"Written: {', '.join(map(str, files))}")
+    if kind == "stablehlo":
+        until = system.exports_load_until().isoformat()
+        say(f"Releases of JAX until {until} load it. For later ones, export it again: {again}")
+
+
+def _command(
+    agent: str, kind: str, output: Path, best: bool, league: str | None, modules: str | None
+) -> str:
+    """The command that exports the agent again. It does not trust code by itself."""
+    words = ["hackmatrix-rl", "export", agent, "--format", kind, "--output", str(output)]
+    words += ["--best"] if best else []
+    words += [] if league is None else ["--league", league]
+    words += [] if modules is None else ["--agent", modules]
+    return shlex.join(words)

@@ -40,6 +40,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "runs/...",
         "export an agent to a file for other programs",
     ),
+    "push": ("._push:push_command", "runs/... hf://USER/NAME", "publish an agent on a hub"),
     "ui": ("._ui:ui_command", "runs/...", "play in the browser, watch an agent, take over"),
     "bench": ("._bench:bench", "", "how fast this machine is"),
     "compare": (
@@ -135,8 +136,8 @@ class Commands(click.Group):
         try:
             _run(command, sys.argv[1:] if args is None else args)
         except SystemExit as leaving:
-            if own_process and "wandb" in sys.modules:
-                _leave_in_time(leaving.code)
+            if own_process:
+                _leave(leaving.code)
             raise
 
 
@@ -195,9 +196,18 @@ def added_flags(command: click.Command, environment: Mapping[str, str] = os.envi
     return [word for word in words if word.partition("=")[0] in known]
 
 
-def _leave_in_time(code: str | int | None) -> None:
-    """Bounds the time of exiting: Weights & Biases may wait for a service that does not answer."""
+def _leave(code: str | int | None) -> None:
+    """Bounds the time of exiting.
+
+    Weights & Biases may wait for a service that does not answer, and Python waits for a program
+    that compiles in the background, which nobody needs any more.
+    """
+    from hackmatrix_rl.system import leave_background
+
     status = code if isinstance(code, int) else 0
+    if "wandb" not in sys.modules:
+        leave_background(status)
+        return
     timer = threading.Timer(EXIT_SECONDS, os._exit, (status,))
     timer.daemon = True
     timer.start()

@@ -212,7 +212,9 @@ def _defaults(each: "dataclasses.Field[Any]", kind: type[config.RunConfig]) -> s
     changed: dict[str, list[str]] = {}
     others = {"--init": kind.continued, "other --env": getattr(kind, "elsewhere", {})}
     for preset, settings in {**kind.presets, **others}.items():
-        if settings.get(each.name, each.default) != each.default:
+        if preset in kind.sized_presets and each.name in config.SIZED:
+            changed.setdefault("by the device", []).append(preset)
+        elif settings.get(each.name, each.default) != each.default:
             changed.setdefault(_shown(settings[each.name]), []).append(preset)
     shown += [f"{', '.join(presets)}: {value}" for value, presets in changed.items()]
     return f"[{'; '.join(shown)}]" if shown else ""
@@ -309,6 +311,7 @@ def chosen_config(
         algorithm=algorithm,
         trust_code=trust_code,
         note=note,
+        report=notify,
         target=target,
     )
     if target is None:

@@ -32,6 +32,9 @@ from ._preflight import check_played as check_played
 from ._preflight import checked_memory as checked_memory
 from ._preflight import estimate_memory as estimate_memory
 from ._preflight import preflight as preflight
+from ._push import Games as Games
+from ._push import HubRepository as HubRepository
+from ._push import files_to_push as files_to_push
 from ._replaying import ReplayWriter as ReplayWriter
 from ._report import report_of as report_of
 from ._resume import ResumableRun as ResumableRun

@@ -14,9 +14,9 @@ from hackmatrix_rl.agent import check_policy_numbers, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.runs._keys import network_key
-from hackmatrix_rl.runs._preflight import LEAST_GAMES
 from hackmatrix_rl.runs.checkpoints import Report, initial_weights
 from hackmatrix_rl.runs.config import (
+    LEAST_GAMES,
     PBT_ARGUMENTS,
     Given,
     RunConfig,
@@ -36,6 +36,7 @@ from hackmatrix_rl.system.errors import (
     refusing,
 )
 from hackmatrix_rl.training import (
+    ONE_AVERAGE,
     Algorithm,
     Population,
     PopulationBasedTraining,
@@ -81,7 +82,7 @@ def compose(
         advice = "a --mesh with an fsdp of 2 or more shards the state over devices instead."
         with refusing("--offload-optimizer: ", f". Use --no-offload-optimizer; {advice}"):
             check_offload(devices.devices.flat[0])
-    copies = config.copies + (config.ema is not None)
+    copies = config.copies + (config.ema is not None) - (config.optimizer in ONE_AVERAGE)
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
     key = network_key(config) if key is None else key
     policy = config.policy(key=key, copies=1 if apart else copies)

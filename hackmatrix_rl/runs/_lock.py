@@ -10,7 +10,7 @@ from pathlib import Path
 
 from etils import epath
 
-from hackmatrix_rl.system import is_remote, open_in_place, set_aside
+from hackmatrix_rl.system import NO_LOCKS, is_remote, open_in_place, set_aside
 from hackmatrix_rl.system.errors import ConfigError, refusing
 
 LOCK = "lock"
@@ -19,8 +19,6 @@ LOCK = "lock"
 CHECKPOINTS = "checkpoints"
 """Name of the folder of checkpoints within the folder of a run."""
 
-# Errors of `flock` on file systems without locks.
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _ATTEMPTS = 100  # attempts while other processes remove and make the same folder
 _OWNER = b"process "  # the prefix of a lock file's content
 _SHOWN = 200  # bytes of a lock file that a message quotes
@@ -114,7 +112,7 @@ class RunLock:
                     said = os.pread(file, _SHOWN, 0).decode(errors="replace").split("\n")[0].strip()
                     raise BlockingIOError(error.errno, said or "another process") from error
                 except OSError as error:
-                    if error.errno in _NO_LOCKS:
+                    if error.errno in NO_LOCKS:
                         return False
                     raise
                 # Another process may have removed the file before this lock.

@@ -20,7 +20,7 @@ from hackmatrix_rl.runs.checkpoints import (
     Loaded,
     Report,
     check_playable,
-    find_checkpoint,
+    hold_checkpoint,
     in_league,
     load,
     read_metadata,
@@ -202,7 +202,7 @@ def find_opponent(
     if saved_run(name) is not None:
         return None
     skipped: list[str] = []
-    folder = find_checkpoint(name, report=skipped.append)
+    folder, _hold = hold_checkpoint(name, report=skipped.append)
     metadata = read_metadata(folder)
     config = config_from_dict(metadata["config"])
     if not config.two_players:

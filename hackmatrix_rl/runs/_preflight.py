@@ -1,6 +1,7 @@
 """Checks before a run compiles anything: services, memory, disk."""
 
 import http.client
+import math
 import os
 import shutil
 import urllib.error
@@ -12,15 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from hackmatrix_rl.env import Environment, HackMatrix
-from hackmatrix_rl.runs.config import RunConfig, TrainConfig
+from hackmatrix_rl.runs.config import LEAST_GAMES, RunConfig, TrainConfig
 from hackmatrix_rl.runs.sinks import require_tensorboard
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, is_remote, within
 from hackmatrix_rl.system.errors import ConfigError, as_given, flag
 from hackmatrix_rl.training import Trainer, every_policy, remarks, working_bytes
 from hackmatrix_rl.training.sharding import bytes_per_device, devices_of_one
-
-LEAST_GAMES = 8
-"""Games of a minibatch on a device below which fewer games save no time."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,8 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
     needed, room = checked_memory(config, trainer)
     lines = [] if config.wandb or not config.wandb_artifacts else [_UNSENT]
     lines += room
-    lines += check_disk(config, needed.checkpoint, folder or ".")
+    updates = math.ceil((config.goal - config.begun_at) / trainer.algorithm.most_progress)
+    lines += check_disk(config, needed.checkpoint, folder or ".", updates=updates)
     return lines + doubts(config, trainer)
 
 
@@ -143,8 +142,13 @@ def check_disk(
     checkpoint: int,
     folder: str,
     usage: Callable[[Path], Any] = shutil.disk_usage,
+    *,
+    updates: int = 0,
 ) -> list[str]:
-    """Checks that the disk has room for all kept checkpoints and one more during a save."""
+    """Checks that the disk has room for all kept checkpoints and one more during a save.
+
+    How many `keep_every` keeps of a training of `updates` is known if saves count updates.
+    """
     if "://" in folder:
         return []
     place = Path(folder).absolute()
@@ -152,10 +156,15 @@ def check_disk(
         place = place.parent
     free = int(usage(place).free)
     best = isinstance(config, TrainConfig) and config.keep_best
-    kept = config.keep + best
+    more = int(best)
+    if config.keep_every is not None and config.save_interval is not None:
+        more += updates // max(config.keep_every, config.save_interval)
+    kept = config.keep + more
     if (kept + 1) * checkpoint > free:
-        fewer = free // checkpoint - 1 - best
+        fewer = free // checkpoint - 1 - more
         advice = f"Use --keep {fewer}, or make room." if fewer >= 1 else "Make room."
+        if config.keep_every is not None and fewer < 1:
+            advice = "Use a larger --keep-every, or make room."
         named = "--run-dir" if config.checkpoint_dir is None else "--checkpoint-dir"
         raise ConfigError(
             f"{named} {place}: {format_bytes(free)} are free, but {kept} checkpoints and "

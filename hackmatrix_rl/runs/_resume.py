@@ -26,6 +26,7 @@ from hackmatrix_rl.runs.config import (
     RunConfig,
     check_trusted,
     config_from_dict,
+    following,
     rename,
     stored_line,
 )
@@ -115,7 +116,7 @@ class ResumableRun:
 
 def _changed(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with changes, also in each later stage that has these settings."""
-    changed = {**stored, **changes}
+    changed = {**stored, **following(stored, changes), **changes}
     if isinstance(then := stored.get("then"), dict):
         own = {name: value for name, value in changes.items() if name in then}
         own.pop("total_timesteps", None)  # the length of this stage

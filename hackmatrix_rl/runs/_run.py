@@ -1,7 +1,8 @@
 """Runs a training in a run folder, with checkpoints, metrics and a log."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._keys import stage_keys, training_keys
 from hackmatrix_rl.runs._lineage import keep_lineage
 from hackmatrix_rl.runs._monitor import RunMonitor, open_sinks
+from hackmatrix_rl.runs._next_stage import NextStage
 from hackmatrix_rl.runs._replaying import hooks_of
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._saving import CheckpointScheduler
@@ -107,21 +109,25 @@ def run(
             system.ending_with_the_others(sink.note),
             system.Interrupts() as interrupts,
             complaints,
-            RunMonitor(config, folder, sink, times, reports=reports_of(trainer)) as watch,
+            ExitStack() as leaving,
+            RunMonitor(config, folder, sink, times, reports=reports_of(trainer.algorithm)) as watch,
         ):
             for note in notes:
                 sink.note(note)
-            _start(config, trainer, key, resume, sink)
+            with _starting(config, sink):
+                _start(config, trainer, key, resume, sink)
             while True:
+                then = NextStage(config, folder, trust_code=trust_code)
+                leaving.callback(then.cancel)
                 end, unsaved = _stage(
-                    config, trainer, folder, watch, sink, interrupts, hooks, clock, times
+                    config, trainer, folder, watch, sink, interrupts, [*hooks, then], clock, times
                 )
                 whole = end is system.ExitCode.DONE and not _is_left(config, trainer)
                 # The next stage starts from the last checkpoint of this one.
                 if not whole or unsaved or config.then is None:
                     break
-                config, trainer = _next_stage(config, trainer, folder, sink, trust_code=trust_code)
-                watch.begin(config, reports_of(trainer))
+                config, trainer = _next_stage(then, trainer, folder, sink, trust_code)
+                watch.begin(config, reports_of(trainer.algorithm))
                 sink.note(f"the next stage: {config.algorithm}, {config.words().learning}")
         removed = folder.removed()
         if end is not system.ExitCode.UNHEALTHY:
@@ -179,6 +185,7 @@ def _stage(
         folder.checkpoints,
         keep=config.keep,
         keep_best=isinstance(config, TrainConfig) and config.keep_best,
+        keep_every=config.keep_every,
         config=config,
         run=folder.identity,
     ) as checkpoints:
@@ -196,7 +203,9 @@ def _stage(
                 saving.begin(trainer)
         elif config.members > 1 and folder.metrics.exists():  # other processes may not see it
             saving.recall(read_json_lines(folder.metrics))
-        loop = _RunLoop(config.goal, folder, saving, watch, sink, interrupts, clock, times)
+        loop = _RunLoop(
+            config.goal, config.algorithm, folder, saving, watch, sink, interrupts, clock, times
+        )
         trainer.fit(config.goal, hooks=[*hooks_of(config, folder, trainer, sink), *hooks, loop])
         end = loop.end
         if end is system.ExitCode.UNHEALTHY or not watch.sound:
@@ -211,17 +220,16 @@ def _stage(
 
 
 def _next_stage(
-    config: RunConfig, trainer: Trainer[Any], folder: RunFolder, sink: Sink, *, trust_code: bool
+    stage: NextStage, before: Trainer[Any], folder: RunFolder, sink: Sink, trust_code: bool
 ) -> tuple[RunConfig, Trainer[Any]]:
     """The config and the trainer of the next stage, which continues the counters."""
-    assert config.then is not None
-    # The weights are read from the checkpoint, as in a resumed run, which gets the same bits.
-    update, steps = int(trainer.state.update), int(trainer.state.env_steps)
-    start = str(folder.checkpoints / str(update))
-    then = replace(config.then, begun_at=steps, init=start)  # type: ignore[call-arg]
+    update, steps = int(before.state.update), int(before.state.env_steps)
+    then = stage.config(update, steps)
     network, training = stage_keys(then, update)
-    made = compose(then, key=network, read_init=True, trust_code=trust_code, report=sink.note)
-    made.start(training)
+    with _starting(then, sink):
+        made = compose(then, key=network, read_init=True, trust_code=trust_code, report=sink.note)
+        made.compile_ahead(stage.ahead(then))
+        made.start(training)
     counters = jnp.asarray(update, jnp.int32), Counter.from_int(steps)
     made.state = eqx.tree_at(lambda state: (state.update, state.env_steps), made.state, counters)
     if folder.process == 0:
@@ -232,6 +240,14 @@ def _next_stage(
     return then, made
 
 
+@contextmanager
+def _starting(config: RunConfig, sink: Sink) -> Iterator[None]:
+    """Shows that the first state of a stage is made or restored, which compiles a program."""
+    tick = partial(sink.working, f"starting {config.algorithm}")
+    with system.ticking(tick):
+        yield
+
+
 def _start(
     config: RunConfig,
     trainer: Trainer[Any],
@@ -240,6 +256,7 @@ def _start(
     sink: Sink,
 ) -> None:
     if resume is None:
+        trainer.compile_ahead()
         trainer.start(key)
         return
     other_rewards = False
@@ -273,6 +290,7 @@ class _RunLoop(Hook):
     """The last hook of a run: it saves, monitors, and ends the training if it must."""
 
     _goal: int
+    _algorithm: str
     _folder: RunFolder
     _saving: CheckpointScheduler
     _watch: RunMonitor
@@ -294,9 +312,10 @@ class _RunLoop(Hook):
             trainer.member = self._watch.plays
         self._agree(trainer)
         if not trainer.compiled and updates_until(trainer.algorithm, trainer.state, self._goal) > 0:
-            tick = partial(self._sink.working, "compiling")
+            what = f"the update of {self._algorithm}"
+            tick = partial(self._sink.working, f"compiling {what}")
             with (
-                system.compiling(self._sink.note, tick=tick, clock=self._clock),
+                system.compiling(self._sink.note, what=what, tick=tick, clock=self._clock),
                 self._times.spending("compile"),
             ):
                 trainer.compile()

@@ -40,6 +40,7 @@ class CheckpointScheduler:
         self._saved_update = -1
         self._retry_at: float | None = None
         self._total, self._episodes = 0.0, 0  # returns and episodes since the last save
+        self._writing = 0.0, 0  # those of the last save, until it fails
         self._members = MemberMeans()
         self.unsaved = False
 
@@ -82,6 +83,7 @@ class CheckpointScheduler:
         if self._episodes:
             counters["mean_return"] = self._total / self._episodes
         counters |= self._members.counters
+        self._writing = self._total, self._episodes
         self._total, self._episodes = 0.0, 0
         self._last = self._clock()
         self._last_update = int(state.update)
@@ -115,6 +117,13 @@ class CheckpointScheduler:
         self.unsaved = any_process(self.unsaved)
         if self.unsaved:
             self._saved_update = -1
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Counts the episodes of a failed save in the mean return of the next one."""
+        self._total += self._writing[0]
+        self._episodes += self._writing[1]
+        self._writing = 0.0, 0
 
     def _report(self, outcomes: list[SaveResult]) -> None:
         for outcome in outcomes:
@@ -123,6 +132,7 @@ class CheckpointScheduler:
                 self._saved_update = outcome.update
                 self._saved(outcome.update)
             else:
+                self._take_back()
                 self._retry_at = self._clock() + RETRY_SECONDS
                 self._note(
                     f"COULD NOT SAVE update {outcome.update}: {_in_words(outcome.error)}. "

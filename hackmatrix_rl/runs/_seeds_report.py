@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _RESULTS = (("return", "return"), ("score", "score"), ("win_rate", "win rate"))
 _OF_A_SEED = (
     *("seed", "init", "run_dir", "checkpoint_dir", "device"),
-    *("keep", "keep_best", "save_interval", "save_interval_minutes", "replays"),
+    *("keep", "keep_best", "keep_every", "save_interval", "save_interval_minutes", "replays"),
     *("eval_episodes", "eval_interval", "eval_interval_episodes"),
 )
 """Settings of a single run, which do not distinguish ways to train."""

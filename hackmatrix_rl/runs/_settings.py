@@ -8,10 +8,12 @@ from etils import epath
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.runs._compose import named_mesh
+from hackmatrix_rl.runs._device_games import fitting, games_of_devices
 from hackmatrix_rl.runs.checkpoints import initial_settings, read_arrays
 from hackmatrix_rl.runs.config import (
     AUTO,
     HACKMATRIX,
+    DeviceGames,
     RunConfig,
     algorithms,
     check_settings,
@@ -35,6 +37,7 @@ def config_here(
     algorithm: str = "",
     trust_code: bool = False,
     note: Callable[[str], None] = lambda reason: None,
+    report: Callable[[str], object] = lambda line: None,
     target: Target | None = None,
 ) -> RunConfig:
     """The config of a preset with some changes, on this machine or on a target.
@@ -45,7 +48,9 @@ def config_here(
 
     Without a `preset`, the settings or else the device decide it. `given` are the settings of the
     command line, which stages of a training must not override. `algorithm` is the default if the
-    settings name none; if empty, it is `default_algorithm`, and `note` takes the reason.
+    settings name none; if empty, it is `default_algorithm`, and `note` takes the reason. Some
+    presets have sizes that follow the devices (`RunConfig.sized_presets`); `report` takes a line
+    about a device that is not known.
     """
     changes = dict(settings)
     named = changes.pop("preset", AUTO)
@@ -73,11 +78,34 @@ def config_here(
     if (stages := changes.pop("stages", None)) is not None:
         changes.pop("algorithm", None)
         note(f"in {len(stages)} stages")
-        own = {name: value for name, value in given.items() if name in changes}
-        return make_stages(preset, changes, stages, own)
-    if changes.get("algorithm") is None and not algorithm:
+    elif changes.get("algorithm") is None and not algorithm:
         note(default_algorithm(preset, changes.get("env", HACKMATRIX))[1])
-    return make_config(preset, changes, algorithm)
+
+    def made(room: DeviceGames | None) -> RunConfig:
+        if stages is None:
+            return make_config(preset, changes, algorithm, room=room)
+        own = {name: value for name, value in given.items() if name in changes}
+        return make_stages(preset, changes, stages, own, room=room)
+
+    if (device := preset_device(preset)) not in ("gpu", "tpu"):
+        return made(None)
+    lines: list[str] = []
+    room = games_of_devices({"device": device, **changes}, target, lines.append)
+    config = made(room)
+    asked = [changes] if stages is None else [{**changes, **stage} for stage in stages]
+    sized = [
+        stage
+        for stage, its in zip(config.stages, asked, strict=True)
+        if preset in stage.sized_presets
+        and "num_envs" not in its
+        and its.get("env", HACKMATRIX) == HACKMATRIX
+    ]
+    if room is None or not sized:
+        return config
+    for line in lines:
+        report(line)
+    fits = fitting(sized, room, target, trust_code=trust_code)
+    return config if fits == room else made(fits)
 
 
 def before_devices(settings: Mapping[str, Any], *, preset: str | None = "") -> None:

@@ -17,7 +17,7 @@ def update_in_words(config: RunConfig, length: str | None = None) -> str:
     """An update, the network and the learning rate, in a line; `length` is the schedule's."""
     return (
         f"Each update: {config.words().learning}; network {network_in_words(config)}, "
-        f"{config.precision}, learning rate {rate_in_words(config, length or _goal(config))}, "
+        f"{config.precision}, {_schedule(config, length or _goal(config))}, "
         f"seed {config.seed}"
     )
 
@@ -92,4 +92,5 @@ def _goal(config: RunConfig) -> str:
 
 
 def _schedule(config: RunConfig, length: str) -> str:
-    return f"learning rate {rate_in_words(config, length)}"
+    own = "" if config.optimizer == type(config).optimizer else f"{config.optimizer}, "
+    return f"{own}learning rate {rate_in_words(config, length)}"

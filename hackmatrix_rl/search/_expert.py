@@ -16,7 +16,7 @@ from hackmatrix_rl.games.hackmatrix import (
     State,
     recall,
 )
-from hackmatrix_rl.search._imagined import Legal, deciding, imagine
+from hackmatrix_rl.search._imagined import Legal, decide
 from hackmatrix_rl.search._streams import ImaginedStream
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import EvaluationWeights
@@ -49,7 +49,7 @@ class Expert(GameAgent):
         seen = draw_unseen(observation.position, chance=chance.fold_in(ImaginedStream.UNSEEN))
         others = without_undo(mask)
         play = chance.fold_in(ImaginedStream.PLAY)
-        found = imagine(self.config, deciding(seen, others), self.weights, chance=play)
+        found = decide(self.config, seen, others, self.weights, chance=play)
         undo = undoes(self.config, observation, mask, chance=chance.fold_in(ImaginedStream.UNDO))
         assert found.values is not None
         values = jnp.where(others, found.values, jnp.nan)

@@ -92,7 +92,7 @@ class ExpertGuide(Guide):
             game = playing(position, action, legal.astype(jnp.int32))
             game = imagine(self.config, game, weights, chance=chance.fold_in(action))
             stops = game.completed | game.died
-            return jnp.where(stops, game.worth, 0.3 * game.worth + 0.7 * game.best)
+            return jnp.where(stops, game.worth, 0.3 * game.worth + 0.7 * game.decision.best)
 
         actions = jnp.arange(NUM_ACTIONS, dtype=jnp.int32)
         shared = (self.expert.weights, position, chance)

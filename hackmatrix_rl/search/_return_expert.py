@@ -10,7 +10,7 @@ from hackmatrix_rl.evaluation import GameAgent, Thought
 from hackmatrix_rl.games.hackmatrix import NUM_ACTIONS, GameConfig, State, rewound
 from hackmatrix_rl.search._evaluation import DEAD, heuristic
 from hackmatrix_rl.search._expert import UNDO, without_undo
-from hackmatrix_rl.search._imagined import NOTHING, Legal, PerAction, deciding, imagine
+from hackmatrix_rl.search._imagined import NOTHING, Legal, PerAction, decide
 from hackmatrix_rl.search._streams import ImaginedStream
 from hackmatrix_rl.search._unseen import draw_unseen
 from hackmatrix_rl.search._weights import ReturnWeights
@@ -106,9 +106,8 @@ class ReturnExpert(GameAgent):
 
         def results(which: Legal, chance: Chance) -> PerAction:
             seen = draw_unseen(state.position, chance=chance.fold_in(ImaginedStream.UNSEEN))
-            game = deciding(seen, which)
             play = chance.fold_in(ImaginedStream.PLAY)
-            values = imagine(self.config, game, self.weights, chance=play).values
+            values = decide(self.config, seen, which, self.weights, chance=play).values
             assert values is not None
             return values
 

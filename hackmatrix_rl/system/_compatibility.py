@@ -7,9 +7,12 @@ option is used only with versions of jaxlib that compiled and ran the package's 
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 import jaxlib.version
+
+# Only for `backend_started`: JAX has no public function that does not start a device.
 from jax._src import xla_bridge
 
 Options = Mapping[str, str | bool]
@@ -100,6 +103,40 @@ def untested_version(platform: str, version: str = jaxlib.version.__version__) -
         f"jaxlib {version} is not among the versions that were tested ("
         f"{', '.join(tested)}); programs are compiled with XLA's own options"
     )
+
+
+JAXLIB_RELEASES: Mapping[str, date] = {
+    "0.8.1": date(2025, 11, 18),
+    "0.8.2": date(2025, 12, 18),
+    "0.9.0": date(2026, 1, 20),
+    "0.9.1": date(2026, 3, 2),
+    "0.9.2": date(2026, 3, 18),
+    "0.10.0": date(2026, 4, 16),
+    "0.10.1": date(2026, 5, 20),
+    "0.10.2": date(2026, 6, 17),
+    "0.11.0": date(2026, 7, 16),
+    "0.11.1": date(2026, 8, 17),
+    "0.11.2": date(2026, 9, 17),
+    "0.12.0": date(2026, 10, 19),
+    "0.12.0.1": date(2026, 10, 21),
+}
+"""When the versions of jaxlib were released, oldest first."""
+
+_EXPORT_MONTHS = 6
+
+
+def exports_load_until(version: str = jaxlib.version.__version__) -> date:
+    """The date of the last releases of JAX that must load an export of a version of jaxlib.
+
+    JAX guarantees to load the exports of versions that are up to 6 months older than itself; when
+    an export was written does not matter ("Compatibility guarantees" in the documentation of
+    `jax.export`). A version that is not listed counts from the newest one before it, which gives a
+    date that is too early, never one that is too late.
+    """
+    before = [each for each in JAXLIB_RELEASES if _numbers(each) <= _numbers(version)]
+    released = JAXLIB_RELEASES[before[-1] if before else next(iter(JAXLIB_RELEASES))]
+    years, month = divmod(released.month - 1 + _EXPORT_MONTHS, 12)
+    return date(released.year + years, month + 1, min(released.day, 28))
 
 
 def wandb_timeouts(settings: type, *, seconds: float) -> dict[str, Any]:

@@ -135,6 +135,12 @@ def make_deterministic() -> None:
     os.environ["XLA_FLAGS"] = " ".join([*flags, f"{GPU_FLAG}=true"])
 
 
+def cache_folder() -> Path:
+    """The package's folder in the user's cache folder; it may not exist."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "hackmatrix_rl"
+
+
 def enable_compilation_cache() -> Path | None:
     """Enables JAX's persistent compilation cache in the user's cache folder.
 
@@ -152,8 +158,7 @@ def enable_compilation_cache() -> Path | None:
         return Path(named) if named else None
     if _CONFIG.jax_compilation_cache_dir:
         return Path(_CONFIG.jax_compilation_cache_dir)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = home / "hackmatrix_rl" / "compiled"
+    folder = cache_folder() / "compiled"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError:  # training works without a writable home

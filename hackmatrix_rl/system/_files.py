@@ -22,6 +22,9 @@ MOST_BYTES = 2**26
 MOST_DEPTH = 50
 """The deepest nesting of untrusted JSON. The package writes fewer than ten levels."""
 
+NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""Errors of `flock` on file systems without locks; the first is NFS's for a read-only file."""
+
 # Errors of file systems that cannot sync a folder; a rename is then as safe as they allow.
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 

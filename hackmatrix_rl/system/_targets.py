@@ -1,7 +1,9 @@
 """Compile targets: devices that are not on this machine, by their descriptions.
 
-Sources: Google Cloud, "TPU versions" (names and memory); JAX, `jax.experimental.topologies`; XLA,
-`stream_executor/device_description.proto`.
+Sources: Google Cloud, "TPU versions" (names); JAX, `jax.experimental.topologies`; XLA,
+`stream_executor/device_description.proto` and, for H100, H200 and A100,
+`backends/gpu/target_config/specs`; for L4 and RTX 4090 NVIDIA, "CUDA C++ Programming Guide",
+compute capabilities, and their data sheets.
 """
 
 import math
@@ -15,11 +17,10 @@ import jax
 import jaxlib.version
 
 from hackmatrix_rl._plugins import TPU_OF_NOBODY
+from hackmatrix_rl.system._accelerators import ACCELERATORS
 from hackmatrix_rl.system._devices import cut_cpu
 from hackmatrix_rl.system.errors import ConfigError, shortened
 
-_GIB = 2**30
-H100 = "h100"
 CPU = "cpu"
 
 
@@ -29,7 +30,7 @@ class Machines:
 
     Attributes:
         name: one of `target_names()`, with a number as prefix if there are several: `2xv4-64`.
-        kind: a generation of TPUs such as `v4`, or `h100`, or `cpu`.
+        kind: a generation of TPUs such as `v4`, a GPU such as `h100`, or `cpu`.
         slices: number of TPU slices; 1 for other devices.
         hosts: number of machines.
         per_host: chips, GPUs or CPUs per machine. JAX counts a chip of tpu7x as two devices.
@@ -44,9 +45,14 @@ class Machines:
     topology: str = ""
 
     @property
+    def gpus(self) -> bool:
+        """Whether these machines have GPUs."""
+        return self.kind in GPUS
+
+    @property
     def one(self) -> str:
         """The name without its prefix."""
-        return self.name.rpartition("x")[2] if self.name[0].isdigit() else self.name
+        return self.name.partition("x")[2] if self.name[0].isdigit() else self.name
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,6 @@ class _Generation(NamedTuple):
     topology: str
     kind: str  #: `device_kind` of its devices in JAX.
     named: int  #: What each chip adds to the number in the name of a slice.
-    memory: int  #: GiB of one device.
     shapes: tuple[str, ...]  #: Chips along each axis.
     chip_config: str | None = None
 
@@ -90,41 +95,72 @@ _CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8"
 _EIGHT_CHIPS = "2x4"  # a single machine with eight chips; larger slices have four per machine
 _SQUARES = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _GENERATIONS = {
-    "v4": _Generation("v4", "TPU v4", 2, 32, _CUBES, "megacore"),
-    "v5e": _Generation("v5e", "TPU v5 lite", 1, 16, _SQUARES),
-    "v5p": _Generation("v5", "TPU v5", 2, 95, _CUBES, "megacore"),
-    "v6e": _Generation("v6e", "TPU v6 lite", 1, 32, _SQUARES),
-    "tpu7x": _Generation("tpu7x", "TPU7x", 2, 96, _CUBES),
+    "v4": _Generation("v4", "TPU v4", 2, _CUBES, "megacore"),
+    "v5e": _Generation("v5e", "TPU v5 lite", 1, _SQUARES),
+    "v5p": _Generation("v5", "TPU v5", 2, _CUBES, "megacore"),
+    "v6e": _Generation("v6e", "TPU v6 lite", 1, _SQUARES),
+    "tpu7x": _Generation("tpu7x", "TPU7x", 2, _CUBES),
 }
 
-# The H100 with 80 GB.
-_H100 = """
-gpu_device_info {
+
+class _Architecture(NamedTuple):
+    """What the multiprocessors of an architecture have."""
+
+    capability: tuple[int, int]
+    fpus: int  #: Units for float32.
+    threads: int  #: Threads at once.
+    shared: int  #: Bytes of shared memory.
+
+
+class _Gpu(NamedTuple):
+    """A GPU, in addition to `ACCELERATORS`."""
+
+    kind: str  #: `device_kind` of its devices in JAX.
+    architecture: _Architecture
+    bandwidth: int  #: Bytes of memory a second.
+    cache: int  #: Bytes of the second level.
+    clock: float  #: GHz.
+
+
+_AMPERE = _Architecture((8, 0), 64, 2048, 167_936)
+_ADA = _Architecture((8, 9), 128, 1536, 102_400)
+_HOPPER = _Architecture((9, 0), 128, 2048, 233_472)
+GPUS: Mapping[str, _Gpu] = {
+    "h100": _Gpu("NVIDIA H100 80GB HBM3", _HOPPER, 3_352_320_000_000, 50 * 2**20, 1.98),
+    "h200": _Gpu("NVIDIA H200", _HOPPER, 4_800_000_000_000, 50 * 2**20, 1.98),
+    "a100": _Gpu("NVIDIA A100-SXM4-80GB", _AMPERE, 2_039_040_000_000, 40 * 2**20, 1.41),
+    "l4": _Gpu("NVIDIA L4", _ADA, 300_000_000_000, 48 * 2**20, 2.04),
+    "rtx4090": _Gpu("NVIDIA GeForce RTX 4090", _ADA, 1_008_000_000_000, 72 * 2**20, 2.52),
+}
+"""The GPUs that `target` knows, by name."""
+
+# XLA's `GpuTargetConfigProto`.
+_DESCRIPTION = """
+gpu_device_info {{
   threads_per_block_limit: 1024
   threads_per_warp: 32
   shared_memory_per_block: 49152
-  shared_memory_per_core: 233472
-  threads_per_core_limit: 2048
-  core_count: 132
-  fpus_per_core: 128
+  shared_memory_per_core: {shared}
+  threads_per_core_limit: {threads}
+  core_count: {multiprocessors}
+  fpus_per_core: {fpus}
   block_dim_limit_x: 2147483647
   block_dim_limit_y: 65535
   block_dim_limit_z: 65535
-  memory_bandwidth: 3352320000000
-  l2_cache_size: 52428800
-  clock_rate_ghz: 1.98
-  device_memory_size: 84978434048
-  shared_memory_per_block_optin: 232448
-  cuda_compute_capability { major: 9 minor: 0 }
+  memory_bandwidth: {bandwidth}
+  l2_cache_size: {cache}
+  clock_rate_ghz: {clock}
+  device_memory_size: {memory}
+  shared_memory_per_block_optin: {most_shared}
+  cuda_compute_capability {{ major: {capability[0]} minor: {capability[1]} }}
   registers_per_core_limit: 65536
   registers_per_block_limit: 65536
-}
+}}
 platform_name: "CUDA"
-dnn_version_info { major: 9 minor: 10 patch: 1 }
-device_description_str: "NVIDIA H100 80GB HBM3"
+dnn_version_info {{ major: 9 minor: 10 patch: 1 }}
+device_description_str: "{kind}"
 """
-_H100_KIND = "NVIDIA H100 80GB HBM3"
-_H100_MEMORY = 84_978_434_048
+_RESERVED = 1024  # bytes of shared memory that a block cannot use
 _GPUS_OF_A_HOST = 8
 
 # The plugin only compiles, so it needs neither a driver nor CUDA's libraries.
@@ -136,8 +172,8 @@ _ALONE = {"ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_SKIP_MDS_QUERY": "1", **TPU_OF
 
 
 def target_names() -> tuple[str, ...]:
-    """All names for `target`: slices such as `v4-8` to `v4-1024`, and `h100` and `cpu`."""
-    return (*_slices(), H100, CPU)
+    """All names for `target`: slices such as `v4-8` to `v4-1024`, GPUs such as `h100`, `cpu`."""
+    return (*_slices(), *GPUS, CPU)
 
 
 def _slices() -> dict[str, tuple[_Generation, str]]:
@@ -162,15 +198,15 @@ def machines(name: str) -> Machines:
     count, one = (int(several[1]), several[2]) if several else (1, name)
     if one == CPU:
         return Machines(name, CPU, 1, count, 1)
-    if one == H100 and count <= _GPUS_OF_A_HOST:
-        return Machines(name, H100, 1, 1, count)
-    if one == H100:
+    if one in GPUS and count <= _GPUS_OF_A_HOST:
+        return Machines(name, one, 1, 1, count)
+    if one in GPUS:
         if count % _GPUS_OF_A_HOST:
             raise ConfigError(
                 f"--target {name}: a machine has up to {_GPUS_OF_A_HOST} GPUs. Use a multiple of "
-                f"{_GPUS_OF_A_HOST}, such as {count // _GPUS_OF_A_HOST * _GPUS_OF_A_HOST}x{H100}."
+                f"{_GPUS_OF_A_HOST}, such as {count // _GPUS_OF_A_HOST * _GPUS_OF_A_HOST}x{one}."
             )
-        return Machines(name, H100, 1, count // _GPUS_OF_A_HOST, _GPUS_OF_A_HOST)
+        return Machines(name, one, 1, count // _GPUS_OF_A_HOST, _GPUS_OF_A_HOST)
     if one not in _slices():
         raise ConfigError(f"--target {shortened(name)}: unknown. Use {_in_short()}.")
     shape = _slices()[one][1]
@@ -184,8 +220,8 @@ def target(name: str) -> Target:
     """TPUs, GPUs or CPUs to compile for, by name.
 
     `v4-64` is a TPU slice by its name in Google Cloud, and `2xv4-64` is two of them. `h100` is an
-    NVIDIA H100, `8xh100` a machine with eight, and `16xh100` two such machines. `2xcpu` is two
-    machines with CPUs like this one's.
+    NVIDIA H100, `8xh100` a machine with eight, and `16xh100` two such machines; `h200`, `a100`
+    (80 GB), `l4` and `rtx4090` likewise. `2xcpu` is two machines with CPUs like this one's.
 
     Use it as `hm.mesh("data=32", devices=hm.target("v4-64").devices)` to lower and compile a
     program for these devices. Call it before JAX starts a backend, or with JAX_PLATFORMS=cpu.
@@ -197,7 +233,7 @@ def target(name: str) -> Target:
     there = machines(name)
     if there.kind == CPU:
         return _cpus(there)
-    return _gpus(there) if there.kind == H100 else _tpus(there)
+    return _gpus(there) if there.gpus else _tpus(there)
 
 
 def _cpus(there: Machines) -> Target:
@@ -229,14 +265,23 @@ def _tpus(there: Machines) -> Target:
             ) from error
         said = re.split(r"\n| For ", str(error))[0]
         raise ConfigError(f"--target {name}: this libtpu has no such slice: {said}") from error
-    return Target(name, devices, generation.memory * _GIB)
+    return Target(name, devices, ACCELERATORS[generation.kind].memory)
 
 
 def _gpus(there: Machines) -> Target:
     name, shape = there.name, f"1x{there.hosts}x{there.per_host}"
+    gpu = GPUS[there.kind]
+    known = ACCELERATORS[gpu.kind]
+    most_shared = gpu.architecture.shared - _RESERVED
+    given = gpu._asdict() | gpu.architecture._asdict() | known._asdict()
+    description = _DESCRIPTION.format(**given, most_shared=most_shared)
     try:
         devices = _described(
-            "cuda", _WITHOUT_CUDA, topology_name=H100, target_config=_H100, topology=shape
+            "cuda",
+            _WITHOUT_CUDA,
+            topology_name=there.kind,
+            target_config=description,
+            topology=shape,
         )
     except NotImplementedError as error:
         plugin = f"jax-cuda13-plugin=={jaxlib.version.__version__}"
@@ -244,7 +289,7 @@ def _gpus(there: Machines) -> Target:
             f"--target {name}: the GPU's compiler is not installed ({plugin}, for Linux). Use pip "
             f"install '.[gpu-plan]' '{plugin}'."
         ) from error
-    return Target(name, devices, _H100_MEMORY)
+    return Target(name, devices, known.memory)
 
 
 def _described(
@@ -264,19 +309,6 @@ def is_here(device: jax.Device) -> bool:
     return bool(device.client.runtime_type != "compile_only_runtime")
 
 
-def memory_limit(device: jax.Device) -> int | None:
-    """Bytes that programs may use on a device; `None` if unknown.
-
-    The device may belong to another process, or be a description.
-    """
-    try:
-        stats = device.memory_stats()
-    except jax.errors.JaxRuntimeError:
-        kinds = {each.kind: each.memory * _GIB for each in _GENERATIONS.values()}
-        return (kinds | {_H100_KIND: _H100_MEMORY}).get(device.device_kind)
-    return None if stats is None else stats.get("bytes_limit")
-
-
 def _in_short() -> str:
     """The names of targets, with a range for each generation."""
     names = target_names()
@@ -284,6 +316,5 @@ def _in_short() -> str:
     for each in _GENERATIONS:
         mine = [name for name in names if name.startswith(f"{each}-")]
         ranges.append(f"{mine[0]} to {mine[-1]}")
-    return (
-        f"{', '.join(ranges)}, {H100} or {CPU}, or several (2xv4-64, 8xh100); list prints them all"
-    )
+    each = ", ".join((*ranges, *GPUS))
+    return f"{each} or {CPU}, or several (2xv4-64, 8xh100); list prints them all"

@@ -1,5 +1,7 @@
 """Calls with a time limit, and progress reports while the main thread is busy."""
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +37,25 @@ def within(seconds: float, act: Callable[[], T]) -> T:
     return results[0]
 
 
+def in_background(act: Callable[[], object]) -> None:
+    """Calls a function in a thread. Python's exit waits for it; see `leave_background`.
+
+    Compilers end badly if the process takes their libraries away.
+    """
+    threading.Thread(target=act, name=_BACKGROUND).start()
+
+
+def leave_background(status: int) -> None:
+    """Exits at once if a thread of `in_background` still works, whose result nobody needs."""
+    if any(thread.name == _BACKGROUND for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+_BACKGROUND = "in the background"
+
+
 @contextmanager
 def ticking(tick: Callable[[float], None], *, seconds: float = 1.0) -> Iterator[None]:
     """Calls `tick` with the elapsed seconds from another thread, while the block runs.
@@ -61,15 +82,18 @@ def ticking(tick: Callable[[float], None], *, seconds: float = 1.0) -> Iterator[
 def compiling(
     say: Callable[[str], None],
     *,
+    what: str = "",
     tick: Callable[[float], None] = lambda seconds: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Callable[[], None]]:
     """Reports that a program compiles, ticks every second, and reports the time it took.
 
+    `what` names the program.
+
     Yields:
         A function to call when compilation ends, if that is before the end of the block.
     """
-    say("compiling ... (this may take a minute, the first time)")
+    say(f"compiling{what and f' {what}'} ... (this may take a minute, the first time)")
     began = clock()
     with ExitStack() as waiting:
         waiting.enter_context(ticking(tick))

@@ -1,3 +1,4 @@
+from ._ahead import CompilingAhead as CompilingAhead
 from ._algorithm import Algorithm as Algorithm
 from ._algorithm import AlgorithmState as AlgorithmState
 from ._algorithm import Counter as Counter
@@ -42,7 +43,12 @@ from ._optimizer import Linear as Linear
 from ._optimizer import Schedule as Schedule
 from ._optimizer import UnitRate as UnitRate
 from ._optimizer import adam as adam
+from ._optimizer import named_optimizer as named_optimizer
 from ._optimizer import unit_rate as unit_rate
+from ._optimizer_names import ONE_AVERAGE as ONE_AVERAGE
+from ._optimizer_names import OPTIMIZERS as OPTIMIZERS
+from ._optimizer_names import SETTINGS as SETTINGS
+from ._optimizer_names import optimizer_settings as optimizer_settings
 from ._playing_hooks import EVALUATION as EVALUATION
 from ._playing_hooks import EvaluateEvery as EvaluateEvery
 from ._playing_hooks import SaveGifEvery as SaveGifEvery

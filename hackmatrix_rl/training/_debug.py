@@ -30,8 +30,8 @@ from hackmatrix_rl.agent.networks import (
     without_custom_gradients,
 )
 from hackmatrix_rl.agent.precision import path_name
+from hackmatrix_rl.training._algorithm import Algorithm
 from hackmatrix_rl.training._mean_gradient import Loss, PreparedLoss
-from hackmatrix_rl.training._trainer import Trainer
 
 NANS, CHECKS, NOJIT = "nans", "checks", "nojit"
 COLLECTED, IN_LOSS, IN_GRADIENT = "collected", "loss", "gradient"
@@ -158,9 +158,9 @@ def checked(
     return around(loss, kind, reports), CheckedEstimator(estimate, reports)
 
 
-def reports_of(trainer: "Trainer[Any]") -> Reports | None:
-    """The reports of a trainer's checks; `None` for a trainer without checks."""
-    loss = getattr(trainer.algorithm, "loss", None)
+def reports_of(algorithm: Algorithm[Any]) -> Reports | None:
+    """The reports of an algorithm's checks; `None` without checks."""
+    loss = getattr(algorithm, "loss", None)
     return loss.reports if isinstance(loss, CheckedLoss) else None
 
 

@@ -1,7 +1,9 @@
 """Optimizers and learning rates."""
 
 import inspect
+import math
 import numbers
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -9,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+import optax.contrib
 from jaxtyping import Array, Float32, PyTree
 
 from hackmatrix_rl.agent import Constant as Constant
@@ -18,6 +21,7 @@ from hackmatrix_rl.agent import Linear as Linear
 from hackmatrix_rl.agent import Schedule as Schedule
 from hackmatrix_rl.agent.precision import path_name
 from hackmatrix_rl.system.errors import check_array, described, finite, place
+from hackmatrix_rl.training._optimizer_names import OPTIMIZERS, optimizer_settings
 
 
 class UnitRate(optax.GradientTransformation):  # type: ignore[misc]  # optax has no types
@@ -48,16 +52,114 @@ def adam(max_grad_norm: float = 0.5) -> UnitRate:
     Raises:
         ValueError: `max_grad_norm` is not positive.
     """
+    return named_optimizer("adam", max_grad_norm)
+
+
+def named_optimizer(name: str, max_grad_norm: float = 0.5, **settings: float | None) -> UnitRate:
+    """An optimizer with learning rate 1, on gradients clipped by their global norm.
+
+        hm.PPO(..., optimizer=named_optimizer("lion", weight_decay=0.01), learning_rate=1e-4)
+
+    Weight decay is decoupled: the learning rate scales it, the gradient does not.
+
+    Args:
+        name: one of `OPTIMIZERS`.
+        max_grad_norm: gradients with a larger norm are scaled down to it.
+        settings: settings of the optimizer, `None` for its default (see `OPTIMIZERS`).
+
+    Raises:
+        ValueError: there is no such optimizer, it has no such setting, or one is out of range.
+    """
     if not max_grad_norm > 0:  # also refuses NaN
         raise ValueError(f"max_grad_norm must be positive, not {max_grad_norm}")
-    return _adam(float(max_grad_norm))
+    known = optimizer_settings(name, **settings)
+    for setting, value in known.items():
+        if finite(setting, value) < 0:
+            raise ValueError(f"{setting} must be 0 or more, not {value}")
+        if setting in ("beta1", "beta2", "momentum") and value >= 1:
+            raise ValueError(f"{setting} must be below 1, not {value}")
+    return _named(name, float(max_grad_norm), tuple(known.items()))
 
 
 @cache
-def _adam(max_grad_norm: float) -> UnitRate:
-    """`adam`, cached: algorithms with the same optimizer functions compare as equal."""
-    clip = optax.clip_by_global_norm(max_grad_norm)
-    return unit_rate(optax.chain(clip, optax.scale_by_adam(eps=1e-5), optax.scale(-1.0)))
+def _named(name: str, max_grad_norm: float, settings: tuple[tuple[str, float], ...]) -> UnitRate:
+    """Cached: algorithms with the same optimizer functions compare as equal."""
+    own = dict(settings)
+    decay = own.pop("weight_decay", None)
+    links = [optax.clip_by_global_norm(max_grad_norm), _SCALES[name](**own)]
+    if decay is not None:
+        links.append(optax.add_decayed_weights(decay))
+    return unit_rate(optax.chain(*links, optax.scale(-1.0)))
+
+
+def scale_by_adam_atan2(beta1: float, beta2: float) -> optax.GradientTransformation:
+    """Adam with `atan2` in place of the division, so it needs no epsilon.
+
+    The update is `4 / pi * atan2(m, sqrt(v))`, with Adam's bias-corrected averages. It is invariant
+    to the scale of the gradients.
+
+    Source: Everett et al. 2024, "Scaling exponents across parameterizations and optimizers".
+    """
+
+    def init(parameters: PyTree) -> optax.ScaleByAdamState:
+        first, second = (jax.tree.map(jnp.zeros_like, parameters) for _ in range(2))
+        return optax.ScaleByAdamState(count=jnp.zeros((), jnp.int32), mu=first, nu=second)
+
+    def update(gradient: PyTree, state: Any, parameters: PyTree = None) -> tuple[PyTree, Any]:
+        del parameters
+        count = optax.safe_increment(state.count)
+        first = jax.tree.map(lambda m, g: beta1 * m + (1 - beta1) * g, state.mu, gradient)
+        second = jax.tree.map(lambda v, g: beta2 * v + (1 - beta2) * g**2, state.nu, gradient)
+        steps = count.astype(jnp.float32)
+
+        def change(m: jax.Array, v: jax.Array) -> jax.Array:
+            corrected = jnp.sqrt(v / (1 - beta2**steps))
+            # Makes the update 1 where both averages are equal, as Adam's is.
+            return 4 / math.pi * jnp.arctan2(m / (1 - beta1**steps), corrected)
+
+        changes = jax.tree.map(change, first, second)
+        return changes, optax.ScaleByAdamState(count=count, mu=first, nu=second)
+
+    return optax.GradientTransformation(init, update)
+
+
+def _scale_by_muon(
+    momentum: float, beta1: float, beta2: float, eps: float
+) -> optax.GradientTransformation:
+    """Muon for matrices, and Adam with Nesterov momentum for the rest.
+
+    The change of a matrix has a root mean square of about 0.2, as Adam's has, so that both train
+    with one learning rate.
+
+    Source: Jordan et al. 2024, "Muon"; the scale is from Liu et al. 2025, "Muon is scalable for LLM
+    training".
+    """
+    # optax multiplies by the rate with a minus, and `_named` by -1 later.
+    muon = optax.contrib.muon(-1.0, beta=momentum, eps=eps, adam_b1=beta1, adam_b2=beta2)
+
+    def rescale(change: jax.Array) -> jax.Array:
+        if change.ndim != 2:
+            return change
+        # An orthogonal matrix, which optax multiplied by sqrt(max(1, columns / rows)), has a root
+        # mean square of 1 / sqrt(rows).
+        return 0.2 * math.sqrt(change.shape[0]) * change
+
+    return optax.chain(muon, optax.stateless_with_tree_map(lambda change, _: rescale(change)))
+
+
+_SCALES: dict[str, Callable[..., optax.GradientTransformation]] = {
+    "adam": lambda beta1, beta2, eps: optax.scale_by_adam(beta1, beta2, eps),
+    "adamw": lambda beta1, beta2, eps: optax.scale_by_adam(beta1, beta2, eps),
+    "adam-atan2": scale_by_adam_atan2,
+    "nadam": lambda beta1, beta2, eps: optax.scale_by_adam(beta1, beta2, eps, nesterov=True),
+    "radam": lambda beta1, beta2, eps: optax.scale_by_radam(beta1, beta2, eps),
+    "adabelief": lambda beta1, beta2, eps: optax.scale_by_belief(beta1, beta2, eps),
+    "lion": lambda beta1, beta2: optax.scale_by_lion(beta1, beta2),
+    "muon": _scale_by_muon,
+    "rmsprop": lambda beta2, eps: optax.scale_by_rms(beta2, eps),
+    "sgd": lambda momentum: optax.trace(momentum),
+}
+"""The update of each of `OPTIMIZERS` before weight decay and the learning rate."""
 
 
 def optimizer_of(
@@ -137,6 +239,8 @@ def check_optimizer(given: Any) -> None:
         raise TypeError(
             f"{said}: learning_rate={given} for the default one, or optimizer=optax.adam({given})"
         )
+    if isinstance(given, str) and given in OPTIMIZERS:
+        raise TypeError(f"{said}: optimizer=hackmatrix_rl.training.named_optimizer({given!r})")
     if inspect.isroutine(given):
         raise TypeError(f"{said}: call the function, optimizer=optax.{given.__name__}(3e-4), say")
     raise TypeError(f"{said}: optimizer=optax.adam(3e-4)")

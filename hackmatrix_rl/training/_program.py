@@ -1,6 +1,7 @@
 """The programs of a training: its initial state, and several updates, compiled or eager."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import Environment, EnvSpec, Timestep
 from hackmatrix_rl.system import cpu_options, gpu_options, is_here
 from hackmatrix_rl.training._algorithm import Algorithm, AlgorithmState, RunsEagerly, State
+from hackmatrix_rl.training.compiled import Operations, operations_of_update
 from hackmatrix_rl.training.sharding import REPLICATED, constrain, place, replicated_shardings
 
 T = TypeVar("T")
@@ -60,12 +62,15 @@ def traced(algorithm: Algorithm[State], state: State) -> jax.stages.Traced:
     """
     arrays, rest = eqx.partition(state, is_shape)
     modules, code = eqx.partition(shapes_of(_arguments(algorithm)), is_shape)
-    # Arrays of an environment may be on any device. `program_of` places them on the mesh.
+    # Arrays of an environment may be on any device. `bind` places them on the mesh.
     modules = located(modules, replicated_shardings(algorithm.mesh, modules))
+    # A list, which fits any algorithm of the same settings: functions in a structure are compared
+    # by identity.
+    modules, structure = jax.tree.flatten(modules)
 
-    def program(arrays: Any, modules: Any, count: Int32[Array, ""]) -> Any:
-        algorithm, state = eqx.combine(modules, code), eqx.combine(arrays, rest)
-        state, sums = run_updates(algorithm, state, count)
+    def program(arrays: Any, modules: list[Array], count: Int32[Array, ""]) -> Any:
+        algorithm = eqx.combine(jax.tree.unflatten(structure, modules), code)
+        state, sums = run_updates(algorithm, eqx.combine(arrays, rest), count)
         return eqx.filter(state, eqx.is_array), sums
 
     # The state is donated: the next state is written into its memory.
@@ -77,17 +82,58 @@ def traced(algorithm: Algorithm[State], state: State) -> jax.stages.Traced:
     return jitted.trace(arrays, modules, jax.ShapeDtypeStruct((), jnp.int32))
 
 
-def program_of(compiled: jax.stages.Compiled, algorithm: Algorithm[State], state: State) -> Program:
-    """The compiled program of `traced` as a function of a state and a number of updates."""
-    rest = eqx.filter(state, eqx.is_array, inverse=True)
-    modules = eqx.filter(_arguments(algorithm), eqx.is_array)
-    modules = place(modules, replicated_shardings(algorithm.mesh, modules))
+@dataclass(frozen=True, eq=False)
+class CompiledProgram:
+    """A compiled program of `traced`, which serves every algorithm and state that it `fits`."""
 
-    def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:
-        arrays, sums = compiled(eqx.filter(state, eqx.is_array), modules, np.int32(count))
-        return eqx.combine(arrays, rest), sums
+    executable: jax.stages.Compiled
+    operations: Operations | None  #: Of one update.
+    sizes: Any  #: Of the states and of the algorithm's arrays; see `sizes_of_program`.
 
-    return run
+    def fits(self, algorithm: Algorithm[State], state: State) -> bool:
+        """Whether it is the program of this algorithm, of the same settings, for this state."""
+        return bool(self.sizes == sizes_of_program(algorithm, state))
+
+    def bind(self, algorithm: Algorithm[State], state: State) -> Program:
+        """The program as a function of a state and a number of updates."""
+        rest = eqx.filter(state, eqx.is_array, inverse=True)
+        modules = jax.tree.leaves(eqx.filter(_arguments(algorithm), eqx.is_array))
+        modules = place(modules, replicated_shardings(algorithm.mesh, modules))
+
+        def run(state: Any, count: int) -> tuple[Any, PyTree[Array]]:
+            given = eqx.filter(state, eqx.is_array), modules, np.int32(count)
+            arrays, sums = self.executable(*given)
+            return eqx.combine(arrays, rest), sums
+
+        return run
+
+
+@dataclass(frozen=True, eq=False)
+class LoweredProgram:
+    """A lowered program of `traced`."""
+
+    lowered: jax.stages.Lowered
+    mesh: Mesh
+    operations: Operations | None
+    sizes: Any
+
+    @classmethod
+    def of(
+        cls, traced: jax.stages.Traced, algorithm: Algorithm[State], state: State
+    ) -> "LoweredProgram":
+        """The lowered program of an algorithm, for a state of arrays or of shapes."""
+        sizes = sizes_of_program(algorithm, state)
+        return cls(traced.lower(), algorithm.mesh, operations_of_update(traced.jaxpr), sizes)
+
+    def compile(self) -> CompiledProgram:
+        executable = self.lowered.compile(compiler_options(self.mesh))
+        return CompiledProgram(executable, self.operations, self.sizes)
+
+
+def sizes_of_program(algorithm: Algorithm[State], state: State) -> tuple[Any, ...]:
+    """The sizes of a state, and the shapes and dtypes of the algorithm's arrays."""
+    arrays = jax.tree.leaves(eqx.filter(_arguments(algorithm), eqx.is_array))
+    return sizes_of(state), [(leaf.shape, leaf.dtype) for leaf in arrays]
 
 
 def _arguments(algorithm: A) -> A:
@@ -145,7 +191,8 @@ def located(shapes: T, shardings: Any) -> T:
 
 def sizes_of(state: AlgorithmState) -> tuple[Any, ...]:
     """The structure, shapes and dtypes of a state. States with equal ones share a program."""
-    leaves, structure = jax.tree.flatten(eqx.filter(state, eqx.is_array))
+    arrays = eqx.filter(state, lambda leaf: eqx.is_array(leaf) or is_shape(leaf))
+    leaves, structure = jax.tree.flatten(arrays)
     return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
 
 
@@ -162,30 +209,52 @@ def first_state(
 
 
 class Starter:
-    """Makes initial states of one algorithm with one compiled program."""
+    """Makes initial states of one algorithm, and others of the same settings, with one program."""
 
     def __init__(self, algorithm: Algorithm[Any], policy: ActorCritic) -> None:
         algorithm = without_policy(algorithm)
         shapes, self._rest = eqx.partition(first_state(algorithm, policy), is_shape)
-        code = eqx.filter((algorithm, policy), eqx.is_array, inverse=True)
+        arrays, code = eqx.partition((algorithm, policy), eqx.is_array)
+        structure = jax.tree.structure(arrays)  # see `traced`
+        self._mesh = algorithm.mesh
+        self._shapes = [
+            jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in _given(algorithm, policy)
+        ]
 
-        def begin(key: Key[Array, "*members"], given: Any) -> Any:
-            algorithm, policy = eqx.combine(given, code)
+        def begin(key: Key[Array, "*members"], given: list[Array]) -> Any:
+            algorithm, policy = eqx.combine(jax.tree.unflatten(structure, given), code)
             return eqx.filter(algorithm.init(key, policy), eqx.is_array)
 
         # The state is made with its final sharding, so no device holds all of it.
-        self._begin = jax.jit(
+        self._begin: Any = jax.jit(
             begin,
             out_shardings=algorithm.shardings(shapes),
             compiler_options=compiler_options(algorithm.mesh, once=True),
         )
 
+    def fits(self, algorithm: Algorithm[Any], policy: ActorCritic) -> bool:
+        """Whether it is the program of this algorithm, of the same settings."""
+        there = _given(without_policy(algorithm), policy)
+        sizes = [(leaf.shape, leaf.dtype) for leaf in there]
+        return sizes == [(leaf.shape, leaf.dtype) for leaf in self._shapes]
+
+    def compile(self, key: Key[Array, "*members"]) -> None:
+        """Compiles the program before its first call, for keys of this shape."""
+        shapes = shapes_of((key, self._shapes))
+        there = located(shapes, replicated_shardings(self._mesh, shapes))
+        self._begin = self._begin.lower(*there).compile()
+
     def __call__(
         self, key: Key[Array, "*members"], algorithm: Algorithm[State], policy: ActorCritic
     ) -> State:
-        given = (key, eqx.filter((without_policy(algorithm), policy), eqx.is_array))
-        made = self._begin(*place(given, replicated_shardings(algorithm.mesh, given)))
+        given = (key, _given(without_policy(algorithm), policy))
+        made = self._begin(*place(given, replicated_shardings(self._mesh, given)))
         return eqx.combine(made, self._rest)
+
+
+def _given(algorithm: Algorithm[Any], policy: ActorCritic) -> list[Array]:
+    """The arrays that the first state depends on, as a list; see `traced`."""
+    return jax.tree.leaves(eqx.filter((algorithm, policy), eqx.is_array))
 
 
 def eager_program(algorithm: Algorithm[Any]) -> Program:

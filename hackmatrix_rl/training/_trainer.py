@@ -20,6 +20,7 @@ from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.system import is_process_zero
 from hackmatrix_rl.system.errors import ConfigError, check_jax, check_key, finite, instance, whole
 from hackmatrix_rl.training import _program as program
+from hackmatrix_rl.training._ahead import CompilingAhead
 from hackmatrix_rl.training._algorithm import (
     Algorithm,
     AlgorithmState,
@@ -33,7 +34,7 @@ from hackmatrix_rl.training._remarks import remarks
 from hackmatrix_rl.training._report import Dispatch, Metrics
 from hackmatrix_rl.training._tree_file import read_tree, write_tree
 from hackmatrix_rl.training._utilization import Utilization
-from hackmatrix_rl.training.compiled import Operations, operations_of_update, program_bytes
+from hackmatrix_rl.training.compiled import program_bytes
 from hackmatrix_rl.training.sharding import POPULATION, gather, on_device, place
 
 TRAINING = "training state"
@@ -123,8 +124,8 @@ class Trainer(Generic[A]):
         self._abstract: AlgorithmState | None = None
         self._starter: program.Starter | None = None
         self._program: program.Program | None = None
-        self._compiled: jax.stages.Compiled | None = None
-        self._operations: Operations | None = None
+        self._compiled: program.CompiledProgram | None = None
+        self._ahead: CompilingAhead | None = None
 
     @property
     def mesh(self) -> Mesh:
@@ -211,12 +212,22 @@ class Trainer(Generic[A]):
         check_key(key, members=members)
         if policy is not None:
             self._policy = policy
-        if self._starter is None:
-            self._starter = program.Starter(self.algorithm, self._policy)
-        made = self._starter(key, self.algorithm, self._policy)
+        if self._starter is None and self._ahead is not None:
+            ready = self._ahead.starter()
+            if ready is not None and ready.fits(self.algorithm, self._policy):
+                self._starter = ready
+        made = self.starter()(key, self.algorithm, self._policy)
         if self._state is None or program.sizes_of(made) != program.sizes_of(self._state):
             self._program = None
         self._take(made)
+
+    def starter(self, key: Key[Array, "*members"] | None = None) -> program.Starter:
+        """The program that makes the first state, compiled if there is a `key` as for `start`."""
+        if self._starter is None:
+            self._starter = program.Starter(self.algorithm, self._policy)
+        if key is not None:
+            self._starter.compile(key)
+        return self._starter
 
     @property
     def compiled(self) -> bool:
@@ -233,12 +244,24 @@ class Trainer(Generic[A]):
         if self._program is None and self._eager is not None:
             self._program = self._eager
         if self._program is None:
-            traced = self.trace()
-            compiled = traced.lower().compile(program.compiler_options(self.mesh))
-            self._program = program.program_of(compiled, self.algorithm, self.state)
-            self._compiled = compiled
-            self._operations = operations_of_update(traced.jaxpr)
+            found = None if self._ahead is None else self._ahead.program()
+            if found is None or not found.fits(self.algorithm, self.state):
+                found = self.lower_program().compile()
+            self._program, self._compiled = found.bind(self.algorithm, self.state), found
+            self._ahead = None
         return self._clock() - began
+
+    def compile_ahead(self, ahead: "CompilingAhead | None" = None) -> None:
+        """Compiles the program in a background thread; `compile` waits for it and has its errors.
+
+        `ahead` is a compilation that has begun elsewhere, of a trainer of the same settings; only
+        the shapes of arrays are compared. By default, one begins here: of the program alone, for
+        the shapes of the state of `start`. It does nothing where that is impossible; see
+        `CompilingAhead.can`.
+        """
+        if ahead is None and CompilingAhead.can(self):
+            ahead = CompilingAhead(lambda: (self, None))
+        self._ahead = ahead
 
     def lower(self, platforms: tuple[str, ...] | None = None) -> jax.stages.Lowered:
         """The program of a dispatch, lowered but not compiled.
@@ -248,10 +271,20 @@ class Trainer(Generic[A]):
         """
         return self.trace().lower(lowering_platforms=platforms)
 
+    def lower_program(self) -> program.LoweredProgram:
+        """`lower` for the mesh's devices, with what `compile` needs."""
+        state = self.abstract_state() if self._state is None else self._state
+        return program.LoweredProgram.of(self.trace(), self.algorithm, state)
+
     def trace(self) -> jax.stages.Traced:
         """The program of a dispatch for the current state, or for its shapes before the start."""
         state = self.abstract_state() if self._state is None else program.shapes_of(self._state)
         return program.traced(self.algorithm, state)
+
+    @property
+    def eager(self) -> bool:
+        """Whether each operation runs uncompiled."""
+        return self._eager is not None
 
     def utilization(self) -> Utilization:
         """How much of the peak of its devices the training may use. Compiles the program.
@@ -259,7 +292,8 @@ class Trainer(Generic[A]):
         The peak of a CPU is measured, which takes a fraction of a second, once in a process.
         """
         self.compile()
-        return Utilization.of(self._operations, self.mesh)
+        operations = None if self._compiled is None else self._compiled.operations
+        return Utilization.of(operations, self.mesh)
 
     def program_memory(self) -> int | None:
         """Bytes of arguments, results and temporary arrays on each device, from the compiler.
@@ -268,7 +302,7 @@ class Trainer(Generic[A]):
         """
         self.compile()
         assert self._compiled is not None, "an eager trainer has no compiled program"
-        return program_bytes(self._compiled)
+        return program_bytes(self._compiled.executable)
 
     def train(
         self,

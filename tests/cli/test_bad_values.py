@@ -95,6 +95,12 @@ OF_VALUES = {
     "train --gamma linear:0.9:1.5": "--gamma 1.5 is too large. Use 1 or less.",
     "train --gamma cosine:nan:0.5": "--gamma nan: must be a finite number.",
     "train --learning-rate 0": "--learning-rate 0.0 is too small. Use more than 0.",
+    "train --optimizer adam --momentum 0.9": (
+        "--momentum 0.9 is no setting of --optimizer adam, which has beta1, beta2, eps; leave it "
+        "out, or --optimizer muon."
+    ),
+    "selfplay --optimizer lion --eps 1e-8": "--eps 1e-08 is no setting of --optimizer lion",
+    "train --optimizer adamax": "--optimizer adamax ... adam, adamw",
     "train --remat some": "--remat some ... none, blocks or full",
     f"{DEBUG} --sequence-length 10": (
         "--sequence-length 10: a setting of --algorithm r2d2, and this training is by --algorithm "

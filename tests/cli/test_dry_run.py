@@ -9,6 +9,7 @@ import pytest
 
 from hackmatrix_rl.runs import find_resumable_run
 from hackmatrix_rl.runs._settings import check_network
+from hackmatrix_rl.runs._words import plan_in_words
 from hackmatrix_rl.system import Target, machines, target
 from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.training import Trainer
@@ -29,7 +30,9 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_nothing_behind(here):
     assert list(here.iterdir()) == []
 
 
-def test_a_network_that_is_the_same_is_not_refused(trained):
+def test_a_network_that_is_the_same_is_not_refused(trained, monkeypatch):
+    # A resumed run keeps its sizes, whatever devices there are.
+    monkeypatch.setattr("hackmatrix_rl.runs._settings.games_of_devices", None)
     resumed = find_resumable_run(str(trained[0]))
     config = resumed.config({"depth": 2})
     assert config.depth != resumed.config({}).depth
@@ -136,11 +139,41 @@ def test_a_mesh_that_leaves_a_process_without_a_device_is_refused(here, monkeypa
     [
         *(("v4-64", 8, 4, "2x4x4"), ("2xv5e-16", 8, 4, "4x4"), ("v5e-8", 1, 8, "2x4")),
         *(("h100", 1, 1, ""), ("8xh100", 1, 8, ""), ("16xh100", 2, 8, ""), ("3xcpu", 3, 1, "")),
+        *(("8xrtx4090", 1, 8, ""), ("2xtpu7x-16", 4, 4, "2x2x2")),
     ],
 )
 def test_a_target_is_some_machines(name, hosts, per_host, topology):
     found = machines(name)
     assert (found.hosts, found.per_host, found.topology) == (hosts, per_host, topology)
+    assert found.one == name.lstrip("0123456789").removeprefix("x")
+
+
+@pytest.mark.parametrize(
+    ("card", "shown", "said"),
+    [
+        ({"device_kind": "NVIDIA L4"}, "games  16,384, 16,384 on each device; 32 steps", ""),
+        (
+            {"device_kind": "New GPU"},
+            "games  4,096, 4,096 on each device; 32 steps",
+            "New GPU is unknown",
+        ),
+    ],
+)
+def test_a_target_shows_the_sizes_of_its_card(here, monkeypatch, card, shown, said):
+    found = Target("there", (SimpleNamespace(platform="gpu", **card),), None)
+    monkeypatch.setattr("hackmatrix_rl.system.target", lambda name: found)
+    settings = "hackmatrix_rl.runs._settings"
+    monkeypatch.setattr(f"{settings}.fitting", lambda stages, room, target, trust_code: room)
+
+    def planned(config, target, *, trust_code):
+        words = plan_in_words(config, 1)
+        return SimpleNamespace(lines=lambda: [f"{name}  {text}" for name, text in words.items()])
+
+    monkeypatch.setattr("hackmatrix_rl.runs.plan_for", planned)
+    result = done("train", "--algorithm", "ppo", "--dry-run", "--target", "l4")
+    assert shown in result.stdout
+    assert result.stderr.startswith(said)
+    assert len(result.stderr.splitlines()) == bool(said)
 
 
 def test_the_cpu_stands_in_for_that_of_other_machines():

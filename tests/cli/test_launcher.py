@@ -343,6 +343,10 @@ def test_the_launcher_asks_for_the_devices_of_the_plan(launcher):
     assert {f"#SBATCH {each}" for each in asked} < set(lines)
     sky = yaml.safe_load(launcher("16xh100", "go.sky.yaml"))
     assert (sky["num_nodes"], sky["resources"]["accelerators"]) == (2, "H100:8")
+    assert "--gpus-per-node=rtx4090:4" in launcher("4xrtx4090", "four.sbatch")
+    sky = yaml.safe_load(launcher("a100", "one.sky.yaml"))
+    assert (sky["num_nodes"], sky["resources"]["accelerators"]) == (1, "A100-80GB:1")
+    assert "gke-accelerator: nvidia-l4\n" in launcher("l4", "one.jobset.yaml")
     sky = yaml.safe_load(launcher("v5e-16", "a.yaml", "--launcher-kind", "skypilot"))
     assert (sky["num_nodes"], sky["resources"]["accelerators"]) == (1, "tpu-v5litepod-16")
     jobset = documents(launcher("2xv5e-16", "go.jobset.yaml"))["JobSet"]["spec"]
@@ -429,12 +433,19 @@ def test_a_launcher_that_cannot_be_is_refused_before_anything_compiles(plan, tmp
         ),
         (("--target", "2xv4-8", *go), "go.sh: starts one TPU slice (v4, v5e, v5p, v6e), not"),
         (("--target", "2xcpu", *go), "not --target 2xcpu. Use a file that ends in .sbatch."),
-        (("--target", "v4-8", "--launcher", "a.sbatch"), "a.sbatch: starts h100 and cpu, not"),
+        (("--target", "v4-8", "--launcher", "a.sbatch"), "a.sbatch: starts GPUs and cpu, not"),
         (
             ("--target", "2xv4-64", "--launcher", "a.sky.yaml"),
-            "a.sky.yaml: starts one TPU slice (v4, v5e, v5p, v6e) and h100, not --target 2xv4-64",
+            "a.sky.yaml: starts one TPU slice (v4, v5e, v5p, v6e) and GPUs, not --target 2xv4-64",
         ),
-        (("--target", "cpu", "--launcher", "a.jobset.yaml"), "starts TPU slices and h100, not"),
+        (
+            ("--target", "cpu", "--launcher", "a.jobset.yaml"),
+            "starts TPU slices and GKE's GPUs, not",
+        ),
+        (
+            ("--target", "rtx4090", "--launcher", "a.jobset.yaml"),
+            "that ends in .sbatch or .sky.yaml",
+        ),
         (
             ("--target", "h100", "--launcher", "a.sky.yaml", "--init", "weights"),
             "--init weights: is a folder, not a file. --launcher copies files of up to 256 KiB",

@@ -22,6 +22,7 @@ def test_a_run_says_what_it_will_do_and_where_the_result_is(trained):
     folder, output = trained
     assert "Algorithm: ppo, the choice of --preset debug" in output
     assert "2,048 steps in 8 updates of 16 games x 16 steps" in output
+    assert "compiling the update of ppo ... (" in output
     assert "100%" in output
     assert f"hackmatrix-rl watch {shlex.quote(str(folder))}" in output
     assert "\x1b" not in output, "plain lines where the output is no terminal"

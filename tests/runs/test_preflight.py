@@ -178,6 +178,9 @@ def test_a_disk_that_cannot_hold_the_checkpoints_is_refused_with_what_would_fit(
 def test_the_best_checkpoint_is_one_more_and_remote_folders_are_not_looked_at():
     with pytest.raises(ConfigError, match="2 checkpoints and one being written"):
         check_disk(config(keep=1, keep_best=True), GIB, ".", disk(2 * GIB))
+    every = config(keep=1, keep_every=10, save_interval=5)
+    with pytest.raises(ConfigError, match=r"4 checkpoints and one .* Use a larger --keep-every"):
+        check_disk(every, GIB, ".", disk(3 * GIB), updates=30)
     assert check_disk(config(), GIB, "gs://bucket/run", disk(0)) == []
 
 

@@ -125,6 +125,8 @@ def test_a_checkpoint_plays_the_average_of_the_weights(tmp_path):
     assert first_difference(played, learned) is not None
     with pytest.raises(ConfigError, match=r"--ema none: .*--ema 0\.9, and the average is part"):
         config.check_changes("mine", {"ema": None})
+    with pytest.raises(ConfigError, match=r"--optimizer lion: .*--optimizer adam, and the opt"):
+        config.check_changes("mine", {"optimizer": "lion"})
 
 
 def test_another_number_of_games_keeps_what_was_learned_and_begins_fresh_games(tmp_path):

@@ -10,6 +10,7 @@ from displays import Notes, interrupt_at
 
 from hackmatrix_rl.runs import make_run_folder, run
 from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_metadata
+from hackmatrix_rl.runs.checkpoints._finder import mean_return
 from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
 from hackmatrix_rl.runs.sinks import JsonLines, read_json_lines
 from hackmatrix_rl.system import ExitCode
@@ -63,6 +64,25 @@ class Full:
         if self.left >= 0:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write_manifest(folder)
+
+
+def mean_returns(tmp_path):
+    """The mean return of each checkpoint by its update."""
+    folder = tmp_path / "run" / "checkpoints"
+    return {update: mean_return(folder / str(update)) for update in saved_updates(tmp_path)}
+
+
+def test_a_failed_save_loses_no_episode_of_the_mean_return(tmp_path, monkeypatch):
+    class FullAt8(Full):
+        def __call__(self, folder):
+            return write_manifest(folder) if folder.name != "8" else super().__call__(folder)
+
+    monkeypatch.setattr("hackmatrix_rl.runs.checkpoints._writer.write_manifest", FullAt8(1))
+    run_with(tmp_path, save_interval=100)
+    rows = read_json_lines(tmp_path / "run" / "metrics.jsonl")
+    returns = [(row["return"], row["episodes"]) for row in rows if row["episodes"]]
+    mean = sum(each * count for each, count in returns) / sum(count for _, count in returns)
+    assert mean_returns(tmp_path)[8] == pytest.approx(mean)
 
 
 def test_a_failed_save_is_told_at_once_and_tried_again(tmp_path, monkeypatch):

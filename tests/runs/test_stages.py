@@ -1,14 +1,19 @@
 """A training in stages: one folder, one curve, one resume, whichever stage it was stopped in."""
 
 import errno
+import signal
+import sys
+import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from algorithms import fingerprints
 from cli.commands import assert_refused, done, invoke
-from processes import assert_same_end, copy_stopped_after
+from processes import assert_same_end, copy_stopped_after, finish, start, wait_for
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.runs import config_here, launch
 from hackmatrix_rl.runs.checkpoints import find_checkpoint, read_arrays, read_metadata
 from hackmatrix_rl.runs.config import (
     config_from_dict,
@@ -19,6 +24,7 @@ from hackmatrix_rl.runs.config import (
 )
 from hackmatrix_rl.runs.sinks import read_json_lines
 from hackmatrix_rl.system import ExitCode, read_json
+from hackmatrix_rl.training._program import LoweredProgram
 
 UPDATE = 8 * 8
 RECIPE = f"""
@@ -104,6 +110,135 @@ def test_a_stage_whose_end_a_full_disk_does_not_take_is_not_left(straight, tmp_p
     assert [row["updates"] for row in read_json_lines(again / "metrics.jsonl")] == [1, 2, 3, 4]
 
 
+@pytest.fixture
+def compiled(monkeypatch):
+    """For each update that is compiled, whether that is in the background."""
+    found = []
+
+    def compile(lowered):
+        result = original(lowered)
+        found.append(threading.current_thread() is not threading.main_thread())
+        return result
+
+    original = LoweredProgram.compile
+    monkeypatch.setattr(LoweredProgram, "compile", compile)
+    return found
+
+
+TWO_STAGES = f"""
+preset = "debug"
+env = "cartpole"
+network = "mlp"
+num_envs = 8
+num_steps = 8
+width = 8
+mesh = "data=1"
+updates_per_dispatch = 1
+eval_episodes = 0
+
+[[stage]]
+algorithm = "ppo"
+total_timesteps = {3 * UPDATE}
+
+[[stage]]
+algorithm = "ppo"
+gamma = 0.9
+total_timesteps = {2 * UPDATE}
+"""
+
+
+class Waits(hm.Hook):
+    """Ends no stage before `there()`."""
+
+    def __init__(self, there):
+        self.there = there
+
+    def after_dispatch(self, trainer, metrics):
+        if metrics.updates == 2:
+            wait_for(self.there)
+
+
+def two_stages(tmp_path, hooks=()):
+    file = tmp_path / "recipe.toml"
+    file.write_text(TWO_STAGES)
+    settings = read_settings(file)
+    config = replace(stages_of(settings), run_dir=str(tmp_path / "run"))
+    with launch(config) as ready:
+        return ready.run(ready.open_folder(), hooks=hooks)
+
+
+def test_the_next_stage_is_compiled_once_and_before_the_one_before_it_ends(tmp_path, compiled):
+    ended = two_stages(tmp_path, [Waits(lambda: len(compiled) == 2)])
+    assert ended.exit_code is ExitCode.DONE
+    assert ended.update == 5
+    assert compiled == [True, True]
+
+
+def test_an_error_of_the_next_stages_compilation_ends_the_run_as_that_stage_begins(
+    tmp_path, monkeypatch, compiled
+):
+    class CompilerError(RuntimeError):
+        pass
+
+    def fails(lowered):
+        if compiled:
+            raise CompilerError("no such kernel")
+        return counted(lowered)
+
+    counted = LoweredProgram.compile
+    monkeypatch.setattr(LoweredProgram, "compile", fails)
+    with pytest.raises(CompilerError, match="no such kernel"):
+        two_stages(tmp_path)
+    metadata = read_metadata(find_checkpoint(tmp_path / "run"))
+    assert (metadata["update"], metadata["config"]["algorithm"]) == (3, "ppo")
+    assert "the next stage: ppo" in (tmp_path / "run" / "log.txt").read_text()
+
+
+def test_what_was_compiled_for_another_end_of_the_stage_is_not_used(
+    tmp_path, monkeypatch, compiled
+):
+    monkeypatch.setattr("hackmatrix_rl.runs._next_stage.updates_until", lambda *_: 7)
+    assert two_stages(tmp_path, [Waits(lambda: len(compiled) == 2)]).update == 5
+    assert len(compiled) == 3
+
+
+COMPILES_FOR_EVER = """
+import sys, time
+from hackmatrix_rl.cli import main
+from hackmatrix_rl.training._program import LoweredProgram
+
+def compile(lowered, compiled=LoweredProgram.compile, calls=[]):
+    calls.append(lowered)
+    while len(calls) > 1:
+        print("compiling without end", flush=True)
+        time.sleep(3600)
+    return compiled(lowered)
+
+LoweredProgram.compile = compile
+main(sys.argv[1:])
+"""
+
+
+def test_a_signal_ends_a_run_whose_next_stage_is_still_compiled(tmp_path):
+    file, run = tmp_path / "recipe.toml", tmp_path / "run"
+    endless = 10**6 * UPDATE
+    file.write_text(
+        TWO_STAGES.replace(f"total_timesteps = {3 * UPDATE}", f"total_timesteps = {endless}")
+    )
+    process = start(
+        *(sys.executable, "-c", COMPILES_FOR_EVER, "train", "--recipe", file, "--run-dir", run),
+        JAX_PLATFORMS="cpu",
+    )
+    for line in process.stdout:
+        if "compiling without end" in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    status, output = finish(process)
+    assert status == ExitCode.TERMINATED, output
+    assert "; saved" in output
+    assert read_metadata(find_checkpoint(run))["update"] > 0
+
+
 def stages_of(settings, given=None):
     stages = settings.pop("stages")
     return make_stages(settings.pop("preset"), settings, stages, given or {})
@@ -113,6 +248,11 @@ def test_a_typed_length_is_that_of_all_stages_and_a_flag_counts_where_it_belongs
     _, file = straight
     first = stages_of(read_settings(file), {"total_timesteps": 100 * UPDATE})
     assert [each.total_timesteps for each in first.stages] == [40 * UPDATE, 60 * UPDATE]
+    # As the command line gives it: among the settings, too.
+    shorter = {"total_timesteps": 1_900_000}
+    stages = {"stages": [{"algorithm": "imitation"}, {"algorithm": "ppo"}]}
+    first = config_here("cpu", stages | shorter, given=shorter)
+    assert [each.total_timesteps for each in first.stages] == [300_000, 1_600_000]
     _, file = straight
     first = stages_of(read_settings(file), {"ent_coef": 0.5, "num_envs": 4})
     assert first.then.ent_coef == 0.5

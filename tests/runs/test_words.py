@@ -3,7 +3,7 @@ import pytest
 from hackmatrix_rl.algorithms.imitation import ImitationConfig
 from hackmatrix_rl.algorithms.ppo import PPOConfig
 from hackmatrix_rl.algorithms.supervised import SupervisedConfig
-from hackmatrix_rl.runs import details, rate_in_words
+from hackmatrix_rl.runs import details, rate_in_words, update_in_words
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,18 @@ from hackmatrix_rl.runs import details, rate_in_words
 )
 def test_the_learning_rates_of_all_trainings_are_told(settings, words):
     assert rate_in_words(PPOConfig(**settings), "8 updates") == words
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (PPOConfig(), "f32, learning rate 0.001 falling"),
+        (PPOConfig(optimizer="muon"), "f32, muon, learning rate 0.001 falling"),
+        (SupervisedConfig(task="sudoku", optimizer="adam"), "f32, adam, learning rate "),
+    ],
+)
+def test_another_optimizer_than_the_default_is_named(config, words):
+    assert words in update_in_words(config)
 
 
 @pytest.mark.parametrize(

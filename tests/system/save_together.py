@@ -1,4 +1,7 @@
-"""One of two processes that train together and save: `save_together.py PORT PROCESS FILE`."""
+"""One of two processes that train together and save: `save_together.py PORT PROCESS FILE`.
+
+It writes checkpoints beside the file, too. Process 0 alone reads each of them back.
+"""
 
 import sys
 
@@ -7,6 +10,8 @@ import jax
 from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole
+from hackmatrix_rl.runs.checkpoints import CheckpointWriter
+from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system import connect
 from hackmatrix_rl.training import Trainer
 from hackmatrix_rl.training.sharding import mesh
@@ -26,6 +31,17 @@ def main(port, process, file):
     trainer.start(jax.random.key(0))
     trainer.dispatch(2)
     trainer.save(file)
+    config = make_config("debug", {})
+    with CheckpointWriter(f"{file}s", keep=3, config=config) as checkpoints:
+        for update in (1, 2):
+            state = trainer.state
+            parts = {
+                "policy": trainer.algorithm.policy(state),
+                "training": state.collector_state.mask,
+            }
+            checkpoints.save(update, **parts, counters={})
+            errors = [each.error for each in checkpoints.wait()]
+            assert errors == [None], errors
     jax.distributed.shutdown()
 
 

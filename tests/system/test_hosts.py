@@ -178,6 +178,10 @@ def test_two_processes_save_a_training_that_one_loads(cache, tmp_path):
     trainer = trainer_of(mesh("data=1"))
     trainer.load(tmp_path / "file")
     assert int(trainer.state.update) == 2
+    newest = find_checkpoint(tmp_path / "files")
+    assert newest.name == "2"
+    [mask] = read_arrays(newest, "training").arrays.values()
+    np.testing.assert_array_equal(mask, trainer.state.collector_state.mask)
     alone = trainer_of(mesh("data=1"))
     alone.start(jax.random.key(0))
     alone.dispatch(2)

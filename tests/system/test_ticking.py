@@ -6,7 +6,7 @@ import pytest
 
 from hackmatrix_rl.system import compiling, ticking
 
-BEFORE = "compiling ... (this may take a minute, the first time)"
+BEFORE = "compiling a step ... (this may take a minute, the first time)"
 
 
 class Clock:
@@ -21,7 +21,7 @@ class Clock:
 
 def test_compiling_can_be_over_before_the_block_is():
     said, clock = [], Clock()
-    with compiling(said.append, clock=clock) as done:
+    with compiling(said.append, what="a step", clock=clock) as done:
         clock.now = 3.0
         done()
         clock.now = 60.0
@@ -31,7 +31,7 @@ def test_compiling_can_be_over_before_the_block_is():
 
 def test_it_ticks_while_it_lasts_and_a_block_that_fails_says_nothing():
     said = []
-    with pytest.raises(RuntimeError), compiling(said.append):
+    with pytest.raises(RuntimeError), compiling(said.append, what="a step"):
         raise RuntimeError
     assert said == [BEFORE]
     ticked = threading.Event()

@@ -96,12 +96,12 @@ def test_checks_work_in_the_loops_of_a_program_whose_state_is_donated():
     trainer = make_trainer(probes.value_only(), loss=loss, gae=gae, update_epochs=1)
     trainer.start(jax.random.key(3))
     trainer.dispatch(2)
-    assert reports_of(trainer).take() == []
+    assert reports_of(trainer.algorithm).take() == []
     poisoned = jax.tree.map(jnp.copy, trainer.state.learner.policy)
     poisoned = eqx.tree_at(lambda p: p.layers[0].bias, poisoned, replace_fn=lambda b: b * jnp.nan)
     trainer.state = eqx.tree_at(lambda s: s.learner.policy, trainer.state, poisoned)
     trainer.dispatch(2)
-    found = reports_of(trainer).take()
+    found = reports_of(trainer.algorithm).take()
     kinds = [
         next(k for k in ("Rollout", "Targets", "in the loss", "gradient") if k in line)
         for line in found

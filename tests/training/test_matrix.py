@@ -13,7 +13,7 @@ from hackmatrix_rl.env import CartPole
 from hackmatrix_rl.runs._resume import restore_training
 from hackmatrix_rl.runs._verify_resume import first_difference
 from hackmatrix_rl.runs.checkpoints import CheckpointWriter, find_checkpoint, read_arrays
-from hackmatrix_rl.training import Trainer
+from hackmatrix_rl.training import Trainer, named_optimizer
 from hackmatrix_rl.training.sharding import mesh
 
 pytestmark = pytest.mark.devices
@@ -23,6 +23,7 @@ AXES = {
     "mesh": ("data=1", "data=2", "data=2,fsdp=2"),
     "network": ("mlp", "gru", "residual"),
     "grad_accum": (1, 2),
+    "optimizer": ("adam", "muon"),
 }
 EVERY = tuple(itertools.product(*AXES.values()))
 
@@ -46,7 +47,7 @@ def pairwise_cover():
 def cells():
     cover = pairwise_cover()
     rest = [cell for cell in EVERY if cell not in cover]
-    name = "{}-{}-{}-{}".format
+    name = "{}-{}-{}-{}-{}".format
     first, *others = cover
     marks = {first: (), **dict.fromkeys(others, pytest.mark.nightly)}
     return [
@@ -64,8 +65,8 @@ def save(folder, update, trainer):
     return read_arrays(find_checkpoint(folder), "training")
 
 
-@pytest.mark.parametrize(("number_format", "devices", "network", "parts"), cells())
-def test_it_trains_and_goes_on_bitwise(tmp_path, number_format, devices, network, parts):
+@pytest.mark.parametrize(("number_format", "devices", "network", "parts", "name"), cells())
+def test_it_trains_and_goes_on_bitwise(tmp_path, number_format, devices, network, parts, name):
     environment = CartPole()
     policy = build_network(network, environment.spec, width=8, key=jax.random.key(0))
     trainer = Trainer(
@@ -79,6 +80,7 @@ def test_it_trains_and_goes_on_bitwise(tmp_path, number_format, devices, network
             num_minibatches=2,
             update_epochs=1,
             grad_accum=parts,
+            optimizer=named_optimizer(name),
         )
     )
     key = jax.random.key(1)

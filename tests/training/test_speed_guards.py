@@ -13,6 +13,7 @@ import hackmatrix_rl as hm
 from hackmatrix_rl.cli.bench._environment_speed import RandomPlay
 from hackmatrix_rl.env import env_keys
 from hackmatrix_rl.games.hackmatrix import _play
+from hackmatrix_rl.search import Expert, _imagined
 from hackmatrix_rl.training import compiler_options
 
 pytestmark = [pytest.mark.devices, pytest.mark.usefixtures("optimized")]
@@ -98,3 +99,24 @@ def test_programs_share_the_trace_of_a_step(monkeypatch):
         state, _ = jax.eval_shape(environment.reset, keys)
         jax.eval_shape(environment.step, state, jnp.zeros(games, jnp.int32), keys)
     assert len(traced) == 1
+
+
+def test_a_decision_of_the_expert_stands_once_and_its_loop_only_reads_the_position(monkeypatch):
+    evaluated = []
+
+    def counted(*arguments):
+        evaluated.append(arguments)
+        return original(*arguments)
+
+    original = _imagined.evaluate_result
+    monkeypatch.setattr(_imagined, "evaluate_result", counted)
+    config = hm.GameConfig(max_enemies=7, max_transmissions=5, history=2)
+    expert, environment = Expert(config), hm.HackMatrix(config)
+    keys = env_keys(jax.random.key(0), 2 * GAMES)
+    state, timestep = jax.eval_shape(environment.reset, keys)
+    act = jax.vmap(lambda game, mask, key: expert.act(game, mask, (), key=key)[0])
+    program = jax.make_jaxpr(act)(state.games, timestep.mask, keys)
+    assert len(evaluated) == 1
+    loops = [each for each in program.eqns if each.primitive.name == "while"]
+    # Which games are still deciding, and the fields of a `Decision`.
+    assert max(len(each.outvars) for each in loops) == 1 + 5

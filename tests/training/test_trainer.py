@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+import threading
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -18,7 +20,8 @@ from hackmatrix_rl.agent.networks import MLPActorCritic
 from hackmatrix_rl.agent.precision import precision
 from hackmatrix_rl.algorithms.ppo import PPO
 from hackmatrix_rl.env import CartPole, Environment
-from hackmatrix_rl.training import Constant, Counter, Linear, Trainer, adam
+from hackmatrix_rl.training import CompilingAhead, Constant, Counter, Linear, Trainer, adam
+from hackmatrix_rl.training._program import LoweredProgram
 from hackmatrix_rl.training.sharding import mesh
 
 from .states import assert_same
@@ -26,8 +29,12 @@ from .states import assert_same
 KEY = jax.random.key(3)
 
 
+def probe(**changes) -> Trainer:
+    return make_trainer(probes.observation_matters(), updates_per_dispatch=4, **changes)
+
+
 def started(**changes) -> Trainer:
-    trainer = make_trainer(probes.observation_matters(), updates_per_dispatch=4, **changes)
+    trainer = probe(**changes)
     trainer.start(KEY)
     return trainer
 
@@ -245,3 +252,56 @@ def test_adam_has_rate_one_and_shortens_long_gradients():
     np.testing.assert_allclose(change["w"], [-1.0, 1.0], rtol=1e-3)
     first_moment = optax.tree.get(after, "mu")["w"]
     np.testing.assert_allclose(first_moment, [0.03, -0.04], rtol=1e-4)
+
+
+def test_what_another_trainer_compiled_ahead_changes_no_bit_and_is_not_compiled_again(
+    plain, monkeypatch
+):
+    trainer, ahead = probe(), CompilingAhead(lambda: (probe(), KEY))
+    trainer.compile_ahead(ahead)
+    ahead.program()
+    monkeypatch.setattr(trainer, "trace", None)
+    monkeypatch.setattr("hackmatrix_rl.training._program.Starter", None)
+    assert_same(states_after(trainer, 2, 1), states_after(plain, 3))
+
+
+def test_what_was_compiled_ahead_for_a_state_of_other_sizes_is_not_used(plain):
+    trainer = probe()
+    games = 2 * trainer.algorithm.sizes.num_envs
+    trainer.compile_ahead(CompilingAhead(lambda: (probe(num_envs=games), None)))
+    assert_same(states_after(trainer, 3), states_after(plain, 3))
+
+
+def test_an_error_ahead_is_one_of_compile():
+    trainer = probe()
+
+    def fails():
+        raise ArithmeticError("no such kernel")
+
+    trainer.compile_ahead(CompilingAhead(fails))
+    for act in (trainer.compile, lambda: trainer.start(KEY)):
+        with pytest.raises(ArithmeticError, match="no such kernel"):
+            act()
+
+
+def test_a_gpus_program_is_compiled_when_nothing_trains(monkeypatch):
+    def compile(lowered):
+        threads.append(threading.current_thread())
+
+    threads = []
+    monkeypatch.setattr(LoweredProgram, "compile", compile)
+    device = SimpleNamespace(platform="gpu")
+    trainer = SimpleNamespace(
+        **{"eager": False, "environment": CartPole(), "algorithm": None},
+        mesh=SimpleNamespace(devices=np.array([device])),
+        lower_program=lambda: LoweredProgram(None, None, None, None),
+    )
+    CompilingAhead(lambda: (trainer, None)).program()
+    assert threads == [threading.main_thread()]
+
+
+def test_what_belongs_to_a_trainer_or_to_several_processes_is_not_compiled_ahead(monkeypatch):
+    assert CompilingAhead.can(probe())
+    assert not CompilingAhead.can(probe(eager=True))
+    monkeypatch.setattr("hackmatrix_rl.training._ahead.is_single_process", lambda: False)
+    assert not CompilingAhead.can(probe())

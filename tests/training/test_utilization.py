@@ -14,8 +14,8 @@ from hackmatrix_rl.algorithms.supervised import AnswerNetwork, Puzzle, Supervise
 from hackmatrix_rl.env import Batched
 from hackmatrix_rl.games.clique import CliqueConfig
 from hackmatrix_rl.games.puzzles import sudokus
-from hackmatrix_rl.system import PEAKS, peak_flops
-from hackmatrix_rl.system._targets import _GENERATIONS, _H100_KIND
+from hackmatrix_rl.system import ACCELERATORS, GPUS, peak_flops
+from hackmatrix_rl.system._targets import _GENERATIONS
 from hackmatrix_rl.system.batching import taken
 from hackmatrix_rl.training import Utilization
 from hackmatrix_rl.training.compiled import operations, operations_of_update
@@ -218,8 +218,8 @@ def test_a_known_device_has_its_peak(kind, f32, bf16):
 
 
 def test_every_target_of_a_plan_has_a_peak():
-    kinds = {each.kind for each in _GENERATIONS.values()} | {_H100_KIND}
-    assert kinds <= PEAKS.keys()
+    kinds = {each.kind for each in (*_GENERATIONS.values(), *GPUS.values())}
+    assert kinds <= ACCELERATORS.keys()
 
 
 def test_the_peak_of_a_cpu_is_measured_once():

@@ -20,6 +20,7 @@ in_game = config.options_in("Game")
 in_learning = config.options_in("Learning")
 in_watching = config.options_in("Watching")
 
+# Of a device that is not known; `sized_presets` have more.
 _WIDE: Mapping[str, Any] = {
     **config.ACCELERATOR,
     "total_timesteps": 200_000_000,
@@ -89,6 +90,8 @@ class PPOConfig(config.ActorCriticConfig):
         **{kind: {**_WIDE, "device": kind} for kind in ("gpu", "tpu")},
         "debug": {**config.DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
     }
+
+    sized_presets: ClassVar[tuple[str, ...]] = ("gpu", "tpu")
 
     # The game
     frontier_share: float = in_game(

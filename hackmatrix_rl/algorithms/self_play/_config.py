@@ -166,7 +166,7 @@ class SelfPlayConfig(config.RunConfig):
     learning_rate: float | str = changed(
         "learning_rate",
         "linear:0.003:0.00015",
-        "Learning rate of Adam; a number, or a schedule over the games.",
+        "Learning rate; a number, or a schedule over the games.",
     )
     training_batch_size: int = in_learning(
         512, "Positions in the batch of a gradient step.", minimum=1

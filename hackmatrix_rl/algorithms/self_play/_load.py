@@ -97,7 +97,7 @@ def load_self_play(
         ConfigError: there is no checkpoint; it is not from self-play; its format or network is
             incompatible; or its network is custom code and `trust_code` is false.
     """
-    folder = checkpoints.find_checkpoint(run, report=report)
+    folder, _hold = checkpoints.hold_checkpoint(run, report=report)
     metadata = checkpoints.read_metadata(folder)
     checkpoints.check_playable(folder, metadata)
     config = config_from_dict(metadata["config"])

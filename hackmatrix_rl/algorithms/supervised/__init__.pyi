@@ -7,7 +7,6 @@ from ._load import load_answers as load_answers
 from ._names import OUTPUT_LOSSES as OUTPUT_LOSSES
 from ._names import TASKS as TASKS
 from ._network import AnswerNetwork as AnswerNetwork
-from ._optimizer import adam_atan2 as adam_atan2
 from ._puzzle import Puzzle as Puzzle
 from ._schedules import Curriculum as Curriculum
 from ._schedules import Halting as Halting

@@ -9,9 +9,9 @@ from hackmatrix_rl import agent, env, training
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.agent.networks import MIXERS
 from hackmatrix_rl.algorithms.supervised._names import (
+    DECAYS,
     FIRST_HIGH,
     FIRST_LOW,
-    OPTIMIZERS,
     OUTPUT_LOSSES,
     TASKS,
 )
@@ -21,7 +21,6 @@ from hackmatrix_rl.system.errors import ConfigError, in_flags, refusing
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:
-    import optax
     from jax.sharding import Mesh
     from jaxtyping import Array, Key
 
@@ -53,6 +52,9 @@ class SupervisedConfig(config.RunConfig):
     goal_by: ClassVar[str] = "total_updates"
     greedy: ClassVar[bool] = True
     best_by: ClassVar[str | None] = "puzzles_right"
+    optimizers: ClassVar[Mapping[str, Mapping[str, float]]] = dict.fromkeys(
+        ("adamw", "adam-atan2"), DECAYS
+    )
     loader: ClassVar[str] = "hackmatrix_rl.algorithms.supervised.load_answers"
     memory: ClassVar[tuple[str, ...]] = ("global_batch_size", "width")
     panels: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -228,14 +230,7 @@ class SupervisedConfig(config.RunConfig):
     )
 
     # Learning
-    optimizer: str = in_learning(
-        "adam-atan2",
-        "AdamW, or Adam with atan2 in place of the division, which needs no epsilon.",
-        choices=OPTIMIZERS,
-    )
-    weight_decay: float = in_learning(
-        0.1, "Decoupled weight decay, multiplied by the learning rate.", minimum=0
-    )
+    optimizer: str = changed("optimizer", "adam-atan2")
     max_grad_norm: float = changed("max_grad_norm", 1.0)
 
     # Memory
@@ -371,11 +366,6 @@ class SupervisedConfig(config.RunConfig):
     def rate(self) -> "agent.Schedule":
         """The learning rate as a schedule over the updates."""
         return config.always_schedule(self.learning_rate, steps=self.total_updates)
-
-    def make_optimizer(self) -> "optax.GradientTransformation":
-        from hackmatrix_rl.algorithms.supervised._optimizer import optimizer_named
-
-        return optimizer_named(self.optimizer, self.weight_decay, self.max_grad_norm)
 
     def hooks(self, folder: Any, sink: Any) -> "list[training.Hook]":
         """The evaluation on the fresh puzzles, if `eval_interval` is not 0."""

@@ -35,7 +35,7 @@ def load_answers(run: str | Path, *, report: checkpoints.Report = warnings.warn)
         ConfigError: there is no checkpoint, it is from another algorithm, or its format or network
             is incompatible.
     """
-    folder = checkpoints.find_checkpoint(run, report=report)
+    folder, _hold = checkpoints.hold_checkpoint(run, report=report)
     metadata = checkpoints.read_metadata(folder)
     checkpoints.check_playable(folder, metadata)
     config = config_from_dict(metadata["config"])

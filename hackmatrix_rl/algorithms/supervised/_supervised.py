@@ -10,8 +10,8 @@ from jaxtyping import Array, Bool, Float32, Int32, Key
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, Thought
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch, AnswerLoss, Outcome
+from hackmatrix_rl.algorithms.supervised._names import DECAYS
 from hackmatrix_rl.algorithms.supervised._network import AnswerNetwork
-from hackmatrix_rl.algorithms.supervised._optimizer import adam_atan2
 from hackmatrix_rl.algorithms.supervised._puzzle import Puzzle
 from hackmatrix_rl.algorithms.supervised._schedules import Curriculum, Halting
 from hackmatrix_rl.env import Batched, Environment
@@ -118,8 +118,8 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
             output_loss: `stablemax` or `softmax`.
             curriculum: the number of cycles over the updates; `None`: always the network's.
             optimization: optimizer, learning rate, precision, memory and devices; by default
-                `adam_atan2()` with a learning rate of 0.001. Schedules are functions of the number
-                of updates, and `remat` is `none` or `blocks`.
+                AdamATan2 with weight decay and a learning rate of 0.001. Schedules are functions of
+                the number of updates, and `remat` is `none` or `blocks`.
             arguments: the arguments of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
         Raises:
@@ -127,7 +127,7 @@ class Supervised(training.LearnerAlgorithm[training.TrainState]):
             ValueError: an argument is out of range, or the parts do not fit together.
         """
         if optimization is None and arguments.get("optimizer") is None:
-            arguments["optimizer"] = adam_atan2()
+            arguments["optimizer"] = training.named_optimizer("adam-atan2", 1.0, **DECAYS)
             if arguments.get("learning_rate") is None:
                 arguments["learning_rate"] = LEARNING_RATE
         self.optimization = training.optimization_of(self, optimization, arguments)

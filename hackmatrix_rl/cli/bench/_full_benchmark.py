@@ -167,7 +167,7 @@ def check_sizes(config: TrainConfig, sizes: Sequence[int]) -> None:
     """Raises a ConfigError unless everything can be measured with these numbers of games."""
     check_alone(config, "bench")
     try:
-        meshes = [make_mesh(replace(config, num_envs=size)) for size in trained_sizes(sizes)]
+        meshes = [make_mesh(config.with_games(size)) for size in trained_sizes(sizes)]
     except ConfigError as error:
         raise ConfigError(str(error).replace("--num-envs", "--sizes")) from error
     devices = meshes[-1].size
@@ -193,14 +193,14 @@ def full_benchmark(config: TrainConfig, sizes: Sequence[int], *, repeats: int) -
     yield from _environment_parts(config, sizes, repeats)
     for size in trained_sizes(sizes):
         for precision in PRECISIONS:
-            yield _train_part(replace(config, num_envs=size, precision=precision), repeats)
+            yield _train_part(replace(config.with_games(size), precision=precision), repeats)
 
 
 def _environment_parts(config: TrainConfig, sizes: Sequence[int], repeats: int) -> Iterator[Part]:
     environment = config.environment()
     if not isinstance(environment, HackMatrix):
         raise ConfigError(f"--full measures HackMatrix, not --env {config.env}. Leave one out.")
-    devices = make_mesh(replace(config, num_envs=max(sizes)))
+    devices = make_mesh(config.with_games(max(sizes)))
     keys = jax.eval_shape(lambda: env_keys(jax.random.key(0), 1))
     state, _ = jax.eval_shape(environment.reset, keys)
     each = COPIES * bytes_of(state)

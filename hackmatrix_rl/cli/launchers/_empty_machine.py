@@ -1,6 +1,5 @@
 """The shell script for a bare machine, for SkyPilot and Kubernetes."""
 
-from hackmatrix_rl import system
 from hackmatrix_rl.cli.launchers._job import AGAIN, NEW, RESUME, Job
 from hackmatrix_rl.system.errors import in_shell
 
@@ -33,7 +32,7 @@ _PROGRAM = "~/.local/bin/hackmatrix-rl"
 
 def install(job: Job) -> str:
     """Lines that install the package and write the files of the job."""
-    device = "cuda" if job.machines.kind == system.H100 else "tpu"
+    device = "cuda" if job.machines.gpus else "tpu"
     extras = device if job.workers is None else f"{device},sweep"
     return _INSTALL.format(extras=extras) + job.copied(_FILES)
 

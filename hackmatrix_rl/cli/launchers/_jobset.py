@@ -12,13 +12,17 @@ from hackmatrix_rl.cli.launchers._empty_machine import PORT, SHARED, connected, 
 from hackmatrix_rl.cli.launchers._job import MOST_RESTARTS, STOP, Job
 from hackmatrix_rl.system.errors import in_shell
 
-# The accelerators of slices in GKE.
+# The accelerators in GKE.
 _ACCELERATORS: Mapping[str, str] = {
     "v4": "tpu-v4-podslice",
     "v5e": "tpu-v5-lite-podslice",
     "v5p": "tpu-v5p-slice",
     "v6e": "tpu-v6e-slice",
     "tpu7x": "tpu7x",
+    "h100": "nvidia-h100-80gb",
+    "h200": "nvidia-h200-141gb",
+    "a100": "nvidia-a100-80gb",
+    "l4": "nvidia-l4",
 }
 
 _MANIFEST = """\
@@ -143,12 +147,12 @@ def can(machines: "system.Machines") -> bool:
     GKE connects several slices only if they have several hosts each.
     """
     joined = machines.slices == 1 or machines.hosts > machines.slices
-    return machines.kind == system.H100 or (machines.kind in _ACCELERATORS and joined)
+    return machines.kind in _ACCELERATORS and joined
 
 
 def render(job: Job, file: str) -> str:
     there, array = job.machines, job.workers is not None
-    gpu = there.kind == system.H100
+    gpu = there.gpus
     given = ["PACKAGE=git+https://HOST/hackmatrix-rl"]
     if not array and job.checkpoint_dir is None:
         given.append("CHECKPOINTS=gs://BUCKET/NAME")
@@ -157,7 +161,7 @@ def render(job: Job, file: str) -> str:
         "kubectl create secret generic hackmatrix-rl --from-literal=WANDB_API_KEY=..."
     ] * job.wandb
     selector = (
-        {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}
+        {"cloud.google.com/gke-accelerator": _ACCELERATORS[there.kind]}
         if gpu
         else {
             "cloud.google.com/gke-tpu-accelerator": _ACCELERATORS[there.kind],

@@ -19,7 +19,7 @@ class _Kind:
         ending: the suffix of its files.
         starts: the machines that it supports, in words.
         can: whether it can start a training on given machines.
-        can_sweep: whether it can start the workers of a sweep there.
+        can_sweep: whether it can start the workers of a sweep there as well.
         render: returns the text of the file from a job and the file's name.
     """
 
@@ -35,20 +35,22 @@ def _none(machines: "system.Machines") -> bool:
 
 
 def _gpus(machines: "system.Machines") -> bool:
-    return machines.kind == system.H100
+    return machines.gpus
 
 
 KINDS: Mapping[str, _Kind] = {
     "gcloud": _Kind(".sh", "one TPU slice (v4, v5e, v5p, v6e)", _gcloud.can, _none, _gcloud.render),
-    "slurm": _Kind(".sbatch", "h100 and cpu", _slurm.can, _slurm.can, _slurm.render),
+    "slurm": _Kind(".sbatch", "GPUs and cpu", _slurm.can, _slurm.can, _slurm.render),
     "skypilot": _Kind(
         ".sky.yaml",
-        "one TPU slice (v4, v5e, v5p, v6e) and h100",
+        "one TPU slice (v4, v5e, v5p, v6e) and GPUs",
         _skypilot.can,
         _gpus,
         _skypilot.render,
     ),
-    "jobset": _Kind(".jobset.yaml", "TPU slices and h100", _jobset.can, _gpus, _jobset.render),
+    "jobset": _Kind(
+        ".jobset.yaml", "TPU slices and GKE's GPUs", _jobset.can, _gpus, _jobset.render
+    ),
 }
 """The kinds of launchers by their name in `--launcher-kind`."""
 
@@ -107,7 +109,7 @@ def make_launcher(
         raise ConfigError(f"--target {target}: a trial of a sweep trains on one host. Use fewer.")
 
     def works(each: _Kind) -> bool:
-        return each.can(machines) if workers is None else each.can_sweep(machines)
+        return each.can(machines) and (workers is None or each.can_sweep(machines))
 
     if not works(chosen):
         others = [each.ending for each in KINDS.values() if works(each)]

@@ -3,6 +3,7 @@
 Sources: SkyPilot 0.14.1, "Managed Jobs", "SkyPilot YAML", "Cloud TPU", and its own schemas.
 """
 
+from collections.abc import Mapping
 from textwrap import indent
 
 from hackmatrix_rl import system
@@ -41,6 +42,14 @@ run: |
 """
 # All but 137, with which SkyPilot also ends the healthy nodes of a task that needs a person.
 _AGAIN = [status for status in AGAIN if status != 137]
+# The GPUs in SkyPilot.
+_GPUS: Mapping[str, str] = {
+    "h100": "H100",
+    "h200": "H200",
+    "a100": "A100-80GB",
+    "l4": "L4",
+    "rtx4090": "RTX4090",
+}
 _SHARED = f"""\
 volumes:
   {SHARED}: hackmatrix-rl
@@ -53,7 +62,7 @@ secrets:
 
 def can(machines: "system.Machines") -> bool:
     """Whether SkyPilot can start a training on these machines."""
-    return machines.kind == system.H100 or (machines.kind in CLOUD and machines.slices == 1)
+    return machines.kind in _GPUS or (machines.kind in CLOUD and machines.slices == 1)
 
 
 def render(job: Job, file: str) -> str:
@@ -63,8 +72,8 @@ def render(job: Job, file: str) -> str:
         envs["CHECKPOINTS"] = "gs://BUCKET/NAME"
     asks = [f"--env {name}={example} " for name, example in envs.items()]
     asks += ["--secret WANDB_API_KEY "] * job.wandb
-    if there.kind == system.H100:
-        accelerators, runtime = f"H100:{there.per_host}", ""
+    if there.gpus:
+        accelerators, runtime = f"{_GPUS[there.kind]}:{there.per_host}", ""
         nodes = there.hosts if job.workers is None else job.workers
     else:
         kind, version = CLOUD[there.kind]
@@ -72,7 +81,7 @@ def render(job: Job, file: str) -> str:
         runtime = f"  accelerator_args:\n    runtime_version: {version}\n"
         nodes = 1  # a slice, whatever number of hosts it has
     # The hosts of a TPU slice discover each other.
-    several = there.kind == system.H100 and there.hosts > 1
+    several = there.gpus and there.hosts > 1
     head = '$(head -n 1 <<< "$SKYPILOT_NODE_IPS")'
     processes = connected(head, str(there.hosts), "$SKYPILOT_NODE_RANK") if several else ""
     decided, command = start(job, processes)

@@ -37,7 +37,7 @@ fi
 
 def can(machines: "system.Machines") -> bool:
     """Whether SLURM can start a training on these machines."""
-    return machines.kind in (system.H100, system.CPU)
+    return machines.gpus or machines.kind == system.CPU
 
 
 def render(job: Job, file: str) -> str:
@@ -45,9 +45,8 @@ def render(job: Job, file: str) -> str:
     # JAX assigns one GPU of a node to each task. A worker of a sweep uses all of them.
     tasks = 1 if array else there.per_host
     resources = [f"--nodes={there.hosts}", f"--ntasks-per-node={tasks}"]
-    resources.append(
-        "--exclusive" if there.kind == system.CPU else f"--gpus-per-node=h100:{there.per_host}"
-    )
+    gpus = f"--gpus-per-node={there.kind}:{there.per_host}"
+    resources.append(gpus if there.gpus else "--exclusive")
     if job.workers is not None:
         resources.insert(0, f"--array=0-{job.workers - 1}")
     # Otherwise SLURM may bind a task to one core.

@@ -10,6 +10,14 @@ from ._finder import in_league as in_league
 from ._finder import run_of as run_of
 from ._finder import split_member as split_member
 from ._finder import whole_checkpoint as whole_checkpoint
+from ._holds import Hold as Hold
+from ._holds import hold_checkpoint as hold_checkpoint
+from ._hub import DESCRIPTION as DESCRIPTION
+from ._hub import HUB as HUB
+from ._hub import HubName as HubName
+from ._hub import answering as answering
+from ._hub import hub_files as hub_files
+from ._hub import library as library
 from ._initial import initial_settings as initial_settings
 from ._initial import initial_weights as initial_weights
 from ._manifest import NAME as NAME
@@ -42,7 +50,7 @@ from ._saved_run import saved_run as saved_run
 from ._saved_run import saved_trainings as saved_trainings
 from ._saved_run import settings_of_saved as settings_of_saved
 from ._saved_run import write_agent as write_agent
+from ._trim import trim_checkpoint as trim_checkpoint
 from ._writer import CheckpointWriter as CheckpointWriter
 from ._writer import SaveResult as SaveResult
 from ._writer import save as save
-from ._writer import trim_checkpoint as trim_checkpoint

@@ -1,7 +1,9 @@
 """Reads the arrays of a checkpoint, which Orbax stores: all, some, or only their shapes."""
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -11,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from etils import epath
 
-from hackmatrix_rl.runs.checkpoints._metadata import PARTS, read_metadata
+from hackmatrix_rl.runs.checkpoints._metadata import read_metadata
 from hackmatrix_rl.runs.checkpoints._place import place
 from hackmatrix_rl.system import read_bounded
 from hackmatrix_rl.system.errors import ConfigError
@@ -41,18 +43,11 @@ def read_arrays(folder: epath.Path, part: str, *, under: str = "") -> Stored:
 
 def _restored(folder: epath.Path, part: str, under: str) -> dict[str, np.ndarray]:
     """The arrays of a part whose names begin with `under`; random keys as their raw words."""
-    import orbax.checkpoint as ocp  # half a second, and few commands need it
-
-    with _reader() as reader:
-        described = _described(reader, folder, part)
-        wanted = {name: each for name, each in described.items() if name.startswith(under)}
-        if not wanted:
-            return {}
-        as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in wanted}
-        arguments = ocp.args.PyTreeRestore(
-            item=wanted if under else None, restore_args=as_numpy, partial_restore=bool(under)
-        )
-        restored = reader.restore(folder, ocp.args.Composite(**{part: arguments}))[part]
+    described = _described(folder, part)
+    wanted = {name: np.ndarray for name in described if name.startswith(under)}
+    if not wanted:
+        return {}
+    restored: dict[str, np.ndarray] = _ask(folder, part, wanted)
     odd = [name for name, array in restored.items() if not isinstance(array, np.ndarray)]
     if odd:
         raise ValueError(f"{odd[0]!r} is not an array")
@@ -67,8 +62,8 @@ def check_written(folder: epath.Path, written: Mapping[str, Mapping[str, Any]]) 
     compares shape and dtype.
     """
     found: dict[str, Mapping[str, Any]] = {"policy": read_arrays(folder, "policy").arrays}
-    with _unreadable(folder, "training"), _reader() as reader:
-        found["training"] = _described(reader, place(folder), "training")
+    with _unreadable(folder, "training"):
+        found["training"] = _described(place(folder), "training")
     for part, arrays in written.items():
         for name in {**arrays, **found[part]}:
             there, here = (_layout(each.get(name)) for each in (found[part], arrays))
@@ -82,24 +77,37 @@ def _layout(array: Any) -> str:
     return "missing" if array is None else f"{jnp.dtype(array.dtype)}{list(array.shape)}"
 
 
-def _reader() -> Any:
-    """Orbax's reader, as a context. Each process reads by itself and waits for no other."""
-    import orbax.checkpoint as ocp
-
-    here = jax.process_index()
-    alone = ocp.options.MultiprocessingOptions(primary_host=here, active_processes={here})
-    handlers = {name: ocp.PyTreeCheckpointHandler(multiprocessing_options=alone) for name in PARTS}
-    composite = ocp.CompositeCheckpointHandler(
-        composite_options=ocp.CompositeOptions(multiprocessing_options=alone), **handlers
-    )
-    return ocp.Checkpointer(composite, multiprocessing_options=alone)
-
-
-def _described(reader: Any, folder: epath.Path, part: str) -> dict[str, Any]:
+def _described(folder: epath.Path, part: str) -> dict[str, Any]:
     """The shape and dtype of each array of a part, by name; Orbax opens every array."""
     _check_array_names(folder / part / "_METADATA")
-    described: dict[str, Any] = reader.metadata(folder).item_metadata[part].tree
+    described: dict[str, Any] = _ask(folder, part)
     return described
+
+
+def _ask(folder: epath.Path, part: str, wanted: Mapping[str, type] | None = None) -> Any:
+    """The arrays of a part, as the types in `wanted`; without it, their shapes and dtypes.
+
+    Each process reads by itself. `ocp.load` counts its calls, and the next save waits for
+    processes that called it as often; so this asks Orbax's handler of a part.
+    """
+    from orbax.checkpoint import v1 as ocp  # half a second, and few commands need it
+
+    here = jax.process_index()
+
+    async def answer() -> Any:
+        context = ocp.Context()
+        context.multiprocessing.primary_host = here
+        context.multiprocessing.active_processes = {here}
+        context.pytree.loading.partial_load = True
+        with context:
+            handler = ocp.handlers.PyTreeHandler(context=context)
+            if wanted is None:
+                return await handler.metadata(folder / part)
+            return await (await handler.load(folder / part, wanted))
+
+    # In a thread of its own: a notebook's thread runs a loop already.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, answer()).result()
 
 
 @contextmanager

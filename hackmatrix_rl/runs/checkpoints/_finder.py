@@ -10,6 +10,7 @@ from typing import Any
 from etils import epath
 
 from hackmatrix_rl.games.hackmatrix import LEAGUES
+from hackmatrix_rl.runs.checkpoints._hub import fetched, is_on_hub
 from hackmatrix_rl.runs.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.runs.checkpoints._manifest import damage, not_plain
 from hackmatrix_rl.runs.checkpoints._metadata import (
@@ -74,6 +75,8 @@ def find_checkpoint(
         NoCheckpointError: the checkpoint does not exist.
         ConfigError: it cannot be used.
     """
+    if is_on_hub(run):
+        return fetched(str(run))
     run = typed_path(run)
     given = storage_path(run, "the checkpoint")
     shipped = shipped_checkpoint(str(run))
@@ -176,9 +179,12 @@ def _score(folder: epath.Path) -> float:
 
 def _trouble(folder: epath.Path) -> str | None:
     """Why a checkpoint cannot be used, in words, or `None`."""
-    if (folder / METADATA_1).exists() and not (folder / METADATA).exists():
-        return not_plain(folder)  # format 1 had no manifest
-    return damage(folder)
+    return damage(folder) if has_manifest(folder) else not_plain(folder)
+
+
+def has_manifest(folder: epath.Path) -> bool:
+    """Whether a checkpoint must have a manifest: format 1 had none."""
+    return not (folder / METADATA_1).exists() or (folder / METADATA).exists()
 
 
 def _folders_of(run: epath.Path, report: Report) -> Iterator[epath.Path]:

@@ -16,7 +16,8 @@ from hackmatrix_rl.agent.networks import (
     add_auxiliary_head,
     with_value_head,
 )
-from hackmatrix_rl.runs.checkpoints._finder import Report, find_checkpoint, in_league, split_member
+from hackmatrix_rl.runs.checkpoints._finder import Report, in_league, split_member
+from hackmatrix_rl.runs.checkpoints._holds import Hold, hold_checkpoint
 from hackmatrix_rl.runs.checkpoints._metadata import check_playable, player_config, read_metadata
 from hackmatrix_rl.runs.checkpoints._npz import is_npz, load_npz
 from hackmatrix_rl.runs.checkpoints._reader import load, why_member
@@ -52,7 +53,7 @@ def initial_settings(
         kept = ("network", "width", "depth", "observation", "value_scale")
         return {name: getattr(other, name) for name in kept}
     with refusing(f"--init {init}: ", "", of=ConfigError):
-        folder, other = _start(init, league, report)
+        folder, other, _ = _start(init, league, report)
         check_trusted(other, folder, trust_code=trust_code, named=("teacher", *named))
     # They decide what the weights mean; rules and actions also have an identity. The league is
     # not among them: an agent of one league may start a training in another.
@@ -76,7 +77,7 @@ def initial_weights(
     if is_npz(config.init):
         return _original_weights(config, policy)
     with refusing(f"--init {config.init}: ", "", of=ConfigError):
-        folder, other = _start(config.init, config.league, report)
+        folder, other, hold = _start(config.init, config.league, report)
         check_alike(config, other)
         same_value = other.heads.value == config.heads.value
         there = _with_heads_of(other, policy, same_value=same_value)
@@ -85,6 +86,7 @@ def initial_weights(
         loaded = load(str(folder), policy=there, trust_code=True, member=member, report=report)
         same_units = same_structure(other.initial_scale(), config.initial_scale())
         scale = loaded.value_scale() if same_units else None
+        del hold
     if member is None and loaded.member is not None:
         report(f"--init {config.init}: {why_member(loaded)}")
     found = loaded.policy
@@ -149,9 +151,12 @@ def _with_own_head(policy: ActorCritic, found: ActorCritic) -> ActorCritic:
     return eqx.tree_at(lambda wrapper: wrapper.headless, policy, headless)
 
 
-def _start(init: str, league: str | None, report: Report) -> tuple[epath.Path, TrainConfig]:
-    """The checkpoint to start from, and the settings of its training."""
-    folder = find_checkpoint(in_league(split_member(init)[0], league), report=report)
+def _start(
+    init: str, league: str | None, report: Report
+) -> tuple[epath.Path, TrainConfig, Hold | None]:
+    """The checkpoint to start from, the settings of its training, and what holds it."""
+    name = in_league(split_member(init)[0], league)
+    folder, hold = hold_checkpoint(name, report=report)
     metadata = read_metadata(folder)
     check_playable(folder, metadata)
-    return folder, player_config(folder, metadata)
+    return folder, player_config(folder, metadata), hold

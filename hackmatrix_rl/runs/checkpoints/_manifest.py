@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 def write_manifest(folder: epath.Path) -> int:
     """Writes the sums of all files in a checkpoint's folder, and returns their size in bytes."""
-    sums = {name: _sha256(path) for name, path in _files(folder)}
+    sums = {name: sha256_of(path) for name, path in _files(folder)}
     size = sum(path.stat().length for _, path in _files(folder))
     write_json(folder / NAME, {"sha256": sums}, indent=1)
     return size
@@ -49,7 +49,7 @@ def damage(folder: epath.Path) -> str | None:
         for name, expected in sums.items():
             if name not in present:
                 return f"damaged: {name} is missing"
-            if _sha256(present[name]) != expected:
+            if sha256_of(present[name]) != expected:
                 return f"damaged: {name} is not what was written"
     except OSError as error:
         return f"damaged: it cannot be read ({error.strerror or error})"
@@ -82,7 +82,8 @@ def _files(folder: epath.Path) -> Iterator[tuple[str, epath.Path]]:
                 yield str(path.relative_to(folder)), path
 
 
-def _sha256(path: epath.Path) -> str:
+def sha256_of(path: epath.Path) -> str:
+    """The SHA-256 sum of a file, in hexadecimal digits."""
     digest = hashlib.sha256()
     with open_regular(path) as file:
         while chunk := file.read(_CHUNK):

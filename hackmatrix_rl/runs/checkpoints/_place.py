@@ -33,6 +33,18 @@ def place(folder: epath.PathLike) -> epath.Path:
     return epath.Path(text) if is_remote(text) else _Folder(os.path.abspath(text))
 
 
+def orbax_context(folder: epath.Path) -> Any:
+    """Orbax's settings for a folder, whose name may have characters of a pattern."""
+    from orbax.checkpoint import v1 as ocp  # half a second, and few commands need it
+
+    context = ocp.Context()
+    context.file.path_class = type(folder)
+    # In the background, a failure to create a folder would leave waiting threads, and the process
+    # would not end.
+    context.asynchronous.create_directories_asynchronously = False
+    return context
+
+
 def check_place(folder: epath.PathLike, said: str = "") -> None:
     """Refuses a folder whose name does not allow checkpoints in it."""
     text = os.fspath(folder)

@@ -32,7 +32,9 @@ from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic
 from hackmatrix_rl.env import Environment, whole_games
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, read_arrays
-from hackmatrix_rl.runs.checkpoints._finder import CARD, Report, find_checkpoint
+from hackmatrix_rl.runs.checkpoints._finder import CARD, Report
+from hackmatrix_rl.runs.checkpoints._holds import Hold, hold_checkpoint
+from hackmatrix_rl.runs.checkpoints._hub import fetched, is_on_hub
 from hackmatrix_rl.runs.checkpoints._members import (
     best_by,
     best_of,
@@ -87,6 +89,7 @@ class Loaded:
     # The value scale and `greedy` of modules that were composed in Python.
     _saved: tuple[ValueScale | None, bool] | None = None
     _members: tuple[str, ...] = ()  # the trainings in words, of several
+    _hold: Hold | None = None  # `value_scale` and `card` read the checkpoint later
 
     def value_scale(self) -> ValueScale | None:
         """The scale of the policy's value, read from the checkpoint; `None` if it has none.
@@ -195,7 +198,8 @@ def load(
     Args:
         run: `pretrained` (or `pretrained/no-rewind`, or an older version, `pretrained@1`) for the
             package's agent, a run's folder, its name under `runs/`, a folder of checkpoints (also
-            remote: `gs://...`), one checkpoint, or a file of `hm.save`, which needs `like`.
+            remote: `gs://...`), one checkpoint, an agent on the Hugging Face Hub
+            (`hf://USER/NAME@REVISION`), or a file of `hm.save`, which needs `like`.
         like: a network of the same sizes; its weights are ignored. The call then returns this
             network with the stored weights, and reads no settings.
         policy: a network of the same shapes to fill, for networks that the config cannot build.
@@ -228,6 +232,8 @@ def load(
         check_is_policy(like)
         if policy is not None or network is not None:
             raise TypeError("like is the network: leave policy and network out")
+    if is_on_hub(run):
+        run = fetched(str(run))
     if is_tree_file(run):
         if like is None:
             raise ConfigError(
@@ -245,7 +251,7 @@ def load(
             saved, like=like, policy=policy, network=network, agent=agent, trust_code=trust_code,
             member=member, report=report,
         )  # fmt: skip
-    folder = find_checkpoint(run, best=best, report=report)
+    folder, hold = hold_checkpoint(run, best=best, report=report)
     if agent is not None:
         raise ConfigError(
             f"{run}: is not a run of hm.SaveRun, and its settings determine its modules. Leave "
@@ -279,6 +285,7 @@ def load(
         metadata=MappingProxyType(metadata),
         member=member,
         _members=tuple(config.member_names),
+        _hold=hold,
     )
 
 

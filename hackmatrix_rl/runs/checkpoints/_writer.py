@@ -10,25 +10,24 @@ from importlib.metadata import version
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from etils import epath
 from jaxtyping import PyTree
 
 from hackmatrix_rl.agent import check_is_policy
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, check_written, read_arrays
+from hackmatrix_rl.runs.checkpoints._arrays import check_written
 from hackmatrix_rl.runs.checkpoints._finder import checkpoints_in, mean_return, run_of
+from hackmatrix_rl.runs.checkpoints._holds import deleting
 from hackmatrix_rl.runs.checkpoints._manifest import NAME as MANIFEST
 from hackmatrix_rl.runs.checkpoints._manifest import write_manifest
-from hackmatrix_rl.runs.checkpoints._metadata import FORMAT, METADATA, identity_of, read_metadata
-from hackmatrix_rl.runs.checkpoints._place import place
+from hackmatrix_rl.runs.checkpoints._metadata import FORMAT, METADATA, identity_of
+from hackmatrix_rl.runs.checkpoints._place import orbax_context, place
 from hackmatrix_rl.runs.checkpoints._reader import POLICY
 from hackmatrix_rl.runs.config import RunConfig
 from hackmatrix_rl.system import describe_device, set_aside, write_json
 from hackmatrix_rl.training import arrays_to_store, random_keys, write_tree
 
 _UNFINISHED = ".orbax-checkpoint-tmp"
-_MOST_ERRORS = 100  # more than Orbax keeps of one save
 _TIMEOUT_SECONDS = 300  # for which processes wait for each other at the end of a save
 
 
@@ -53,6 +52,7 @@ class CheckpointWriter:
         folder: the folder, created if it is missing; it may be remote (`gs://...`).
         keep: the number of newest checkpoints to keep.
         keep_best: whether to keep the checkpoint with the highest mean return, too.
+        keep_every: of every so many updates, the first checkpoint is kept, too; `None`: of none.
         config: stored with each checkpoint, to rebuild the modules.
         run: stored with each checkpoint: the run's id and aliases. The writer does not write
             into a folder with checkpoints of another run, and does not delete them.
@@ -65,31 +65,19 @@ class CheckpointWriter:
         keep: int,
         config: RunConfig,
         keep_best: bool = False,
+        keep_every: int | None = None,
         run: Mapping[str, str] | None = None,
     ) -> None:
-        import orbax.checkpoint as ocp  # half a second, and few commands need it
-
         self._folder = place(folder)
         self._keep = keep
         self._keep_best = keep_best
+        self._keep_every = keep_every
         self._config = config
         self._run = dict(run or {})
         self._game = identity_of(config.as_dict()).as_dict()
         self._id = self._run.get("wandb_id")
-        options = ocp.options.AsyncOptions(
-            timeout_secs=_TIMEOUT_SECONDS,
-            # In the background, a failure to create a folder would leave waiting threads, and the
-            # process would not end.
-            create_directories_asynchronously=False,
-        )
-        self._checkpointer = ocp.AsyncCheckpointer(
-            ocp.CompositeCheckpointHandler(
-                composite_options=ocp.CompositeOptions(async_options=options),
-                policy=ocp.StandardCheckpointHandler(),
-                training=ocp.StandardCheckpointHandler(),
-            ),
-            async_options=options,
-        )
+        self._context = orbax_context(self._folder)
+        self._context.asynchronous.timeout_secs = _TIMEOUT_SECONDS
         # Read once: several processes could get different results later.
         self._there = {int(path.name) for path in self._whole()}
         self._writing: threading.Thread | None = None
@@ -138,21 +126,22 @@ class CheckpointWriter:
             "device": describe_device(),
             "random_keys": {name: random_keys(part) for name, part in parts.items()},
         }
-        import orbax.checkpoint as ocp
+        from orbax.checkpoint import v1 as ocp
 
         try:
             self._clear_the_way(folder)
             arrays = {name: arrays_to_store(part) for name, part in parts.items()}
-            items = {name: ocp.args.StandardSave(each) for name, each in arrays.items()}
-            self._checkpointer.save(folder, ocp.args.Composite(**items))
+            with self._context:
+                response = ocp.save_checkpointables_async(folder, arrays)
             # Not the arrays themselves, whose memory is freed once Orbax has copied them.
             shapes = jax.tree.map(lambda each: jax.ShapeDtypeStruct(each.shape, each.dtype), arrays)
         except Exception as error:  # any error: `poll` reports it, and training continues
-            self._wait_for_orbax()
             self._outcomes.append(SaveResult(update, time.monotonic() - began, 0, error))
             return
         self._writing = threading.Thread(
-            target=self._finish, args=(folder, update, metadata, shapes, began), name="checkpoint"
+            target=self._finish,
+            args=(folder, update, metadata, shapes, began, response),
+            name="checkpoint",
         )
         self._writing.start()
 
@@ -171,23 +160,6 @@ class CheckpointWriter:
     def close(self) -> None:
         """Finishes the current save. `poll` has its result."""
         self._join()
-        self._checkpointer.close()
-
-    def _wait_for_orbax(self) -> Exception | None:
-        """Waits until Orbax has written or failed; returns its first error.
-
-        Orbax keeps an error for each file that it could not write, and raises one at each call. A
-        remaining error would fail the next save, or `close`.
-        """
-        first: Exception | None = None
-        for _ in range(_MOST_ERRORS):
-            try:
-                self._checkpointer.wait_until_finished()
-            except Exception as error:  # the caller reports it
-                first = first or error
-            else:
-                break
-        return first
 
     def _finish(
         self,
@@ -196,15 +168,13 @@ class CheckpointWriter:
         metadata: Mapping[str, Any],
         shapes: Mapping[str, Mapping[str, jax.ShapeDtypeStruct]],
         began: float,
+        response: Any,
     ) -> None:
         """Waits for the arrays, reads them back, and then completes the checkpoint."""
         size = 0
         error: Exception | None = None
         try:
-            # Only waiting finds every failure: `check_for_errors` may run before the background
-            # thread has noticed one.
-            if (failed := self._wait_for_orbax()) is not None:
-                raise failed
+            response.result()
             if jax.process_index() == 0:
                 write_json(folder / METADATA, metadata, indent=1)
                 check_written(folder, shapes)
@@ -261,11 +231,17 @@ class CheckpointWriter:
         known = {path: score for path, score in scores.items() if score is not None}
         if known:
             stay.add(max(known, key=lambda path: known[path]))
+        if (every := self._keep_every) is not None:
+            stay.update({int(path.name) // every: path for path in reversed(whole)}.values())
         for path in whole:
-            if path not in stay:
+            if path in stay:
+                continue
+            with deleting(path) as free:
+                if not free:  # somebody reads it; a later save deletes it
+                    continue
                 # The manifest first: after a kill halfway, the rest counts as incomplete.
                 (path / MANIFEST).unlink()
-                path.rmtree()
+            path.rmtree()
 
 
 def save(policy: ActorCritic, path: epath.PathLike) -> None:
@@ -284,36 +260,3 @@ def save(policy: ActorCritic, path: epath.PathLike) -> None:
     """
     check_is_policy(policy)
     write_tree(path, POLICY, policy)
-
-
-_PRIVATE = ("run_dir", "checkpoint_dir")
-"""Settings that are paths on the machine of the training."""
-
-
-def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
-    """Copies a checkpoint without the parts for a resume (optimizer, environments) and paths.
-
-    Returns the size of the copy in bytes.
-    """
-    import orbax.checkpoint as ocp
-
-    there, copy = epath.Path(source), place(target)
-    metadata = read_metadata(there)
-    parts = {"policy": "", "training": VALUE_SCALE}
-    stored = {name: read_arrays(there, name, under=under) for name, under in parts.items()}
-    arrays = {name: jax.tree.map(jnp.asarray, dict(part.arrays)) for name, part in stored.items()}
-    handlers = {name: ocp.StandardCheckpointHandler() for name in stored}
-    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers)) as checkpointer:
-        items = {name: ocp.args.StandardSave(each) for name, each in arrays.items()}
-        checkpointer.save(copy, ocp.args.Composite(**items))
-    metadata["random_keys"] = {name: dict(part.keys) for name, part in stored.items()}
-    metadata["config"] |= dict.fromkeys(_PRIVATE)
-    if metadata["config"].get("init") is not None:  # a training with a teacher must have one
-        metadata["config"]["init"] = epath.Path(metadata["config"]["init"]).name
-    metadata["run"] = {}
-    write_json(copy / METADATA, metadata)
-    # Orbax writes its destination into these. It reads them only in cloud storage.
-    for folder in ("", *stored):
-        (copy / folder / "commit_success.txt").unlink(missing_ok=True)
-    check_written(copy, arrays)
-    return write_manifest(copy)

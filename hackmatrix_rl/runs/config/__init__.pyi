@@ -1,3 +1,7 @@
+from ._device_games import LEAST_GAMES as LEAST_GAMES
+from ._device_games import SIZED as SIZED
+from ._device_games import DeviceGames as DeviceGames
+from ._device_games import following as following
 from ._environments import ENVIRONMENTS as ENVIRONMENTS
 from ._environments import HACKMATRIX as HACKMATRIX
 from ._environments import dependence_of as dependence_of
@@ -9,6 +13,7 @@ from ._known_code import Code as Code
 from ._members import member_settings as member_settings
 from ._options import COUNTED as COUNTED
 from ._options import changed as changed
+from ._options import check_range as check_range
 from ._options import field_types as field_types
 from ._options import is_scheduled as is_scheduled
 from ._options import most as most

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from hackmatrix_rl.runs.config._device_games import DeviceGames
 from hackmatrix_rl.runs.config._environments import HACKMATRIX
 from hackmatrix_rl.runs.config._options import check_range, settings_of, typed
 from hackmatrix_rl.runs.config._registry import (
@@ -65,10 +66,17 @@ def cpu_devices(preset: str, settings: Mapping[str, Any]) -> int | None:
     return devices
 
 
-def make_config(preset: str, settings: Mapping[str, Any], algorithm: str = "") -> RunConfig:
+def make_config(
+    preset: str,
+    settings: Mapping[str, Any],
+    algorithm: str = "",
+    *,
+    room: DeviceGames | None = None,
+) -> RunConfig:
     """A preset with some settings changed, for the algorithm that they name.
 
-    If they name none, it is `algorithm`, or else `default_algorithm`.
+    If they name none, it is `algorithm`, or else `default_algorithm`. For `room` see
+    `RunConfig.of_preset`.
     """
     known = preset_names()
     if preset not in known:
@@ -89,7 +97,7 @@ def make_config(preset: str, settings: Mapping[str, Any], algorithm: str = "") -
         )
     chosen = {each: value for each, value in settings.items() if each != "algorithm"}
     check_settings(kind, chosen, why)
-    return kind.of_preset(preset, chosen)
+    return kind.of_preset(preset, chosen, room)
 
 
 def recipe_names() -> list[str]:
@@ -115,6 +123,8 @@ def make_stages(
     settings: Mapping[str, Any],
     stages: Sequence[Mapping[str, Any]],
     given: Mapping[str, Any],
+    *,
+    room: DeviceGames | None = None,
 ) -> RunConfig:
     """The config of the first stage, linked to the later ones (`RunConfig.then`).
 
@@ -149,11 +159,14 @@ def make_stages(
     total = given.get("total_timesteps")
     lengths: list[int | None] = [None] * len(kinds)
     if total is not None:
-        short = {name: value for name, value in given.items() if name != "total_timesteps"}
-        own = [each.total_timesteps for each in _made(preset, settings, stages, short, lengths)]
+        # Each stage keeps its share of the length that the stages have without it.
+        settings, given = (
+            {name: value for name, value in each.items() if name != "total_timesteps"}
+            for each in (settings, given)
+        )
+        own = [each.total_timesteps for each in _made(preset, settings, stages, given, lengths)]
         lengths = [max(1, round(total * each / sum(own))) for each in own]
-        given = short
-    made = _made(preset, settings, stages, given, lengths)
+    made = _made(preset, settings, stages, given, lengths, room)
     for before, after in pairwise(made):
         check_alike(after, before)
     first = made[-1]
@@ -168,6 +181,7 @@ def _made(
     stages: Sequence[Mapping[str, Any]],
     given: Mapping[str, Any],
     lengths: Sequence[int | None],
+    room: DeviceGames | None = None,
 ) -> list[Any]:
     """The config of each stage, not yet linked."""
     made: list[RunConfig] = []
@@ -184,7 +198,7 @@ def _made(
                 if e.metadata["alike"] and e.name in has
             }
             chosen = {**kept, **chosen, "init": BEFORE}
-        made.append(make_config(preset, chosen))
+        made.append(make_config(preset, chosen, room=room))
     return made
 
 

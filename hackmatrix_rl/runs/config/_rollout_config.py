@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, no_type_check
 
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import VALUE_HEADS
-from hackmatrix_rl.runs.config._options import in_collecting, in_learning, in_watching, most
+from hackmatrix_rl.runs.config._device_games import DeviceGames, minibatches
+from hackmatrix_rl.runs.config._environments import HACKMATRIX
+from hackmatrix_rl.runs.config._members import member_settings
+from hackmatrix_rl.runs.config._options import (
+    check_range,
+    in_collecting,
+    in_learning,
+    in_watching,
+    most,
+    typed,
+)
 from hackmatrix_rl.runs.config._run_config import Given
 from hackmatrix_rl.runs.config._train_config import TrainConfig
 from hackmatrix_rl.runs.config._traits import Heads, Words
-from hackmatrix_rl.system.errors import ConfigError, in_flags
+from hackmatrix_rl.system.errors import ConfigError, in_flags, refusing
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:
@@ -77,12 +87,47 @@ class RolloutConfig(TrainConfig, ABC):
         )
 
     @classmethod
-    def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RolloutConfig":
+    def of_preset(
+        cls, preset: str, settings: Mapping[str, Any], room: DeviceGames | None = None
+    ) -> "RolloutConfig":
         """A preset with some settings changed; `minibatch_size` replaces `num_minibatches`."""
         chosen = cls.preset_settings(preset, settings)
+        if preset in cls.sized_presets and settings.get("env", HACKMATRIX) == HACKMATRIX:
+            chosen |= cls._sizes(chosen, settings, room)
         if settings.get("minibatch_size") is not None:
             chosen.pop("num_minibatches", None)
         return cls(**{**chosen, **settings})
+
+    @classmethod
+    def _sizes(
+        cls, preset: Mapping[str, Any], settings: Mapping[str, Any], room: DeviceGames | None
+    ) -> dict[str, Any]:
+        """The sizes of a preset in `sized_presets`: games, minibatches and length.
+
+        The number of updates stays, since it decides what is learned more than the steps of each.
+        """
+        changed = {**preset, **settings}
+
+        def given(name: str) -> Any:
+            field = cls.__dataclass_fields__[name]
+            value = typed(field, changed.get(name, field.default))
+            check_range(field, value)
+            return value
+
+        usual = num_envs = given("num_envs")
+        sizes: dict[str, Any] = {}
+        if room is not None and "num_envs" not in settings:
+            with refusing(f"--vary {given('vary')}: "):
+                members = len(member_settings(given("vary"), given("seeds")))
+            num_envs = room.of_each(members)
+            sizes["num_envs"] = num_envs
+            if num_envs > usual:
+                sizes["total_timesteps"] = preset["total_timesteps"] * num_envs // usual
+        devices = 1 if room is None else room.devices
+        sizes["num_minibatches"] = minibatches(
+            num_envs, given("num_steps"), devices * given("grad_accum")
+        )
+        return sizes
 
     def check(self) -> None:
         """Also checks that the games divide into minibatches and parts of them."""

@@ -9,6 +9,7 @@ from hackmatrix_rl import agent, evaluation, training
 from hackmatrix_rl import env as envs
 from hackmatrix_rl.agent import networks
 from hackmatrix_rl.agent import precision as formats
+from hackmatrix_rl.runs.config._device_games import DeviceGames
 from hackmatrix_rl.runs.config._members import Members
 from hackmatrix_rl.runs.config._options import HIDDEN, check_each, settings_of
 from hackmatrix_rl.runs.config._precision import check_platform, precision_of
@@ -65,15 +66,24 @@ class RunConfig(Members, ABC):
             raise ConfigError(
                 f"--learning-rate {self.learning_rate} is too small. Use more than 0."
             )
+        self.optimizer_settings()
         self.check_members()
 
     @classmethod
-    def of_preset(cls, preset: str, settings: Mapping[str, Any]) -> "RunConfig":
+    def of_preset(
+        cls, preset: str, settings: Mapping[str, Any], room: DeviceGames | None = None
+    ) -> "RunConfig":
         """A preset with some settings changed.
+
+        Args:
+            preset: a name in `presets`.
+            settings: the settings that override it.
+            room: the games of the devices, for `sized_presets`; `None` if they are not known.
 
         Raises:
             ConfigError: a value cannot work.
         """
+        del room
         return cls(**{**cls.preset_settings(preset, settings), **settings})
 
     @classmethod
@@ -159,7 +169,19 @@ class RunConfig(Members, ABC):
 
     def make_optimizer(self) -> "optax.GradientTransformation":
         """The optimizer; its updates are multiplied by `rate`."""
-        return training.adam(self.max_grad_norm)
+        settings = self.optimizer_settings()
+        return training.named_optimizer(self.optimizer, self.max_grad_norm, **settings)
+
+    def optimizer_settings(self) -> dict[str, float]:
+        """The settings of the optimizer, with their defaults.
+
+        Raises:
+            ConfigError: it has no such setting.
+        """
+        given = {name: getattr(self, name) for name in training.SETTINGS}
+        own = {k: v for k, v in self.optimizers.get(self.optimizer, {}).items() if given[k] is None}
+        with in_flags():
+            return training.optimizer_settings(self.optimizer, **{**given, **own})
 
     def optimization(self, given: Given) -> "training.Optimization":
         """The optimization of the algorithm, on these devices and in this precision."""

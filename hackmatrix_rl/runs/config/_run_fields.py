@@ -14,8 +14,11 @@ from hackmatrix_rl.runs.config._options import (
     in_watching,
     most,
 )
+from hackmatrix_rl.training import OPTIMIZERS
 
 MOST_MEMBERS = 4096
+
+_DECAY = {"minimum": 0, **most(0.9999999, "with 1 it would stay at its start")}
 
 WEIGHTS = {"alike": True, "arrays": True}
 """Options of fields that decide both what the weights mean and which arrays there are."""
@@ -60,6 +63,9 @@ class RunFields:
         "Number of checkpoints to keep: the newest ones.",
         minimum=1,
         **most(1_000_000, "each save looks through all of them"),
+    )
+    keep_every: int | None = in_run(
+        None, "Also keep the first checkpoint of every so many updates; none: of none.", minimum=1
     )
 
     # Devices
@@ -112,7 +118,30 @@ class RunFields:
 
     # Learning
     learning_rate: float | str = in_learning(
-        1e-3, "Learning rate of Adam; a number or a schedule.", minimum=0
+        1e-3, "Learning rate; a number or a schedule.", minimum=0
+    )
+    optimizer: str = in_learning(
+        "adam",
+        "Optimizer; each has its learning rate. muon trains matrices, and Adam the rest.",
+        choices=tuple(OPTIMIZERS),
+        resume="the optimizer's state is part of its state",
+    )
+    weight_decay: float | None = in_learning(
+        None,
+        "Decoupled weight decay, multiplied by the learning rate; none: the optimizer's default.",
+        minimum=0,
+    )
+    beta1: float | None = in_learning(
+        None, "Decay of the optimizer's average of gradients; none: its default.", **_DECAY
+    )
+    beta2: float | None = in_learning(
+        None, "Decay of its average of squared gradients; none: its default.", **_DECAY
+    )
+    eps: float | None = in_learning(
+        None, "Added to the denominator of its update; none: its default.", minimum=0
+    )
+    momentum: float | None = in_learning(
+        None, "Momentum of sgd and muon; none: the optimizer's default.", **_DECAY
     )
     vary: str | None = in_learning(
         None,

@@ -4,7 +4,7 @@ import math
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, no_type_check
 
 from hackmatrix_rl import agent
 from hackmatrix_rl import env as envs
@@ -12,6 +12,7 @@ from hackmatrix_rl.agent import networks
 from hackmatrix_rl.env import KINDS
 from hackmatrix_rl.games import hackmatrix as rules
 from hackmatrix_rl.games.hackmatrix import LEAGUES, GameConfig
+from hackmatrix_rl.runs.config._device_games import following
 from hackmatrix_rl.runs.config._environments import HACKMATRIX, check_env, make_environment
 from hackmatrix_rl.runs.config._options import COUNTED, other_env, settings_of
 from hackmatrix_rl.runs.config._population_based import check_exploits
@@ -166,6 +167,11 @@ class TrainConfig(TrainFields, RunConfig, ABC):
     def steps_taken(self) -> int:
         """Environment steps of the training, rounded up to full updates; the span of schedules."""
         return self.num_updates * self.batch
+
+    def with_games(self, num_envs: int) -> Self:
+        """These settings with other games; minibatches that follow the games still do."""
+        games: dict[str, Any] = {"num_envs": num_envs}
+        return replace(self, **games, **following(self.as_dict(), games))
 
     def shorten(self, updates: int) -> "TrainConfig":
         """These settings, shortened to `updates` updates over all stages, without a summary."""

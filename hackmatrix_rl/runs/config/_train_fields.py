@@ -151,7 +151,7 @@ class TrainFields:
         RunFields,
         "learning_rate",
         "linear:0.001:0",
-        "Learning rate of Adam: 0.001 falls linearly to 0, constant:0.001 does not; or a schedule.",
+        "Learning rate: 0.001 falls linearly to 0, constant:0.001 does not; or a schedule.",
     )
     learning_rate_schedule: str | None = in_learning(
         None, "Retired: `learning_rate` says it.", choices=("constant", "linear")

@@ -15,6 +15,8 @@ class Traits:
         counts: the name of the metric that measures progress towards the goal.
         goal_by: the setting that is the goal.
         presets: the settings of each preset, by name.
+        sized_presets: presets whose games, minibatches and length follow the devices, in the
+            default environment; `presets` has what they are without a known device.
         continued: further settings of a device's preset for a training that starts from the weights
             of another one (`--init`).
         greedy: whether the network's logits are Q-values, and the agent plays the best action.
@@ -24,7 +26,9 @@ class Traits:
         best_by: the metric that selects the best of several trainings to play, larger is better;
             with `None`, the first one plays.
         two_players: whether it trains players of a two-player game, whom a person can play against.
-        copies: number of copies of the parameters on each device, with the optimizer's state.
+        copies: number of copies of the parameters on each device, with two numbers for each
+            parameter in the optimizer's state.
+        optimizers: default settings of optimizers that differ from those of `OPTIMIZERS`.
         panels: the metrics of the learning curve, with labels. Those that a run lacks are left out.
         varies: the settings that may differ between the trainings of one program (`--vary`).
         synonyms: flags of this algorithm's command, by the flags of other commands.
@@ -37,13 +41,15 @@ class Traits:
     counts: ClassVar[str]
     goal_by: ClassVar[str] = "total_timesteps"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    sized_presets: ClassVar[tuple[str, ...]] = ()
     continued: ClassVar[Mapping[str, Any]] = {}
     greedy: ClassVar[bool] = False
     continues: ClassVar[bool] = False
     loader: ClassVar[str] = "hm.load"
     best_by: ClassVar[str | None] = None
     two_players: ClassVar[bool] = False
-    copies: ClassVar[int] = 3  # the optimizer holds two numbers for each parameter
+    copies: ClassVar[int] = 3
+    optimizers: ClassVar[Mapping[str, Mapping[str, float]]] = {}
     panels: ClassVar[tuple[tuple[str, str], ...]]
     varies: ClassVar[tuple[str, ...]] = ("learning_rate",)
     synonyms: ClassVar[Mapping[str, str]] = {}

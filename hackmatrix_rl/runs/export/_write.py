@@ -11,13 +11,18 @@ from hackmatrix_rl.runs.export._contract import contract
 from hackmatrix_rl.runs.export._formats import FORMATS
 from hackmatrix_rl.runs.export._json import as_json
 from hackmatrix_rl.runs.export._onnx import as_onnx
-from hackmatrix_rl.runs.export._stablehlo import as_stablehlo
+from hackmatrix_rl.runs.export._stablehlo import as_stablehlo, contract_file, terms
 from hackmatrix_rl.system import typed_path, write_json, write_whole
 from hackmatrix_rl.system.errors import ConfigError
 
 
 def export_agent(
-    agent: PolicyAgent, environment: Environment, path: str | Path, *, format: str
+    agent: PolicyAgent,
+    environment: Environment,
+    path: str | Path,
+    *,
+    format: str,
+    renew: str | None = None,
 ) -> list[Path]:
     """Writes an agent into a file, and its contract next to it as `FILE.contract.json`.
 
@@ -28,6 +33,8 @@ def export_agent(
         environment: the environment that it plays in.
         path: path of the file. An existing one is replaced.
         format: one of `FORMATS`.
+        renew: the command that exports the agent again, for the contract of `stablehlo`, which
+            later versions of JAX refuse.
 
     Returns:
         The written files.
@@ -45,11 +52,12 @@ def export_agent(
     about = contract(agent, environment)
     if format == "stablehlo":
         write_whole(file, [as_stablehlo(agent, environment)])
+        about["stablehlo"] = terms(renew)
     elif format == "onnx":
         write_whole(file, [as_onnx(agent, environment)])
     else:
         scale = IDENTITY_SCALE if agent.value_scale is None else agent.value_scale
         save_npz(agent.policy, file, value_scale=scale)
-    contract_file = file.with_name(f"{file.name}.contract.json")
-    write_json(contract_file, about)
-    return [file, contract_file]
+    beside = Path(contract_file(file))
+    write_json(beside, about)
+    return [file, beside]

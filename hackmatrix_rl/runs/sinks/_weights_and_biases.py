@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from hackmatrix_rl.runs.checkpoints import Hold
 from hackmatrix_rl.runs.sinks._original_names import AXIS, OriginalNames
 from hackmatrix_rl.runs.sinks._sink import Row, Sink
 from hackmatrix_rl.system import wandb_timeouts, within
@@ -132,18 +133,19 @@ class WeightsAndBiases(Sink):
     def keep(self, checkpoint: Path) -> None:
         """Uploads a checkpoint and waits for the upload; offline, it is stored for later.
 
-        A checkpoint that is deleted during the upload is incomplete; fetching it is refused.
+        Its run does not delete it meanwhile. One that is deleted before is reported as failed.
         """
         import wandb
 
         if self._artifact is None:
             return
-        about = {"update": int(checkpoint.name)}
-        artifact = wandb.Artifact(self._artifact, type=ARTIFACT, metadata=about)
-        artifact.add_dir(str(checkpoint))
-        logged = self._run.log_artifact(artifact, aliases=[f"update-{checkpoint.name}"])
-        if not self._run.offline:
-            logged.wait(timeout=UPLOAD_SECONDS)
+        with Hold(checkpoint):
+            about = {"update": int(checkpoint.name)}
+            artifact = wandb.Artifact(self._artifact, type=ARTIFACT, metadata=about)
+            artifact.add_dir(str(checkpoint))
+            logged = self._run.log_artifact(artifact, aliases=[f"update-{checkpoint.name}"])
+            if not self._run.offline:
+                logged.wait(timeout=UPLOAD_SECONDS)
 
     def film(self, file: Path) -> None:
         """Uploads a GIF, named like its file."""

@@ -22,8 +22,8 @@ _NOT_SEARCHED = (
 )
 _ANYHOW = ("Watching", "Memory", "Devices")
 _OF_A_RUN = (
-    *("run_dir", "checkpoint_dir", "device", "keep", "keep_best", "save_interval"),
-    *("save_interval_minutes", "replays", "eval_episodes"),
+    *("run_dir", "checkpoint_dir", "device", "keep", "keep_best", "keep_every"),
+    *("save_interval", "save_interval_minutes", "replays", "eval_episodes"),
 )
 """Groups and settings that may differ between two workers of a sweep."""
 _EVALUATION = "eval/"

@@ -18,6 +18,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+
+# `jax.make_mesh` neither splits physical axes nor knows slices.
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, PartitionSpec
 

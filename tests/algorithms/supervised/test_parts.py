@@ -12,19 +12,13 @@ import pytest
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent.networks import Thought
-from hackmatrix_rl.algorithms.supervised import (
-    Answers,
-    Curriculum,
-    Halting,
-    Puzzle,
-    adam_atan2,
-    answers,
-)
+from hackmatrix_rl.algorithms.supervised import Answers, Curriculum, Halting, Puzzle, answers
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch, AnswerLoss, log_stablemax
-from hackmatrix_rl.algorithms.supervised._optimizer import adamw, scale_by_adam_atan2
 from hackmatrix_rl.env import Batched, check_environment
 from hackmatrix_rl.runs import compose
 from hackmatrix_rl.runs.config import make_config
+from hackmatrix_rl.training import named_optimizer
+from hackmatrix_rl.training._optimizer import scale_by_adam_atan2
 
 from .building import copying, network
 
@@ -146,9 +140,11 @@ def test_trainings_with_other_learning_rates_are_one_program(optimizer):
 
 def test_the_optimizers_clip_and_decay_apart_from_the_gradient():
     weights = jnp.asarray([2.0, -4.0])
-    change, _ = adam_atan2(0.1, 1.0).update(jnp.ones(2), adam_atan2().init(weights), weights)
+    ours = named_optimizer("adam-atan2", 1.0, weight_decay=0.1)
+    change, _ = ours.update(jnp.ones(2), ours.init(weights), weights)
     np.testing.assert_allclose(change, -(1.0 + 0.1 * weights), rtol=1e-5)
-    ours, theirs = adamw(0.1, 1e9), optax.adamw(1.0, 0.9, 0.95, weight_decay=0.1)
+    ours = named_optimizer("adamw", 1e9, beta2=0.95, weight_decay=0.1)
+    theirs = optax.adamw(1.0, 0.9, 0.95, weight_decay=0.1)
     states = [ours.init(weights), theirs.init(weights)]
     for gradient in (jnp.asarray([0.3, -2.0]), jnp.asarray([1.0, 0.1])):
         with jax.numpy_dtype_promotion("standard"):  # optax's own needs it outside of a program
@@ -159,9 +155,9 @@ def test_the_optimizers_clip_and_decay_apart_from_the_gradient():
         states = [state for _, state in found]
         np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
     with pytest.raises(ValueError, match="weight_decay must be 0 or more, not -1"):
-        adamw(-1.0)
+        named_optimizer("adamw", weight_decay=-1.0)
     with pytest.raises(ValueError, match="max_grad_norm must be positive"):
-        adam_atan2(max_grad_norm=float("nan"))
+        named_optimizer("adam-atan2", float("nan"))
 
 
 def test_a_puzzle_is_a_game_whose_return_is_the_share_of_cells_that_are_right():

@@ -10,16 +10,10 @@ import numpy as np
 import pytest
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.algorithms.supervised import (
-    Curriculum,
-    EvaluateAnswers,
-    Halting,
-    adam_atan2,
-    answers,
-)
+from hackmatrix_rl.algorithms.supervised import Curriculum, EvaluateAnswers, Halting, answers
 from hackmatrix_rl.algorithms.supervised._loss import AnswerBatch
 from hackmatrix_rl.games.puzzles import ExampleStream, sudokus
-from hackmatrix_rl.training import Linear
+from hackmatrix_rl.training import Linear, named_optimizer
 
 from .building import copying, supervised, trainer
 
@@ -103,7 +97,7 @@ def course():
         sizes={"high_cycles": 3, "low_cycles": 4},
         curriculum=Curriculum(3, 4, over=4),
         halt_exploration=Linear(0.3, 0.1, over=2),
-        optimizer=adam_atan2(0.0),
+        optimizer=named_optimizer("adam-atan2", 1.0, beta2=0.95, weight_decay=0.0),
         learning_rate=Linear(1e-2, 1e-3, over=200),
     )
     evaluation = EvaluateAnswers(6, copying(), steps=3)
@@ -174,7 +168,7 @@ def test_a_4_x_4_sudoku_is_learned_by_heart(optimized):
             still,
             sizes={"width": 32, "heads": 2},
             supervision_steps=4,
-            optimizer=adam_atan2(0.0),
+            optimizer=named_optimizer("adam-atan2", 1.0, beta2=0.95, weight_decay=0.0),
             learning_rate=Linear(5e-3, 5e-4, over=400),
         ),
         updates_per_dispatch=50,

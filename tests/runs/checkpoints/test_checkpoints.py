@@ -12,9 +12,9 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import orbax.checkpoint as ocp
 import pytest
 from etils import epath
+from orbax.checkpoint import v1 as ocp
 from training.states import assert_same
 
 from hackmatrix_rl.agent import RunningScale
@@ -22,15 +22,19 @@ from hackmatrix_rl.agent.networks import ActorCritic, build_network
 from hackmatrix_rl.runs import check_run_folder
 from hackmatrix_rl.runs.checkpoints import (
     CheckpointWriter,
+    Hold,
+    _holds,
     _place,
     check_resumable,
     find_checkpoint,
+    hold_checkpoint,
     load,
     read_arrays,
     read_metadata,
     restore,
     save,
 )
+from hackmatrix_rl.runs.checkpoints._holds import deleting
 from hackmatrix_rl.runs.config import make_config
 from hackmatrix_rl.system.errors import ConfigError
 
@@ -132,13 +136,13 @@ def test_a_save_that_cannot_be_read_is_not_complete(tmp_path, monkeypatch, lost)
 
 @pytest.mark.parametrize("part", ["policy", "training"])
 def test_a_save_that_stored_other_arrays_is_not_complete(tmp_path, monkeypatch, part):
-    store = ocp.args.StandardSave
+    store = ocp.save_checkpointables_async
 
-    def cut(arrays):
-        hurt = (arrays.keys() == {"['a']"}) == (part == "training")
-        return store({name: each[:1] if hurt else each for name, each in arrays.items()})
+    def cut(folder, parts):
+        hurt = {name: each[:1] for name, each in parts[part].items()}
+        return store(folder, {**parts, part: hurt})
 
-    monkeypatch.setattr(ocp.args, "StandardSave", cut)
+    monkeypatch.setattr(ocp, "save_checkpointables_async", cut)
     [failed] = write(tmp_path, 1, training=ARRAYS)
     assert f"its {part} was not stored: " in str(failed.error)
 
@@ -240,6 +244,58 @@ def test_the_best_is_kept_beside_the_newest(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "4"]
     assert find_checkpoint(tmp_path, best=True).name == "2"
     assert find_checkpoint(tmp_path).name == "4"
+
+
+def test_of_every_so_many_updates_the_first_checkpoint_is_kept(tmp_path):
+    write(tmp_path, 0, 5, 9, 10, 17, keep=1, keep_every=5)
+    write(tmp_path, 19, 31, 33, 34, keep=1, keep_every=5)  # after a resume
+    assert sorted(int(path.name) for path in tmp_path.iterdir()) == [0, 5, 10, 17, 31, 34]
+
+
+HOLDS = {
+    "load": lambda run: load(run, best=True),
+    "hm.load": lambda run: load(run / "1"),
+    "an upload": Hold,
+}
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_a_checkpoint_that_is_read_is_not_deleted_until_nobody_reads_it(tmp_path, hold):
+    write(tmp_path, 1)
+    reader = HOLDS[hold](tmp_path / "1" if hold == "an upload" else tmp_path)
+    assert [each.error for each in write(tmp_path, 2, 3, keep=1)] == [None, None]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1", "3"]
+    assert find_checkpoint(tmp_path / "1").name == "1"
+    del reader
+    os.link(tmp_path / "3" / "manifest.json", tmp_path / "of a copy")  # cp -al
+    assert [each.error for each in write(tmp_path, 4, keep=1)] == [None]
+    (tmp_path / "of a copy").unlink()
+    assert [path.name for path in tmp_path.iterdir()] == ["4"]
+
+
+def test_a_checkpoint_deleted_between_the_search_and_the_reading_is_searched_again(
+    tmp_path, monkeypatch
+):
+    write(tmp_path, 1, 2)
+    find = _holds.find_checkpoint
+
+    def and_lose_it(run, **options):
+        found = find(run, **options)
+        if found.name == "2":
+            (found / "manifest.json").unlink()
+            found.rmtree()
+        return found
+
+    monkeypatch.setattr(_holds, "find_checkpoint", and_lose_it)
+    folder, hold = hold_checkpoint(tmp_path)
+    assert folder.name == "1"
+    with deleting(folder) as free:
+        assert not free
+    del hold
+    # While a run deletes it, nobody can begin to read it.
+    with deleting(folder) as free, pytest.raises(FileNotFoundError, match="is being deleted"):
+        Hold(folder)
+    assert free
 
 
 def files_of(folder):
@@ -349,9 +405,9 @@ def test_a_failure_is_told_by_the_next_look_and_the_next_save_works(tmp_path, fu
     assert find_checkpoint(tmp_path, report=lambda _: None).name == "1"
 
 
-@pytest.mark.parametrize("part", ["1.", "policy.", "training."])
+@pytest.mark.parametrize("part", ["1.", "policy", "training"])
 def test_a_folder_that_cannot_be_made_leaves_no_thread_waiting_for_it(tmp_path, monkeypatch, part):
-    make = os.makedirs
+    make = os.mkdir
 
     def gone(path, *arguments, **options):
         if Path(path).name.startswith(part):
@@ -361,7 +417,7 @@ def test_a_folder_that_cannot_be_made_leaves_no_thread_waiting_for_it(tmp_path, 
     before = set(threading.enumerate())
     with CheckpointWriter(tmp_path, keep=3, config=CONFIG) as checkpoints:
         with monkeypatch.context() as patch:
-            patch.setattr(os, "makedirs", gone)
+            patch.setattr(os, "mkdir", gone)
             checkpoints.save(1, policy=hackmatrix_policy(), training=ARRAYS, counters={})
             [failed] = checkpoints.wait()
         assert isinstance(failed.error, NotADirectoryError)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,13 +21,23 @@ from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.agent.networks import with_value_head
 from hackmatrix_rl.env import Features
 from hackmatrix_rl.evaluation import PolicyAgent
-from hackmatrix_rl.runs.export import as_json, as_onnx, as_stablehlo, contract, export_agent
+from hackmatrix_rl.runs.export import (
+    as_json,
+    as_onnx,
+    as_stablehlo,
+    contract,
+    export_agent,
+    read_stablehlo,
+)
 from hackmatrix_rl.runs.export._onnx_graph import Graph
 from hackmatrix_rl.runs.export._onnx_primitives import Converter
+from hackmatrix_rl.system import exports_load_until
 
 pytestmark = pytest.mark.view
 
 WIDTH = 16
+OLD_EXPORT = Path(__file__).parents[2] / "data" / "exports" / "jax-0.8.1.bin"
+GENERAL = "hackmatrix-rl export AGENT --format stablehlo --output FILE"
 HACKMATRIX = (("mlp", "classic"), ("cells", "tactical"), ("gru", "compact"))
 STANDARD = (
     *(("mlp", "CartPole"), ("gru", "CartPole"), ("lstm", "CartPole")),
@@ -379,6 +390,66 @@ def test_jax_alone_plays_a_batch_of_any_size(tmp_path):
             assert_same([*answers.values()], right, batch)
 
 
+@pytest.mark.parametrize(
+    ("version", "until"),
+    [
+        ("0.8.1", "2026-05-18"),
+        ("0.10.2", "2026-12-17"),
+        ("0.12.0.1", "2027-04-21"),
+        # Not listed: counts from the one before, so it is never too late.
+        ("0.10.3", "2026-12-17"),
+        ("99.0.0", "2027-04-21"),
+        ("0.7.0", "2026-05-18"),
+    ],
+)
+def test_an_export_loads_for_six_months_after_the_release_that_wrote_it(version, until):
+    assert exports_load_until(version).isoformat() == until
+
+
+def test_an_old_export_loads_or_says_how_it_is_renewed(tmp_path):
+    # JAX 0.11.1 was the first to refuse exports of versions before November 25, 2025.
+    file = tmp_path / OLD_EXPORT.name
+    for each in OLD_EXPORT.parent.glob(f"{file.name}*"):
+        shutil.copy(each, tmp_path)
+    if tuple(map(int, jax.__version__.split(".")[:3])) < (0, 11, 1):
+        logits, _ = jax.jit(read_stablehlo(file).call)(np.zeros((3, 4), "f4"), np.ones((3, 2), "?"))
+        assert logits.shape == (3, 2)
+        file.write_bytes(OLD_EXPORT.read_bytes()[:100])
+    with pytest.raises(hm.ConfigError) as refused:
+        read_stablehlo(file)
+    assert str(refused.value) == (
+        f"{file}: JAX {jax.__version__} refuses this export of JAX 0.8.1, which releases of JAX "
+        "load until 2026-05-18. Export the agent again: hackmatrix-rl export runs/cartpole "
+        "--format stablehlo --output jax-0.8.1.bin"
+    )
+
+
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        ({}, f"an unknown version. Export the agent again: {GENERAL}"),
+        ({"jax": "0.8.1", "renew": "rm -rf /"}, f"JAX 0.8.1. Export the agent again: {GENERAL}"),
+        ({"renew": "hackmatrix-rl export a --trust-code"}, GENERAL),
+        ({"renew": "hackmatrix-rl export a \x1b[2J"}, GENERAL),
+        ({"renew": "hackmatrix-rl export 'a"}, GENERAL),
+        ({"renew": "hackmatrix-rl export $(id)"}, "hackmatrix-rl export '$(id)'"),
+        ({"renew": 7, "jax": ["0"]}, f"an unknown version. Export the agent again: {GENERAL}"),
+        ([], GENERAL),
+        (None, GENERAL),
+    ],
+)
+def test_a_contract_from_elsewhere_suggests_no_other_command(tmp_path, stored, said):
+    (tmp_path / "a").write_bytes(b"no export")
+    with pytest.raises(hm.ConfigError, match="b: does not exist"):
+        read_stablehlo(tmp_path / "b")
+    about = "[" if stored is None else json.dumps({"stablehlo": stored})
+    (tmp_path / "a.contract.json").write_text(about)
+    with pytest.raises(hm.ConfigError) as refused:
+        read_stablehlo(tmp_path / "a")
+    assert str(refused.value).endswith(said)
+    assert len(str(refused.value).splitlines()) == 1
+
+
 def test_the_contract_names_what_a_program_must_know():
     agent, environment = agent_of("gru", "compact")
     about = contract(agent, environment)
@@ -453,7 +524,15 @@ def test_the_command_exports_a_run_of_another_environment(tmp_path, monkeypatch)
     small = ("--algorithm", "ppo", "--preset", "debug", "--num-envs", 4, "--num-steps", 8)
     done("train", "--env", "cartpole", *small, "--total-timesteps", 32, "--run-dir", "runs/mine")
     for form in ("onnx", "json", "stablehlo"):
-        done("export", "runs/mine", "--format", form, "--output", f"agent.{form}")
+        said = done("export", "runs/mine", "--format", form, "--output", f"agent.{form}", "--best")
+    until = exports_load_until().isoformat()
+    again = "hackmatrix-rl export runs/mine --format stablehlo --output agent.stablehlo --best"
+    assert said.stdout.splitlines()[1:] == [
+        f"Releases of JAX until {until} load it. For later ones, export it again: {again}"
+    ]
+    about = json.loads(Path("agent.stablehlo.contract.json").read_text())["stablehlo"]
+    assert about.pop("jaxlib")
+    assert about == {"jax": jax.__version__, "loads_until": until, "renew": again}
     loaded = hm.load("runs/mine")
     agent, positions = loaded.agent(), first_positions(loaded.environment, 5)
     right = wanted(agent, positions, ())
