@@ -30,7 +30,8 @@ def shows_its_game(games, timestep):
     """Whether observation and mask are of the game, for each environment."""
     shown = jax.vmap(lambda game: (GAME.observe(game), legal_actions(GAME.config, game)))(games)
     same = jax.tree.map(jnp.equal, shown, (timestep.observation, timestep.mask))
-    return jnp.stack([leaf.reshape(NUM_ENVS, -1).all(axis=1) for leaf in jax.tree.leaves(same)])
+    leaves = [leaf.reshape(len(leaf), -1).all(axis=1) for leaf in jax.tree.leaves(same)]
+    return jnp.stack(leaves).all(axis=0)
 
 
 def play(keys, environment=FRONTIER):
