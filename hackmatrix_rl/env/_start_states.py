@@ -162,16 +162,16 @@ class GivenStates(StartDistribution):
 
     Attributes:
         games: the states of the game, with a leading axis of states.
-        open: maps the steps of each environment to the share of the states that is open, from the
-            first on: a schedule, or a function; by default all are open.
+        schedule: a schedule or a function that maps the steps of each environment to the share of
+            the states that is open, from the first on; by default all are open.
 
     Raises:
-        TypeError: `open` is not a function.
+        TypeError: `schedule` is not a function.
         ValueError: there is no state, or a number in one is NaN.
     """
 
     games: PyTree[Array]
-    open: Callable[[Float32[Array, ""]], Float32[Array, ""]] = _all
+    schedule: Callable[[Float32[Array, ""]], Float32[Array, ""]] = _all
 
     def __check_init__(self) -> None:
         leaves = jax.tree.leaves_with_path(self.games)
@@ -185,9 +185,9 @@ class GivenStates(StartDistribution):
         for path, leaf in leaves:
             if jnp.issubdtype(leaf.dtype, jnp.inexact) and bool(np.isnan(leaf).any()):
                 raise ValueError(f"{path_in_words('games', path)} has NaN; expected numbers")
-        if not callable(self.open):
+        if not callable(self.schedule):
             raise TypeError(
-                f"open is {described(self.open)}; expected a schedule or a function of steps"
+                f"schedule is {described(self.schedule)}; expected a function of steps"
             )
 
     def init(self, state: Any) -> Int32[Array, " blocks"]:
@@ -206,7 +206,7 @@ class GivenStates(StartDistribution):
         self, bank: Int32[Array, " blocks"], word: UInt32[Array, " blocks"]
     ) -> tuple[PyTree[Array], Bool[Array, " blocks"]]:
         count = jax.tree.leaves(self.games)[0].shape[0]
-        share = jax.vmap(lambda steps: jnp.float32(self.open(steps)))(bank.astype(jnp.float32))
+        share = jax.vmap(lambda steps: jnp.float32(self.schedule(steps)))(bank.astype(jnp.float32))
         opened = jnp.clip(jnp.ceil(share * count), 1, count)
         which = (_uniform(word) * opened).astype(jnp.int32)
         return jax.tree.map(lambda leaf: leaf[which], self.games), jnp.ones_like(bank, bool)

@@ -233,7 +233,7 @@ def checked(starts):
         (lambda: hm.GivenStates(jnp.int32(3)), ValueError, r"\(\)"),
         (lambda: hm.GivenStates((jnp.zeros(2), jnp.zeros(3))), ValueError, "one leading axis"),
         (lambda: hm.GivenStates({"x": jnp.array([0, jnp.nan])}), ValueError, r"games\['x'\] has N"),
-        (lambda: hm.GivenStates(EASY_FIRST, 0.5), TypeError, "open is 0.5"),
+        (lambda: hm.GivenStates(EASY_FIRST, 0.5), TypeError, "schedule is 0.5"),
         (
             checked(lambda: hm.GivenStates(jnp.zeros((2, 3)))),
             ValueError,
