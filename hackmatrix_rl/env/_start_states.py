@@ -186,9 +186,7 @@ class GivenStates(StartDistribution):
             if jnp.issubdtype(leaf.dtype, jnp.inexact) and bool(np.isnan(leaf).any()):
                 raise ValueError(f"{path_in_words('games', path)} has NaN; expected numbers")
         if not callable(self.schedule):
-            raise TypeError(
-                f"schedule is {described(self.schedule)}; expected a function of steps"
-            )
+            raise TypeError(f"schedule is {described(self.schedule)}; expected a function of steps")
 
     def init(self, state: Any) -> Int32[Array, " blocks"]:
         """The steps of each environment, by block."""
