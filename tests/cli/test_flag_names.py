@@ -81,7 +81,7 @@ def test_a_foreign_flag_is_answered_with_ours(name):
         ),
         (["train", "--cuda"], "Use --device gpu."),
         (["train", "--gama", "1"], "No such option '--gama'. Did you mean --gamma?"),
-        (["train", "--episodes", "1"], "a flag of hackmatrix-rl eval, analyze and compare."),
+        (["train", "--episodes", "1"], "a flag of hackmatrix-rl eval, analyze, push and compare."),
         (["train", "--json"], "a flag of hackmatrix-rl eval, report, analyze, bench, compare,"),
         (["bench", "--n-envs", "1"], "Use --num-envs."),
         (["bench", "--run-dir", "1"], "It is a flag of hackmatrix-rl train."),

@@ -103,6 +103,9 @@ def gridworld(tmp_path, monkeypatch):
     """The module of somebody's own environment, in the working directory."""
     (tmp_path / "my_gridworld.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
+    # That of another test is another file.
+    sys.modules.pop("my_gridworld", None)
+    make_environment.cache_clear()
     return "my_gridworld:make"
 
 
