@@ -117,7 +117,15 @@ def damaged(content):
     return content[:-1] + bytes([content[-1] ^ 1])
 
 
+def no_update(hub, files):
+    """A description whose metadata no checkpoint has."""
+    about = json.loads(files["agent.json"])
+    about["metadata"]["update"] = -1
+    files["agent.json"] = json.dumps(about).encode()
+
+
 FAULTS = {
+    "no update": (no_update, "update: must be a whole number from 0"),
     "no repository": (lambda hub, files: hub.repositories.clear(), "no such repository"),
     "another sum": (
         lambda hub, files: files.update({"model.safetensors": damaged(files["model.safetensors"])}),

@@ -131,10 +131,12 @@ def fetched(name: str) -> epath.Path:
         place.parent.mkdir(parents=True, exist_ok=True)
         made = place.parent / f".{secrets.token_hex(8)}"
         try:
-            write_trimmed(_read(name, weights, about["metadata"]), made)
-            if place.exists():
+            with refusing(f"{name}: ", "", of=ConfigError):
+                write_trimmed(_read(weights, about["metadata"]), made)
+            if place.exists() and damage(place) is not None:
                 place.rmtree()
-            made.rename(place)
+            if not place.exists():  # another process may have been faster
+                made.rename(place)
         finally:
             if made.exists():
                 made.rmtree()
@@ -157,14 +159,14 @@ def _download(hub: Any, named: HubName, file: str) -> Path:
     return Path(hub.hf_hub_download(named.repository, file, revision=named.revision))
 
 
-def _read(name: str, weights: Path, metadata: Mapping[str, Any]) -> Trimmed:
+def _read(weights: Path, metadata: Mapping[str, Any]) -> Trimmed:
     """The arrays of a file of weights, with their metadata, which is checked where it is read."""
     import safetensors.numpy
 
     try:
         arrays = safetensors.numpy.load_file(weights)
     except Exception as error:  # the library has no base class of errors
-        raise ConfigError(f"{name}: {WEIGHTS} cannot be read: {first_line(error)}") from error
+        raise ConfigError(f"{WEIGHTS} cannot be read: {first_line(error)}") from error
     keys = metadata.get("random_keys")
     parts = {}
     for part in PARTS:
