@@ -60,21 +60,19 @@ def push_command(
     """
     import jax  # slow to import; `--help` does not need it
 
-    with Working(f"asking the hub about {name}") as work:
-        repository = runs.HubRepository(name, private=private)
+    with Working(f"loading {agent}") as work:
 
         def report(message: str) -> None:
             work.say(message, notify)
 
-        work.doing(f"loading {agent}")
         player, environment = runs.find_player(
             agent, best=best, trust_code=trust_code, report=report
         )
         if not isinstance(player, evaluation.PolicyAgent):
-            raise ConfigError(
-                f"{agent} is no network. push takes a run, a checkpoint or pretrained."
-            )
+            raise ConfigError(f"{agent} is no network. Use a run, a checkpoint or pretrained.")
         # What cannot be pushed is refused before games are played.
+        work.doing(f"asking the hub about {name}")
+        repository = runs.HubRepository(name, private=private)
         how: dict[str, Any] = {"licence": licence, "best": best, "report": report}
         files = runs.files_to_push(agent, name, player, environment, None, **how)
     if episodes:

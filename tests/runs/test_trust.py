@@ -118,6 +118,7 @@ COMMANDS = {
     "analyze": [("sent",)],
     "report": [("sent", "--output", "page.html")],
     "export": [("sent", "--format", "json", "--output", "agent.json")],
+    "push": [("sent", "hf://somebody/an-agent")],
     "ui": [("sent", "--no-browser"), ("of_self_play", "--no-browser")],
     "bench": [("--init", "sent")],
     "compare": [("a.toml", "b.toml"), ("a.toml", "--precision")],

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.client import HTTPConnection
 
@@ -222,7 +222,9 @@ def test_a_body_without_an_end_is_refused_and_its_connection_closed(served, toke
         connection.sendall(f"{size:x}\r\n".encode() + b" " * size + b"\r\n")  # and no more
         with connection.makefile("rb") as answer:
             assert int(answer.readline().split()[1]) == status
-            assert b"connection: close\r\n" in answer.read()  # to its end
+            assert b"connection: close\r\n" in iter(answer.readline, b"\r\n")
+            with suppress(ConnectionResetError):  # where the server closes before it reads all
+                answer.read()  # to its end
 
 
 def test_a_connection_is_kept_for_the_next_request(served):
