@@ -113,7 +113,7 @@ def test_the_nine_minutes_are_all_that_the_parts_have():
 
 
 ROW = {
-    **{"precision": "bf16", "games": 16384, "steps": 2**19, "network": "cells"},
+    **{"precision": "bf16", "games": 16384, "minibatches": 16, "steps": 2**19, "network": "cells"},
     "seconds": {"median": 0.5, "min": 0.25, "max": 1.0},
     "steps_per_second": {"median": 2**20, "min": 2**19, "max": 2**21},
     **{"program_bytes": 3 * 2**20, "peak_bytes": None, "compile_seconds": 31.26},
@@ -137,7 +137,7 @@ ROW = {
 )
 def test_what_the_compiler_says_stands_beside_what_was_measured(said, words):
     assert lent.training_table([ROW | said])[2] == (
-        "| bf16 | 16,384 | 1,048,576 (524,288 to 2,097,152) | 500 (250 to 1,000) | "
+        "| bf16 | 16,384 | 16 | 1,048,576 (524,288 to 2,097,152) | 500 (250 to 1,000) | "
         f"{words} | 3 |  | 31.3 |"
     )
 
