@@ -137,6 +137,7 @@ UNCLAIMED = {
     ),
     **dict.fromkeys(("--recipe pretrained", "--vertices 14"), "takes hours"),
     "--coordinator": "is for several machines",
+    "docker run": "is README's first command, in an image",
     **dict.fromkeys(("--env gymnax:", "--env pgx:", "--env gymnasium:"), "needs an extra"),
     **dict.fromkeys(
         (
