@@ -4,7 +4,7 @@ import math
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, no_type_check
+from typing import TYPE_CHECKING, Any, ClassVar, cast, no_type_check
 
 from hackmatrix_rl import agent
 from hackmatrix_rl import env as envs
@@ -168,7 +168,7 @@ class TrainConfig(TrainFields, RunConfig, ABC):
         """Environment steps of the training, rounded up to full updates; the span of schedules."""
         return self.num_updates * self.batch
 
-    def with_games(self, num_envs: int) -> Self:
+    def with_games(self, num_envs: int) -> "TrainConfig":
         """These settings with other games; minibatches that follow the games still do."""
         games: dict[str, Any] = {"num_envs": num_envs}
         return replace(self, **games, **following(self.as_dict(), games))
