@@ -12,9 +12,9 @@ from jaxtyping import Array
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
-from hackmatrix_rl.env import EnvSpec
+from hackmatrix_rl.env import EnvSpec, check_blocks, check_is_environment, check_own_shapes
 from hackmatrix_rl.system import errors
-from hackmatrix_rl.training.sharding import ShardedCollector
+from hackmatrix_rl.training.sharding import ShardedCollector, devices_of_one
 
 NUM_STEPS = 128
 """Steps of a rollout by default."""
@@ -110,6 +110,13 @@ def check_loss(loss: Any) -> None:
             f"loss: {errors.place(loss, '__call__')} takes {inspect.signature(loss)}; expected two "
             "arguments, (policy, batch)"
         ) from error
+
+
+def check_games(environment: Any, num_envs: int, mesh: Mesh) -> None:
+    """Checks the environment, and that `num_envs` of it divide over the devices of a mesh."""
+    check_is_environment(environment)
+    check_blocks(environment, num_envs, devices_of_one(mesh))
+    check_own_shapes(environment)
 
 
 def check_output(

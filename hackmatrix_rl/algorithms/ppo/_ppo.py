@@ -13,6 +13,7 @@ from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
 from hackmatrix_rl.algorithms.ppo._arguments import (
+    check_games,
     check_output,
     collector_of,
     critic_warmup_of,
@@ -22,13 +23,7 @@ from hackmatrix_rl.algorithms.ppo._arguments import (
 )
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
 from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
-from hackmatrix_rl.env import (
-    Environment,
-    check_blocks,
-    check_is_environment,
-    check_own_shapes,
-    env_keys,
-)
+from hackmatrix_rl.env import Environment, env_keys
 from hackmatrix_rl.system import bytes_of, errors
 from hackmatrix_rl.training.sharding import ShardedCollector, devices_of_one
 
@@ -218,11 +213,9 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         mesh, parts = self.optimization.mesh, self.optimization.grad_accum
         steps = num_steps_of(num_steps, collector)
         sizes = training.RolloutSizes(num_envs, steps, num_minibatches, update_epochs, parts)
-        check_is_environment(environment)
+        check_games(environment, num_envs, mesh)
         agent.check_is_policy(policy)
         self.loss, self.estimate, self.value_scale = losses_of(loss, gae, value_scale)
-        check_blocks(environment, num_envs, devices_of_one(mesh))
-        check_own_shapes(environment)
         self.optimization.check_policy(policy, environment.spec)
         sizes.check_mesh(mesh)
         self.teaches = bool(getattr(self.loss, "needs_teacher", False))
