@@ -222,7 +222,7 @@ class Trainer(Generic[A]):
         self._take(made)
 
     def starter(self, key: Key[Array, "*members"] | None = None) -> program.Starter:
-        """The program that makes the first state, compiled if there is a `key` as for `start`."""
+        """The program that makes the first state. With a `key` for `start`, it is compiled."""
         if self._starter is None:
             self._starter = program.Starter(self.algorithm, self._policy)
         if key is not None:
