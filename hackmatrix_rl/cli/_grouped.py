@@ -23,7 +23,7 @@ FIRST = (
     *("recipe", "algorithm", "env", "env_args", "preset", "config", "resume_run"),
     *("total_timesteps", "init", "teacher"),
     *("learning_rate", "gamma", "num_envs", "network", "precision", "reward"),
-    *("seed", "device", "mesh", "run_dir", "eval_interval", "wandb", "dry_run"),
+    *("seed", "device", "mesh", "run_dir", "eval_interval", "tracker", "dry_run"),
 )
 """The options of `--help` in order; `--help-all` lists all options."""
 

@@ -232,8 +232,8 @@ def summarize(
     found = {name: each.as_dict() for name, each in evaluations.items()}
     if _stored(folder, found, result, console) is system.ExitCode.UNSAVED:
         return system.ExitCode.UNSAVED
-    if config.wandb:
-        with Working("sending the evaluation to Weights & Biases"):
+    if config.trackers:
+        with Working("sending the evaluation to the trackers"):
             runs.send_summary(config, folder, evaluations, note=note)
     return result.exit_code
 

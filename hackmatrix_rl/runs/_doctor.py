@@ -123,7 +123,7 @@ def _wandb() -> _Look:
     mode = os.environ.get("WANDB_MODE", "online")
     found = f"{wandb.__version__}, mode {mode}"
     if mode == "online" and not _logged_in():
-        remedy = "For train --wandb: wandb login, or WANDB_MODE=offline."
+        remedy = "For train --tracker wandb: wandb login, or WANDB_MODE=offline."
         return "note", f"{found}, not logged in", remedy
     return "ok", found, ""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -10,6 +11,7 @@ from hackmatrix_rl.evaluation import Evaluation
 from hackmatrix_rl.runs import sinks
 from hackmatrix_rl.runs._folder import RunFolder
 from hackmatrix_rl.runs._health import Finding, Health, MemberHealth
+from hackmatrix_rl.runs._replaying import film_of
 from hackmatrix_rl.runs._versions import record_start
 from hackmatrix_rl.runs._wall_time import WallTime
 from hackmatrix_rl.runs.config import RunConfig, TrainConfig
@@ -17,8 +19,7 @@ from hackmatrix_rl.runs.sinks import Sink, read_json_lines
 from hackmatrix_rl.system import Usage, wandb_sync
 from hackmatrix_rl.system.errors import in_shell
 from hackmatrix_rl.training import Metrics, Reports
-from hackmatrix_rl.view import save_gif
-from hackmatrix_rl.view.replays import Replay, drawings_of, load_game
+from hackmatrix_rl.view.replays import Replay, load_game
 
 
 def open_sinks(
@@ -29,19 +30,44 @@ def open_sinks(
     Processes other than 0 have only a log.
     """
     log = sinks.LogFile(folder.log, length=sinks.Length.from_config(config))
+    begun = folder.metrics.exists() and folder.metrics.stat().st_size > 0
     if folder.process > 0:
         return sinks.Fanout([log])
     every = [*displays, sinks.JsonLines(folder.metrics), log]
-    if config.tensorboard:
-        every.append(sinks.TensorBoard(folder.path / "tensorboard"))
-    if config.wandb:
-        report = sinks.Fanout(every).note
+    report = sinks.Fanout(every).note
+    if "tensorboard" in config.trackers:
+        every.append(sinks.TensorBoard(folder.path / "tensorboard", names=_names(config)))
+    if "trackio" in config.trackers:
+        trackio = open_trackio(config, folder)
+        if begun and not trackio.resumed:
+            report(
+                f"trackio: the project {config.wandb_project} has no run {folder.wandb_id}. Its "
+                f"curves begin here; the earlier rows are in {folder.metrics.name}."
+            )
+        every.append(sinks.Queued(trackio, report=report))
+    if "wandb" in config.trackers:
         patience = 60.0 + (sinks.UPLOAD_SECONDS if config.wandb_artifacts else 0)
         every.append(sinks.Queued(open_wandb(config, folder), patience=patience, report=report))
         for member in range(config.members if config.wandb_members else 0):
             sink = open_wandb(config, folder, member=member)
             every.append(sinks.Queued(sink, patience=patience, report=report))
     return sinks.Fanout(every)
+
+
+def _names(config: RunConfig) -> Callable[[sinks.Row], sinks.Row] | None:
+    """The names of metrics in the trackers, except for the original project's."""
+    return None if config.metric_names == "flat" else sinks.grouped
+
+
+def open_trackio(config: RunConfig, folder: RunFolder) -> sinks.Trackio:
+    """Opens or resumes the run in trackio, under its id on Weights & Biases."""
+    return sinks.Trackio(
+        project=config.wandb_project,
+        run_id=folder.wandb_id,
+        config=config.as_dict(),
+        group=config.wandb_group,
+        names=_names(config),
+    )
 
 
 def open_wandb(
@@ -54,6 +80,7 @@ def open_wandb(
     name, group = config.wandb_name or folder.run_id, config.wandb_group
     tags = [tag.strip() for tag in (config.wandb_tags or "").split(",") if tag.strip()]
     settings, last = config.as_dict(), ""
+    original = config.metric_names == "original"
     if member is not None:
         group, last = group or folder.wandb_id, f"-{member}"
         tags += config.member_tags()[member]
@@ -68,17 +95,10 @@ def open_wandb(
         folder=folder.path,
         config=settings,
         mode="offline" if config.wandb_mode == "offline" else "online",
-        names=sinks.OriginalNames(settings) if config.metric_names == "original" else None,
+        names=sinks.OriginalNames(settings) if original else _names(config),
         artifacts=config.wandb_artifacts and member is None,
         member=member,
     )
-
-
-MOST_FRAMES = 200
-"""Maximum number of moves in a GIF, which takes some seconds to write."""
-
-_SCALE = 0.6
-_SECONDS = 0.25
 
 
 def send_summary(
@@ -88,27 +108,32 @@ def send_summary(
     *,
     note: Callable[[str], None],
 ) -> None:
-    """Sends the evaluations at the end as a table, and the newest replay as a GIF.
+    """Sends trackio and Weights & Biases the final evaluations as a table, and the newest replay.
 
-    The run has already succeeded, so a failure is only reported. Offline, nothing is sent, because
-    the library would start a second folder without the curves.
+    The run has already succeeded, so a failure is only reported. With `--wandb-mode offline`,
+    Weights & Biases gets nothing: the library would start a second folder without the curves.
     """
-    if config.wandb_mode == "offline":
+    services: dict[str, Callable[[], sinks.Trackio | sinks.WeightsAndBiases]] = {}
+    if "trackio" in config.trackers:
+        services["trackio"] = partial(open_trackio, config, folder)
+    if "wandb" in config.trackers and config.wandb_mode != "offline":
+        services["Weights & Biases"] = partial(open_wandb, config, folder)
+    elif "wandb" in config.trackers:
         note(
             "Send the run to Weights & Biases:  "
             f"{in_shell(*wandb_sync(), folder.path / 'wandb')}/offline-run-*    "
             f"(the final evaluations stay in {folder.summary.name})"
         )
-        return
-    try:
-        film = _film(folder)
-        with closing(open_wandb(config, folder)) as service:
-            if film is not None:
-                service.film(film)
-            service.table("final evaluations", rows_of(evaluations))
-    except Exception as error:  # any error of a library or a service is reported
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        note(f"could not send the final evaluations to Weights & Biases: {said}")
+    for name, opened in services.items():
+        try:
+            film = _film(folder)
+            with closing(opened()) as service:
+                if film is not None:
+                    service.film(film)
+                service.table("final evaluations", rows_of(evaluations))
+        except Exception as error:  # any error of a library or a service is reported
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            note(f"could not send the final evaluations to {name}: {said}")
 
 
 def rows_of(evaluations: Mapping[str, Evaluation]) -> list[dict[str, str | float]]:
@@ -129,10 +154,7 @@ def _film(folder: RunFolder) -> Path | None:
     if newest is None:
         return None
     game = load_game(newest)
-    drawings = drawings_of(game.match() if isinstance(game, Replay) else game)[:MOST_FRAMES]
-    film = folder.path / "replay.gif"
-    save_gif(drawings, film, seconds_per_frame=_SECONDS, scale=_SCALE)
-    return film
+    return film_of(game.match() if isinstance(game, Replay) else game, folder)
 
 
 class Profiler:

@@ -14,7 +14,7 @@ from typing import Any
 
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.runs.config import LEAST_GAMES, RunConfig, TrainConfig
-from hackmatrix_rl.runs.sinks import require_tensorboard
+from hackmatrix_rl.runs.sinks import require_tensorboard, require_trackio
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, is_remote, within
 from hackmatrix_rl.system.errors import ConfigError, as_given, flag
 from hackmatrix_rl.training import Trainer, every_policy, remarks, working_bytes
@@ -50,7 +50,7 @@ def estimate_memory(trainer: Trainer[Any]) -> MemoryEstimate:
     )
 
 
-_UNSENT = "--wandb-artifacts: nothing is uploaded without --wandb"
+_UNSENT = "--wandb-artifacts: nothing is uploaded without --tracker wandb"
 
 
 def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -> list[str]:
@@ -60,17 +60,19 @@ def preflight(config: RunConfig, trainer: Trainer[Any], *, folder: str | None) -
     the checkpoints, which may not exist yet; `None` is the current one. Returns lines to show: what
     the run needs, and likely mistakes.
     """
-    if config.tensorboard:
+    if "tensorboard" in config.trackers:
         require_tensorboard()
-    if config.wandb and config.wandb_artifacts and is_remote(folder or "."):
+    if "trackio" in config.trackers:
+        require_trackio(config.wandb_project)
+    if "wandb" in config.trackers and config.wandb_artifacts and is_remote(folder or "."):
         raise ConfigError(
             f"--wandb-artifacts: uploads from a folder here, and --checkpoint-dir {folder} is "
             "remote. Leave one of the two out."
         )
-    if config.wandb and config.wandb_mode == "online":
+    if "wandb" in config.trackers and config.wandb_mode == "online":
         require_wandb()
     needed, room = checked_memory(config, trainer)
-    lines = [] if config.wandb or not config.wandb_artifacts else [_UNSENT]
+    lines = [] if "wandb" in config.trackers or not config.wandb_artifacts else [_UNSENT]
     lines += room
     updates = math.ceil((config.goal - config.begun_at) / trainer.algorithm.most_progress)
     lines += check_disk(config, needed.checkpoint, folder or ".", updates=updates)
@@ -188,10 +190,12 @@ def require_wandb(*, timeout: float = 10.0) -> None:
         address = str(wandb.setup().settings.base_url)
     except (wandb.Error, TimeoutError) as error:
         said = " ".join(str(error).split()).rstrip(".")
-        raise ConfigError(f"--wandb: {said}. Log in with `wandb login`. {offline}") from error
+        raise ConfigError(
+            f"--tracker wandb: {said}. Log in with `wandb login`. {offline}"
+        ) from error
     if not known:
         raise ConfigError(
-            f"--wandb: no login found. Use `wandb login`, or set WANDB_API_KEY. {offline}"
+            f"--tracker wandb: no login found. Use `wandb login`, or set WANDB_API_KEY. {offline}"
         )
     try:
         within(timeout, lambda: urllib.request.urlopen(address, timeout=timeout).close())
@@ -199,4 +203,6 @@ def require_wandb(*, timeout: float = 10.0) -> None:
         return  # the service answers
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise ConfigError(f"--wandb: {address} cannot be reached: {reason}. {offline}") from error
+        raise ConfigError(
+            f"--tracker wandb: {address} cannot be reached: {reason}. {offline}"
+        ) from error

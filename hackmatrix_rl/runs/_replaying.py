@@ -16,11 +16,13 @@ from hackmatrix_rl.runs.config import RunConfig, TrainConfig
 from hackmatrix_rl.runs.sinks import Sink
 from hackmatrix_rl.system import ticking, write_whole
 from hackmatrix_rl.training import EvaluateEvery, Hook, Metrics, Trainer
+from hackmatrix_rl.view import save_gif
 from hackmatrix_rl.view.replays import (
     Match,
     Mind,
     Recording,
     Replay,
+    drawings_of,
     game_seed,
     median_game,
     page_of,
@@ -36,13 +38,28 @@ _MOST_BYTES = 2**21  # of the pictures of a game, because a run keeps many games
 
 _CHOICE = "median:1"  # a typical game; the best one is mostly luck
 
+MOST_FRAMES = 200
+"""Maximum number of moves in a GIF, which takes some seconds to write."""
+
+_SCALE = 0.6
+_SECONDS = 0.25
+
+
+def film_of(game: Match | Recording, folder: RunFolder) -> Path:
+    """Writes the first moves of a game into the run's folder as a GIF."""
+    film = folder.path / "replay.gif"
+    drawings = drawings_of(game)[:MOST_FRAMES]
+    save_gif(drawings, film, seconds_per_frame=_SECONDS, scale=_SCALE)
+    return film
+
 
 @dataclass
 class ReplayWriter:
     """Writes replays of a run: each as a small file, the newest also as an HTML page.
 
     A failure does not stop the training; it is reported once, until a write succeeds again. The
-    `most` newest replays are kept, and the one with the highest return.
+    `most` newest replays are kept, and the one with the highest return. `show` takes the page, and
+    `film` a GIF of the game; without it, none is drawn.
     """
 
     folder: RunFolder
@@ -50,6 +67,7 @@ class ReplayWriter:
     most: int
     note: Callable[[str], None]
     show: Callable[[Path], None] = lambda page: None
+    film: Callable[[Path], None] | None = None
     _failed: bool = field(default=False, init=False)
 
     @classmethod
@@ -134,6 +152,8 @@ class ReplayWriter:
         self._forget_the_oldest()
         write_whole(self.folder.page, self._page(game, replay, agent))
         self.show(self.folder.page)
+        if self.film is not None:
+            self.film(film_of(game, self.folder))
 
     def _page(
         self, game: Match | Recording, replay: Replay | Recording, agent: PolicyAgent | None
@@ -172,7 +192,12 @@ class EvaluateAndReplay(Hook):
         self._config = config
         self._sink = sink
         self._replays = ReplayWriter.of(
-            folder, trainer.environment, most=config.replays, note=sink.note, show=sink.show
+            folder,
+            trainer.environment,
+            most=config.replays,
+            note=sink.note,
+            show=sink.show,
+            film=sink.film if config.trackers else None,
         )
         self._evaluate: EvaluateEvery | None = None
         if config.eval_interval:
@@ -199,12 +224,15 @@ class EvaluateAndReplay(Hook):
         return found
 
     def on_end(self, trainer: Trainer[Any]) -> None:
-        """Plays a game for Weights & Biases if no evaluation has kept one.
+        """Plays a game for the trackers if no evaluation has kept one.
 
-        Without the service, the final summary keeps one.
+        Without a tracker, the final summary keeps one.
         """
         config = self._config
-        if not (config.wandb and config.eval_episodes and config.replays) or config.eval_interval:
+        if (
+            not (config.trackers and config.eval_episodes and config.replays)
+            or config.eval_interval
+        ):
             return
         # All processes take part in gathering the arrays; process 0 alone plays.
         agent = trainer.agent

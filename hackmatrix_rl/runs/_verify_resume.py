@@ -82,7 +82,7 @@ def verify_resume(
         keep=2,
         run_dir=None,
         checkpoint_dir=None,
-        wandb=False,
+        tracker=None,
     )
     train = (*PROGRAM, config.command) if train is None else train
     settings = folder / "settings.toml"

@@ -17,7 +17,7 @@ from hackmatrix_rl.system.errors import DamagedFileError
 
 PACKAGES = (
     *("hackmatrix-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "jmp", "numpy"),
-    *("pgx", "wandb", "tensorboardX", "libtpu", "jax-cuda13-plugin"),
+    *("pgx", "wandb", "tensorboardX", "trackio", "libtpu", "jax-cuda13-plugin"),
 )
 
 

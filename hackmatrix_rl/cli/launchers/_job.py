@@ -77,7 +77,7 @@ class Job:
             files=files,
             run_dir=typed.get("run_dir"),
             checkpoint_dir=typed.get("checkpoint_dir"),
-            wandb=bool(typed.get("wandb")),
+            wandb="wandb" in (typed.get("tracker") or "") or bool(typed.get("wandb")),
             workers=typed.get("workers"),
         )
 

@@ -28,7 +28,7 @@ DEFAULT_RECIPE = "default"
 """The recipe of `hackmatrix-rl train`."""
 _OF_A_RUN = (
     *("run_dir", "checkpoint_dir", "device", "deterministic", "cpu_devices"),
-    *("tensorboard", "profile", "metric_names", "stop_unhealthy_members"),
+    *("tracker", "tensorboard", "profile", "metric_names", "stop_unhealthy_members"),
 )
 """Settings of a full run, such as Weights & Biases; a stage cannot override them."""
 BEFORE = "the stage before"

@@ -21,7 +21,9 @@ RENAMED: Mapping[str, str] = {
 """The current names of fields, by their names up to version 0.1."""
 RATE, RATE_SCHEDULE = "learning_rate", "learning_rate_schedule"
 RETIRED: Mapping[str, str] = {
-    RATE_SCHEDULE: "{learning_rate}: constant:0.001 does not change, linear:0.001:0 falls to 0"
+    RATE_SCHEDULE: "{learning_rate}: constant:0.001 does not change, linear:0.001:0 falls to 0",
+    "tensorboard": "{tracker:tensorboard}",
+    "wandb": "{tracker:wandb}",
 }
 """Settings that are no longer written or listed, each with its replacement."""
 ENDS = "0.3"
@@ -62,7 +64,7 @@ FOREIGN: Mapping[str, str] = {
     "run_suffix": "Use {run_dir} for the folder, or {wandb_name} for the name on Weights & Biases.",
     "save_freq": "Use {save_interval}, in updates, or {save_interval_minutes}.",
     "timesteps": "Use {total_timesteps}.",
-    "track": "Use {wandb}.",
+    "track": "Use {tracker:wandb}.",
 }
 
 

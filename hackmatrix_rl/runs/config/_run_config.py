@@ -13,10 +13,11 @@ from hackmatrix_rl.runs.config._device_games import DeviceGames
 from hackmatrix_rl.runs.config._members import Members
 from hackmatrix_rl.runs.config._options import HIDDEN, check_each, settings_of
 from hackmatrix_rl.runs.config._precision import check_platform, precision_of
+from hackmatrix_rl.runs.config._run_fields import TRACKERS
 from hackmatrix_rl.runs.config._texts import bounds_of
 from hackmatrix_rl.runs.config._traits import Words
 from hackmatrix_rl.system import check_path
-from hackmatrix_rl.system.errors import ConfigError, as_given, flag, in_flags
+from hackmatrix_rl.system.errors import ConfigError, as_given, flag, in_flags, shortened
 from hackmatrix_rl.training import sharding
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class RunConfig(Members, ABC):
         """Raises a ConfigError if settings are incompatible. Their types and ranges are valid."""
         for name in ("run_dir", "checkpoint_dir"):
             check_path(getattr(self, name), flag(name))
+        self._read_trackers()
         with in_flags():
             sharding.parse_mesh(self.mesh)
         check_platform(precision_of(self), self.device)
@@ -68,6 +70,26 @@ class RunConfig(Members, ABC):
             )
         self.optimizer_settings()
         self.check_members()
+
+    def _read_trackers(self) -> None:
+        """Puts `tracker` in order, with the retired `tensorboard` and `wandb` in it."""
+        named = {name.strip() for name in (self.tracker or "").split(",")} - {""}
+        for name in sorted(named.difference(TRACKERS)):
+            raise ConfigError(
+                f"--tracker {shortened(name)}: unknown. Use {', '.join(TRACKERS)}, or several of "
+                "them separated by commas."
+            )
+        for name in ("tensorboard", "wandb"):
+            if (given := getattr(self, name)) is not None:
+                named = named | {name} if given else named - {name}
+            object.__setattr__(self, name, None)
+        chosen = ",".join(name for name in TRACKERS if name in named)
+        object.__setattr__(self, "tracker", chosen or None)
+
+    @property
+    def trackers(self) -> tuple[str, ...]:
+        """The trackers that get its metrics."""
+        return tuple(self.tracker.split(",")) if self.tracker else ()
 
     @classmethod
     def of_preset(

@@ -14,9 +14,11 @@ from hackmatrix_rl.runs.config._options import (
     in_watching,
     most,
 )
+from hackmatrix_rl.runs.config._renamed import ENDS
 from hackmatrix_rl.training import OPTIMIZERS
 
 MOST_MEMBERS = 4096
+TRACKERS = ("wandb", "tensorboard", "trackio")
 
 _DECAY = {"minimum": 0, **most(0.9999999, "with 1 it would stay at its start")}
 
@@ -175,12 +177,16 @@ class RunFields:
     )
 
     # Watching
-    wandb: bool = in_watching(False, "Also log to Weights & Biases.")
-    wandb_project: str = in_watching("hackmatrix-rl", "Project on Weights & Biases.")
+    tracker: str | None = in_watching(
+        None, f"Also log to these, separated by commas: {', '.join(TRACKERS)}; none: to no other."
+    )
+    wandb_project: str = in_watching("hackmatrix-rl", "Project on Weights & Biases and trackio.")
     wandb_group: str | None = in_watching(
         None, "Group of the run there, such as the seeds of one experiment."
     )
-    wandb_name: str | None = in_watching(None, "Name of the run there; none: its folder's name.")
+    wandb_name: str | None = in_watching(
+        None, "Name of the run on Weights & Biases; none: its folder's name."
+    )
     wandb_tags: str | None = in_watching(None, "Tags of the run there, separated by commas.")
     wandb_notes: str | None = in_watching(None, "A note on the run, shown there.", maximum=10_000)
     wandb_mode: str = in_watching(
@@ -196,10 +202,12 @@ class RunFields:
     )
     metric_names: str = in_watching(
         "own",
-        "Names and units of metrics on Weights & Biases: own, or the original project's.",
-        choices=("own", "original"),
+        f"Names of metrics in trackers: own, in groups (train/return); flat (return), until "
+        f"version {ENDS}; or on Weights & Biases the original project's, with its units.",
+        choices=("own", "flat", "original"),
     )
-    tensorboard: bool = in_watching(False, "Also write TensorBoard events into the run's folder.")
+    tensorboard: bool | None = in_watching(None, "Retired: `tracker` says it.")
+    wandb: bool | None = in_watching(None, "Retired: `tracker` says it.")
     stop_after_nonfinite: int | None = in_watching(
         20,
         "Stop after this many updates in a row with only NaN or infinity; none: only warn.",

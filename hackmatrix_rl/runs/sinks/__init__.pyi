@@ -3,6 +3,7 @@ from ._files import LogFile as LogFile
 from ._files import forget_rows_after as forget_rows_after
 from ._files import read_json_lines as read_json_lines
 from ._files import rows_and_damage as rows_and_damage
+from ._groups import grouped as grouped
 from ._original_names import OriginalNames as OriginalNames
 from ._queued import Queued as Queued
 from ._sink import Fanout as Fanout
@@ -15,6 +16,8 @@ from ._terminal import LiveTerminal as LiveTerminal
 from ._terminal import PlainTerminal as PlainTerminal
 from ._terminal import duration as duration
 from ._terminal import terminal as terminal
+from ._trackio import Trackio as Trackio
+from ._trackio import require_trackio as require_trackio
 from ._weights_and_biases import ARTIFACT as ARTIFACT
 from ._weights_and_biases import UPLOAD_SECONDS as UPLOAD_SECONDS
 from ._weights_and_biases import WeightsAndBiases as WeightsAndBiases

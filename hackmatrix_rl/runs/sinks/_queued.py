@@ -48,6 +48,9 @@ class Queued(Sink):
     def show(self, page: Path) -> None:
         self._put(lambda: self._sink.show(page))
 
+    def film(self, file: Path) -> None:
+        self._put(lambda: self._sink.film(file))
+
     def keep(self, checkpoint: Path) -> None:
         self._put(lambda: self._sink.keep(checkpoint))
 

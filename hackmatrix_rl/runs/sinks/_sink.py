@@ -28,6 +28,9 @@ class Sink:
     def show(self, page: Path) -> None:
         """Takes a written HTML page, to show it with the metrics."""
 
+    def film(self, file: Path) -> None:
+        """Takes a written GIF of a game, to show it with the metrics."""
+
     def keep(self, checkpoint: Path) -> None:
         """Takes the folder of a written checkpoint, to copy it elsewhere."""
 
@@ -65,6 +68,9 @@ class Fanout(Sink):
 
     def show(self, page: Path) -> None:
         self._each(lambda sink: sink.show(page))
+
+    def film(self, file: Path) -> None:
+        self._each(lambda sink: sink.film(file))
 
     def keep(self, checkpoint: Path) -> None:
         self._each(lambda sink: sink.keep(checkpoint))

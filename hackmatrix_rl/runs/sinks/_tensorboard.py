@@ -13,11 +13,13 @@ from hackmatrix_rl.system import require
 
 def require_tensorboard() -> None:
     """Raises a ConfigError unless the package for events is installed."""
-    require("tensorboardX", extra="tensorboard", caller="--tensorboard")
+    require("tensorboardX", extra="tensorboard", caller="--tracker tensorboard")
 
 
 class TensorBoard(Sink):
     """Writes each row as scalars, by environment steps, into an event file.
+
+    `names` renames the metrics of a row.
 
     Each start of a run writes a separate file. The file marks its first step, and TensorBoard hides
     events of older files from that step on.
@@ -26,7 +28,13 @@ class TensorBoard(Sink):
         ConfigError: the package for events is missing.
     """
 
-    def __init__(self, folder: Path, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        names: Callable[[Row], Row] | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         require_tensorboard()
         # Imported late, because the package belongs to an extra.
         from tensorboardX.event_file_writer import EventsWriter
@@ -34,8 +42,10 @@ class TensorBoard(Sink):
 
         self._events: Any = event_pb2
         self._summaries: Any = summary_pb2
+        self._names = names
         self._now = now
         self._started = False
+        self._films: list[Any] = []
         folder.mkdir(parents=True, exist_ok=True)
         # The process id makes two starts within a second write two files.
         self._writer: Any = EventsWriter(str(folder / "events"), f".{os.getpid()}")
@@ -49,11 +59,17 @@ class TensorBoard(Sink):
             self._started = True
         values = [
             self._summaries.Summary.Value(tag=name, simple_value=value)
-            for name, value in row.items()
+            for name, value in (row if self._names is None else self._names(row)).items()
             if math.isfinite(value)
         ]
-        self._write(step, summary=self._summaries.Summary(value=values))
+        self._write(step, summary=self._summaries.Summary(value=values + self._films))
+        self._films = []
         self._writer.flush()
+
+    def film(self, file: Path) -> None:
+        """Takes a GIF, named like its file, as an image of the next row."""
+        image = self._summaries.Summary.Image(encoded_image_string=file.read_bytes(), colorspace=3)
+        self._films.append(self._summaries.Summary.Value(tag=file.name, image=image))
 
     def close(self) -> None:
         self._writer.close()

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -46,9 +46,8 @@ class WeightsAndBiases(Sink):
     A run with the same id, unique in the project, is resumed. Rows that a resumed run logs again do
     no harm, because the service plots them against environment steps, which may decrease.
 
-    With `names`, rows have the names of the original project, whose dashboards plot against
-    updates as the library's steps. Those must increase: the library drops rows that a resumed run
-    logs again.
+    `names` renames the metrics of a row. With `OriginalNames`, rows are plotted against updates as
+    the library's steps. Those must increase: the library drops rows that a resumed run logs again.
 
     With `artifacts`, the run's checkpoints are uploaded as versions of one artifact.
 
@@ -71,7 +70,7 @@ class WeightsAndBiases(Sink):
         tags: Sequence[str] = (),
         notes: str | None = None,
         mode: Literal["online", "offline"] = "online",
-        names: OriginalNames | None = None,
+        names: Callable[[Row], Row] | None = None,
         artifacts: bool = False,
         member: int | None = None,
         patience: float = 30.0,
@@ -107,10 +106,11 @@ class WeightsAndBiases(Sink):
             _let_go()
             said = " ".join(str(error).split()).rstrip(".")
             raise ConfigError(
-                f"--wandb: {said}. Log in with `wandb login`, or use --wandb-mode offline."
+                f"--tracker wandb: {said}. Log in with `wandb login`, or use --wandb-mode offline."
             ) from error
         # The library's steps must increase, but a resumed run goes back to its checkpoint.
-        axis = "env_steps" if names is None else AXIS
+        self._by_update = isinstance(names, OriginalNames)
+        axis = AXIS if self._by_update else "env_steps"
         self._run.define_metric(axis)
         self._run.define_metric("*", step_metric=axis)
 
@@ -118,17 +118,15 @@ class WeightsAndBiases(Sink):
         """Logs the finite numbers."""
         row = row if self._member is None else _own(row, self._member)
         named = row if self._names is None else self._names(row)
-        step = None if self._names is None else int(named[AXIS])
+        step = int(named[AXIS]) if self._by_update else None
         self._run.log({name: x for name, x in named.items() if math.isfinite(x)}, step=step)
 
     def show(self, page: Path) -> None:
         """Uploads the page, named like its file; Weights & Biases shows it with the metrics."""
         import wandb
 
-        # If updates are the library's steps, a page is not a step: it joins the previous row.
-        extra = {} if self._names is None else {"commit": False}
         # Its content, because the file may be rewritten while the library uploads it.
-        self._run.log({page.stem: wandb.Html(page.read_text(), inject=False)}, **extra)
+        self._show(page.stem, wandb.Html(page.read_text(), inject=False))
 
     def keep(self, checkpoint: Path) -> None:
         """Uploads a checkpoint and waits for the upload; offline, it is stored for later.
@@ -151,7 +149,12 @@ class WeightsAndBiases(Sink):
         """Uploads a GIF, named like its file."""
         import wandb
 
-        self._run.log({file.name: wandb.Video(str(file), format="gif")})
+        self._show(file.name, wandb.Video(str(file), format="gif"))
+
+    def _show(self, name: str, shown: Any) -> None:
+        # If updates are the library's steps, a page is not a step: it joins the previous row.
+        extra = {"commit": False} if self._by_update else {}
+        self._run.log({name: shown}, **extra)
 
     def table(self, name: str, rows: Sequence[Mapping[str, str | float]]) -> None:
         """Logs a table of numbers and texts by column; all rows have the same columns."""

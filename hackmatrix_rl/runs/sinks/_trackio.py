@@ -1,0 +1,103 @@
+"""Metrics in trackio's local database."""
+
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from hackmatrix_rl.runs.sinks._sink import Row, Sink
+from hackmatrix_rl.system import require
+from hackmatrix_rl.system.errors import ConfigError
+
+
+def require_trackio(project: str) -> None:
+    """Raises a ConfigError unless trackio is installed and can have this project."""
+    trackio = require("trackio", extra="trackio", caller="--tracker trackio")
+    try:
+        trackio.SQLiteStorage.validate_project_name(project)
+    except ValueError as error:
+        raise ConfigError(f"--wandb-project: {error}") from error
+
+
+class Trackio(Sink):
+    """Logs each row, by environment steps, into trackio's database on this machine.
+
+    A run with the same id in the project is resumed. Rows that a resumed run logs again have the
+    steps and values of the first ones. Nothing is sent, whatever the library's variables say.
+
+    Args:
+        project: the project, which is a file of the library's folder (`TRACKIO_DIR`).
+        run_id: the id and the name of the run.
+        config: the settings to show.
+        group: the group of the run.
+        names: renames the metrics of a row.
+
+    Raises:
+        ConfigError: the package is missing, or cannot have this project.
+    """
+
+    def __init__(
+        self,
+        *,
+        project: str,
+        run_id: str,
+        config: Mapping[str, Any],
+        group: str | None = None,
+        names: Callable[[Row], Row] | None = None,
+    ) -> None:
+        require_trackio(project)
+        # Imported late, because the package belongs to an extra.
+        import trackio
+
+        class LocalRun(trackio.Run):
+            def _get_username(self) -> None:
+                """Leaves out the user's name, for which the library asks Hugging Face."""
+
+        self._names = names
+        self._step: int | None = None  # after the last one, until a row is written
+        self._media: dict[str, Any] = {}
+        self.resumed = any(
+            record["id"] == run_id for record in trackio.SQLiteStorage.get_run_records(project)
+        )
+        # `trackio.init` would read variables that name a server, and log the hardware as well.
+        self._run: Any = LocalRun(
+            url=None,
+            client=None,
+            project=project,
+            name=run_id,
+            run_id=run_id,
+            group=group,
+            config=dict(config),
+        )
+
+    def write(self, row: Row) -> None:
+        """Logs the finite numbers, with the game of an evaluation in this row."""
+        self._step = int(row["env_steps"])
+        named = row if self._names is None else self._names(row)
+        numbers = {name: value for name, value in named.items() if math.isfinite(value)}
+        self._log(numbers)
+
+    def film(self, file: Path) -> None:
+        """Takes a GIF into the next row, named like its file."""
+        import trackio
+
+        self._media[file.name] = trackio.Video(str(file))
+
+    def table(self, name: str, rows: Sequence[Mapping[str, str | float]]) -> None:
+        """Takes a table of numbers and texts by column."""
+        import trackio
+
+        self._media[name] = trackio.Table(data=[dict(row) for row in rows])
+
+    def close(self) -> None:
+        """Waits until everything is on disk."""
+        if self._media:
+            self._log({})
+        with redirect_stdout(io.StringIO()):  # the library says there that it uploads
+            self._run.finish()
+
+    def _log(self, numbers: Mapping[str, float]) -> None:
+        media, self._media = self._media, {}
+        self._run.log({**numbers, **media}, step=self._step)
