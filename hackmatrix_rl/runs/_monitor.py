@@ -30,9 +30,9 @@ def open_sinks(
     Processes other than 0 have only a log.
     """
     log = sinks.LogFile(folder.log, length=sinks.Length.from_config(config))
-    begun = folder.metrics.exists() and folder.metrics.stat().st_size > 0
     if folder.process > 0:
         return sinks.Fanout([log])
+    begun = folder.metrics.exists() and folder.metrics.stat().st_size > 0
     every = [*displays, sinks.JsonLines(folder.metrics), log]
     report = sinks.Fanout(every).note
     if "tensorboard" in config.trackers:
@@ -54,9 +54,9 @@ def open_sinks(
     return sinks.Fanout(every)
 
 
-def _names(config: RunConfig) -> Callable[[sinks.Row], sinks.Row] | None:
+def _names(config: RunConfig) -> Callable[[sinks.Row], sinks.Row]:
     """The names of metrics in the trackers, except for the original project's."""
-    return None if config.metric_names == "flat" else sinks.grouped
+    return dict if config.metric_names == "flat" else sinks.grouped
 
 
 def open_trackio(config: RunConfig, folder: RunFolder) -> sinks.Trackio:
@@ -126,10 +126,10 @@ def send_summary(
         )
     for name, opened in services.items():
         try:
-            film = _film(folder)
+            newest = max(folder.replays.glob("update-*.json"), default=None)
             with closing(opened()) as service:
-                if film is not None:
-                    service.film(film)
+                if newest is not None:
+                    service.film(partial(_film, newest, folder))
                 service.table("final evaluations", rows_of(evaluations))
         except Exception as error:  # any error of a library or a service is reported
             said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
@@ -148,12 +148,9 @@ def rows_of(evaluations: Mapping[str, Evaluation]) -> list[dict[str, str | float
     return rows
 
 
-def _film(folder: RunFolder) -> Path | None:
-    """The newest replay of the run as a GIF; `None` if it keeps none."""
-    newest = max(folder.replays.glob("update-*.json"), default=None)
-    if newest is None:
-        return None
-    game = load_game(newest)
+def _film(replay: Path, folder: RunFolder) -> Path:
+    """A replay as a GIF."""
+    game = load_game(replay)
     return film_of(game.match() if isinstance(game, Replay) else game, folder)
 
 

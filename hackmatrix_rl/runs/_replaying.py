@@ -59,7 +59,7 @@ class ReplayWriter:
 
     A failure does not stop the training; it is reported once, until a write succeeds again. The
     `most` newest replays are kept, and the one with the highest return. `show` takes the page, and
-    `film` a GIF of the game; without it, none is drawn.
+    `film` a function that writes a GIF of the game.
     """
 
     folder: RunFolder
@@ -67,7 +67,7 @@ class ReplayWriter:
     most: int
     note: Callable[[str], None]
     show: Callable[[Path], None] = lambda page: None
-    film: Callable[[Path], None] | None = None
+    film: Callable[[Callable[[], Path]], None] = lambda draw: None
     _failed: bool = field(default=False, init=False)
 
     @classmethod
@@ -152,8 +152,7 @@ class ReplayWriter:
         self._forget_the_oldest()
         write_whole(self.folder.page, self._page(game, replay, agent))
         self.show(self.folder.page)
-        if self.film is not None:
-            self.film(film_of(game, self.folder))
+        self.film(partial(film_of, game, self.folder))
 
     def _page(
         self, game: Match | Recording, replay: Replay | Recording, agent: PolicyAgent | None
@@ -197,7 +196,7 @@ class EvaluateAndReplay(Hook):
             most=config.replays,
             note=sink.note,
             show=sink.show,
-            film=sink.film if config.trackers else None,
+            film=sink.film,
         )
         self._evaluate: EvaluateEvery | None = None
         if config.eval_interval:
@@ -224,15 +223,13 @@ class EvaluateAndReplay(Hook):
         return found
 
     def on_end(self, trainer: Trainer[Any]) -> None:
-        """Plays a game for the trackers if no evaluation has kept one.
+        """Plays a game for Weights & Biases if no evaluation has kept one.
 
-        Without a tracker, the final summary keeps one.
+        Without the service, the final summary keeps one.
         """
         config = self._config
-        if (
-            not (config.trackers and config.eval_episodes and config.replays)
-            or config.eval_interval
-        ):
+        wanted = "wandb" in config.trackers and config.eval_episodes and config.replays
+        if not wanted or config.eval_interval:
             return
         # All processes take part in gathering the arrays; process 0 alone plays.
         agent = trainer.agent

@@ -85,7 +85,7 @@ def test_a_foreign_flag_is_answered_with_ours(name):
         (["train", "--json"], "a flag of hackmatrix-rl eval, report, analyze, bench, compare,"),
         (["bench", "--n-envs", "1"], "Use --num-envs."),
         (["bench", "--run-dir", "1"], "It is a flag of hackmatrix-rl train."),
-        (["bench", "--track"], "Use --wandb. That is for hackmatrix-rl train."),
+        (["bench", "--track"], "Use --tracker wandb. That is for hackmatrix-rl train."),
         (["verify-resume", "--lr", "1"], "Use --learning-rate."),
         (["eval", "x", "--deterministic"], "Use --greedy."),
         (["eval", "x", "--n-envs", "1"], "No such option '--n-envs'. Use --num-envs."),

@@ -64,7 +64,15 @@ WHERE = {"PACKAGE": "git+https://x/y", "ZONE": "us-central2-b"}
 
 def test_the_script_makes_the_slice_and_trains_on_every_host(plan, tmp_path):
     (tmp_path / "mine.toml").write_text("num_envs = 16\n")
-    flags = ("--config", "mine.toml", "--mesh", "data=8", "--no-wandb", "--width", "none")
+    flags = (
+        "--config",
+        "mine.toml",
+        "--mesh",
+        "data=8",
+        "--no-offload-optimizer",
+        "--width",
+        "none",
+    )
     result = done(*plan("--target", "v4-64", "--launcher", "go.sh", *flags))
     assert result.stdout.endswith("the plan\nWrote go.sh, which starts this training there\n")
     calls, ended = called(tmp_path, "go.sh", **WHERE, CHECKPOINTS="gs://b/x")
@@ -79,7 +87,7 @@ def test_the_script_makes_the_slice_and_trains_on_every_host(plan, tmp_path):
     assert trained[:4] == ["ssh", "hackmatrix-rl-v4-64", "--worker=all", "--command"]
     program, command, *options = trained[4].split()
     assert (program, command) == ("~/.local/bin/hackmatrix-rl", "train")
-    options.remove("--no-wandb")
+    options.remove("--no-offload-optimizer")
     given = dict(zip(options[::2], options[1::2], strict=True))
     assert given == {
         **{"--preset": "debug", "--config": "mine.toml", "--mesh": "data=8", "--width": "none"},
@@ -110,7 +118,7 @@ def test_a_slice_that_was_preempted_is_made_again(plan, tmp_path, state, made):
 
 
 def test_host_0_gets_the_login_of_wandb(plan, tmp_path):
-    done(*plan("--target", "v4-64", "--launcher", "go.sh", "--wandb"))
+    done(*plan("--target", "v4-64", "--launcher", "go.sh", "--tracker", "wandb"))
     where = {**WHERE, "CHECKPOINTS": "gs://b/x", "HOME": str(tmp_path)}
     without, _ = called(tmp_path, "go.sh", **where)
     (tmp_path / ".netrc").touch()
@@ -241,7 +249,7 @@ LAUNCHERS = [
 
 @pytest.mark.parametrize(("target", "file"), LAUNCHERS)
 def test_launchers_are_what_their_systems_take(launcher, target, file):
-    check(file, launcher(target, file, *HOSTILE, "--wandb", "--trust-code"))
+    check(file, launcher(target, file, *HOSTILE, "--tracker", "wandb", "--trust-code"))
 
 
 MACHINE = """case "$*" in

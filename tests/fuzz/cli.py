@@ -50,7 +50,7 @@ FIELDS = {
     each.name: each
     for kind in algorithms_of("train").values()
     for each in options_of(kind)
-    if not each.name.startswith("wandb")  # asks a service
+    if each.name != "tracker"  # asks a service
 }
 FLAGS_OF = {
     "train": ("resume_run", "heartbeat_timeout", "num_processes", "process_id"),

@@ -10,7 +10,7 @@ from hackmatrix_rl.runs.config import algorithms, options_of
 from hackmatrix_rl.system.errors import flag
 
 FIELDS = {each.name for kind in algorithms().values() for each in options_of(kind)}
-NAMES = sorted(name for name in FIELDS if not name.startswith("wandb"))
+NAMES = sorted(name for name in FIELDS if name != "tracker")
 LITERALS = (
     *("0", "-1", "1", "2", "8", "32", "100", "1.5", "-0.0", "1e400", "nan", "-inf", "0x10"),
     "1_000",

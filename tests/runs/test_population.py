@@ -127,7 +127,7 @@ def test_a_member_that_is_not_there_and_other_trainings_are_refused(run):
 def test_an_agent_of_a_wandb_sweep_can_start_it_as_it_is(tmp_path, cache):
     # What `wandb agent` starts for `command: [hackmatrix-rl, train, ..., ${args}]`.
     args = ("--learning_rate=0.003", "--ent_coef=0.02", "--run_dir=trial")
-    command = (sys.executable, "-m", "hackmatrix_rl", *CARTPOLE, "--wandb", *args)
+    command = (sys.executable, "-m", "hackmatrix_rl", *CARTPOLE, "--tracker", "wandb", *args)
     environment = {
         "JAX_COMPILATION_CACHE_DIR": cache,
         "PYTHONPATH": os.pathsep.join([str(STUBS), os.environ.get("PYTHONPATH", "")]),

@@ -219,8 +219,8 @@ def account(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        (None, r"--wandb: no login found\. Use `wandb login`"),
-        ("short", r"--wandb: .*API key.*--wandb-mode offline"),
+        (None, r"--tracker wandb: no login found\. Use `wandb login`"),
+        ("short", r"--tracker wandb: .*API key.*--wandb-mode offline"),
         ("0" * 40, r"127\.0\.0\.1:9 cannot be reached: .*refused"),
     ],
 )
@@ -232,14 +232,14 @@ def test_wandb_without_a_login_or_a_service_is_refused_before_anything_starts(ac
 
 
 def test_offline_nothing_is_asked(account, trainer):
-    preflight(config(wandb=True, wandb_mode="offline"), trainer, folder=None)
+    preflight(config(tracker="wandb", wandb_mode="offline"), trainer, folder=None)
     with pytest.raises(ConfigError, match="no login"):
-        preflight(config(wandb=True), trainer, folder=None)
+        preflight(config(tracker="wandb"), trainer, folder=None)
 
 
 def test_checkpoints_that_cannot_be_uploaded_are_said(trainer):
-    elsewhere = config(wandb=True, wandb_artifacts=True)
+    elsewhere = config(tracker="wandb", wandb_artifacts=True)
     with pytest.raises(ConfigError, match=r"--wandb-artifacts: .* --checkpoint-dir gs://b/c is "):
         preflight(elsewhere, trainer, folder="gs://b/c")
     lines = preflight(config(wandb_artifacts=True), trainer, folder=None)
-    assert lines[0] == "--wandb-artifacts: nothing is uploaded without --wandb"
+    assert lines[0] == "--wandb-artifacts: nothing is uploaded without --tracker wandb"

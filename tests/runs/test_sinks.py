@@ -231,7 +231,7 @@ def test_wandb_gets_known_numbers_over_environment_steps(fake, tmp_path):
 
 def test_wandb_knows_a_run_by_what_its_settings_say(fake, tmp_path):
     settings = {
-        "wandb": True,
+        "tracker": "wandb",
         "wandb_group": "seeds",
         "wandb_name": "third",
         "wandb_tags": "small, no rewind,",
@@ -262,7 +262,7 @@ def test_wandb_gets_each_of_several_trainings_as_a_run_in_a_group(monkeypatch, t
         "algorithm": "ppo",
         "seed": 5,
         "vary": "gamma=0.9,0.99",
-        "wandb": True,
+        "tracker": "wandb",
         "wandb_members": True,
         "wandb_tags": "small",
         "run_dir": str(tmp_path / "run"),
@@ -283,8 +283,9 @@ def test_wandb_gets_each_of_several_trainings_as_a_run_in_a_group(monkeypatch, t
     assert second.arguments["config"]["gamma"] == 0.99
     assert second.arguments["reinit"] == "create_new"
     assert whole.logged[0]["member/1/return"] == 4.0
-    same = {name: whole.logged[0][name] for name in ("env_steps", "updates", "seconds")}
-    assert second.logged == [{**same, "return": 4.0}]
+    assert second.logged == [
+        {"env_steps": 250.0, "updates": 1.0, "time/seconds": 1.0, "train/return": 4.0}
+    ]
 
 
 def test_a_sweeps_agent_names_the_run(monkeypatch, tmp_path):
@@ -298,7 +299,7 @@ def test_wandb_gets_a_page_a_film_and_a_table(fake, tmp_path):
     (tmp_path / "replay.html").write_text("<p>a game")
     (tmp_path / "replay.gif").write_bytes(b"GIF89a...")
     sink, told = wandb_sink(tmp_path), []
-    sink.film(tmp_path / "replay.gif")
+    sink.film(lambda: tmp_path / "replay.gif")
     sink.table("evaluations", [{"player": "a", "return": 1.0}, {"player": "b", "return": 2.0}])
     queued = Fanout([Queued(sink, report=told.append)])
     queued.show(tmp_path / "replay.html")
@@ -313,7 +314,7 @@ def test_wandb_gets_a_page_a_film_and_a_table(fake, tmp_path):
 
 def test_under_the_original_names_units_are_the_original_ones_over_updates(fake, tmp_path):
     settings = {
-        "wandb": True,
+        "tracker": "wandb",
         "metric_names": "original",
         "vf_coef": 0.25,
         "ent_coef": "linear:1:0",
@@ -377,7 +378,7 @@ def test_the_loss_is_left_out_where_its_weights_are_not_known():
 
 def test_a_service_that_refuses_is_a_setting_that_cannot_work(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "wandb", FakeWandb(refuses=True))
-    with pytest.raises(ConfigError, match=r"--wandb: no login\. Log in with"):
+    with pytest.raises(ConfigError, match=r"--tracker wandb: no login\. Log in with"):
         wandb_sink(tmp_path)
 
 
@@ -393,7 +394,7 @@ def real_wandb(monkeypatch, tmp_path):
     wandb.teardown()
 
 
-@pytest.mark.parametrize("names", [None, OriginalNames({})], ids=["own", "original"])
+@pytest.mark.parametrize("names", [dict, OriginalNames({})], ids=["flat", "original"])
 def test_the_library_keeps_a_run_offline_and_goes_on_with_it(real_wandb, tmp_path, names):
     page = tmp_path / "replay.html"
     page.write_text("<!doctype html><p>a game")
@@ -404,7 +405,7 @@ def test_the_library_keeps_a_run_offline_and_goes_on_with_it(real_wandb, tmp_pat
         for step in steps:
             sink.write({"env_steps": step, "updates": step // 64, "entropy": 1.0})
         sink.show(page)
-        sink.film(film)
+        sink.film(lambda: film)
         sink.close()
     kept = list((tmp_path / "wandb").glob("offline-run-*/run-r-1.wandb"))
     assert kept
@@ -441,7 +442,7 @@ def test_the_library_keeps_a_table_offline_or_says_so_in_time(real_wandb, tmp_pa
 
 
 def test_a_service_that_cannot_be_reached_at_the_start_is_said_soon(real_wandb, tmp_path):
-    with pytest.raises(ConfigError, match=r"--wandb: .*--wandb-mode offline"):
+    with pytest.raises(ConfigError, match=r"--tracker wandb: .*--wandb-mode offline"):
         wandb_sink(tmp_path, patience=1.0)
     with warnings.catch_warnings():
         # Old versions of the library leave their sockets to whoever collects garbage next.

@@ -52,5 +52,5 @@ def test_a_resumed_run_writes_a_second_file_that_says_from_where_it_holds(tmp_pa
 
 def test_a_missing_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(ConfigError, match=r"--tensorboard needs .*'\.\[tensorboard\]'"):
+    with pytest.raises(ConfigError, match=r"--tracker tensorboard needs .*'\.\[tensorboard\]'"):
         require_tensorboard()

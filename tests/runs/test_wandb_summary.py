@@ -24,8 +24,8 @@ class Service:
     def table(self, name, rows):
         self.tables[name] = rows
 
-    def film(self, file):
-        self.films.append(file.read_bytes()[:6])
+    def film(self, draw):
+        self.films.append(draw().read_bytes()[:6])
 
     def close(self):
         self.closed = True
@@ -33,7 +33,7 @@ class Service:
 
 @pytest.fixture
 def run(tmp_path):
-    config = make_config("debug", {"wandb": True, "run_dir": str(tmp_path / "run")})
+    config = make_config("debug", {"tracker": "wandb", "run_dir": str(tmp_path / "run")})
     return config, make_run_folder(config)
 
 

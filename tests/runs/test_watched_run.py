@@ -85,7 +85,7 @@ def test_a_debugged_run_stops_at_the_first_nan_and_names_it(tmp_path):
 def test_a_run_with_everything_on_leaves_versions_events_and_a_profile(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_SILENT", "true")
     result, notes = watched_run(
-        tmp_path, tensorboard=True, wandb=True, wandb_mode="offline", profile=2
+        tmp_path, tracker="tensorboard,wandb", wandb_mode="offline", profile=2
     )
     assert result.exit_code is ExitCode.DONE
     assert len(json.loads((tmp_path / "versions.json").read_text())["starts"]) == 1

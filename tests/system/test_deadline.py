@@ -89,7 +89,7 @@ def test_a_service_that_never_lets_a_run_begin_is_refused(released, monkeypatch,
         0, init=lambda **_: released.wait(), teardown=lambda: asked.append(1) or released.wait()
     )
     monkeypatch.setitem(sys.modules, "wandb", library)
-    with pytest.raises(ConfigError, match=r"--wandb: no answer within 0\.02 s"):
+    with pytest.raises(ConfigError, match=r"--tracker wandb: no answer within 0\.02 s"):
         service(tmp_path)
     assert asked, "the library would wait for its service at exit"
 

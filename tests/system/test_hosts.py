@@ -249,7 +249,7 @@ def test_a_run_of_two_processes_goes_on_in_another_number_of_them(
         "PYTHONPATH": os.pathsep.join([str(STUBS), os.environ.get("PYTHONPATH", "")]),
         "HACKMATRIX_TEST_TOLD": str(told),
     }
-    sizes = ("--num-envs", games, "--wandb", "--save-interval", "1")
+    sizes = ("--num-envs", games, "--tracker", "wandb", "--save-interval", "1")
     first = Run(
         *(cache, folder, *ENDLESS, *sizes, "--heartbeat-timeout", 10),
         **{"devices": devices, "environments": [every] * 2},

@@ -48,8 +48,8 @@ class Queued(Sink):
     def show(self, page: Path) -> None:
         self._put(lambda: self._sink.show(page))
 
-    def film(self, file: Path) -> None:
-        self._put(lambda: self._sink.film(file))
+    def film(self, draw: Callable[[], Path]) -> None:
+        self._put(lambda: self._sink.film(draw))
 
     def keep(self, checkpoint: Path) -> None:
         self._put(lambda: self._sink.keep(checkpoint))

@@ -28,8 +28,11 @@ class Sink:
     def show(self, page: Path) -> None:
         """Takes a written HTML page, to show it with the metrics."""
 
-    def film(self, file: Path) -> None:
-        """Takes a written GIF of a game, to show it with the metrics."""
+    def film(self, draw: Callable[[], Path]) -> None:
+        """Takes a function that writes a GIF of a game, to show it with the metrics.
+
+        It may be called later, and takes some seconds.
+        """
 
     def keep(self, checkpoint: Path) -> None:
         """Takes the folder of a written checkpoint, to copy it elsewhere."""
@@ -69,8 +72,8 @@ class Fanout(Sink):
     def show(self, page: Path) -> None:
         self._each(lambda sink: sink.show(page))
 
-    def film(self, file: Path) -> None:
-        self._each(lambda sink: sink.film(file))
+    def film(self, draw: Callable[[], Path]) -> None:
+        self._each(lambda sink: sink.film(draw))
 
     def keep(self, checkpoint: Path) -> None:
         self._each(lambda sink: sink.keep(checkpoint))

@@ -32,7 +32,7 @@ class TensorBoard(Sink):
         self,
         folder: Path,
         *,
-        names: Callable[[Row], Row] | None = None,
+        names: Callable[[Row], Row] = dict,
         now: Callable[[], float] = time.time,
     ) -> None:
         require_tensorboard()
@@ -45,7 +45,6 @@ class TensorBoard(Sink):
         self._names = names
         self._now = now
         self._started = False
-        self._films: list[Any] = []
         folder.mkdir(parents=True, exist_ok=True)
         # The process id makes two starts within a second write two files.
         self._writer: Any = EventsWriter(str(folder / "events"), f".{os.getpid()}")
@@ -59,17 +58,11 @@ class TensorBoard(Sink):
             self._started = True
         values = [
             self._summaries.Summary.Value(tag=name, simple_value=value)
-            for name, value in (row if self._names is None else self._names(row)).items()
+            for name, value in self._names(row).items()
             if math.isfinite(value)
         ]
-        self._write(step, summary=self._summaries.Summary(value=values + self._films))
-        self._films = []
+        self._write(step, summary=self._summaries.Summary(value=values))
         self._writer.flush()
-
-    def film(self, file: Path) -> None:
-        """Takes a GIF, named like its file, as an image of the next row."""
-        image = self._summaries.Summary.Image(encoded_image_string=file.read_bytes(), colorspace=3)
-        self._films.append(self._summaries.Summary.Value(tag=file.name, image=image))
 
     def close(self) -> None:
         self._writer.close()

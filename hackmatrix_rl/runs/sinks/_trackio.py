@@ -45,11 +45,12 @@ class Trackio(Sink):
         run_id: str,
         config: Mapping[str, Any],
         group: str | None = None,
-        names: Callable[[Row], Row] | None = None,
+        names: Callable[[Row], Row] = dict,
     ) -> None:
         require_trackio(project)
-        # Imported late, because the package belongs to an extra.
-        import trackio
+        # The library looks for it in `sys.modules` when it logs, and fails on one half imported.
+        import matplotlib.figure  # noqa: F401
+        import trackio  # imported late, because the package belongs to an extra
 
         class LocalRun(trackio.Run):
             def _get_username(self) -> None:
@@ -75,14 +76,13 @@ class Trackio(Sink):
     def write(self, row: Row) -> None:
         """Logs the finite numbers, with the game of an evaluation in this row."""
         self._step = int(row["env_steps"])
-        named = row if self._names is None else self._names(row)
-        numbers = {name: value for name, value in named.items() if math.isfinite(value)}
-        self._log(numbers)
+        self._log({name: x for name, x in self._names(row).items() if math.isfinite(x)})
 
-    def film(self, file: Path) -> None:
+    def film(self, draw: Callable[[], Path]) -> None:
         """Takes a GIF into the next row, named like its file."""
         import trackio
 
+        file = draw()
         self._media[file.name] = trackio.Video(str(file))
 
     def table(self, name: str, rows: Sequence[Mapping[str, str | float]]) -> None:

@@ -70,7 +70,7 @@ class WeightsAndBiases(Sink):
         tags: Sequence[str] = (),
         notes: str | None = None,
         mode: Literal["online", "offline"] = "online",
-        names: Callable[[Row], Row] | None = None,
+        names: Callable[[Row], Row] = dict,
         artifacts: bool = False,
         member: int | None = None,
         patience: float = 30.0,
@@ -117,7 +117,7 @@ class WeightsAndBiases(Sink):
     def write(self, row: Row) -> None:
         """Logs the finite numbers."""
         row = row if self._member is None else _own(row, self._member)
-        named = row if self._names is None else self._names(row)
+        named = self._names(row)
         step = int(named[AXIS]) if self._by_update else None
         self._run.log({name: x for name, x in named.items() if math.isfinite(x)}, step=step)
 
@@ -145,10 +145,11 @@ class WeightsAndBiases(Sink):
             if not self._run.offline:
                 logged.wait(timeout=UPLOAD_SECONDS)
 
-    def film(self, file: Path) -> None:
+    def film(self, draw: Callable[[], Path]) -> None:
         """Uploads a GIF, named like its file."""
         import wandb
 
+        file = draw()
         self._show(file.name, wandb.Video(str(file), format="gif"))
 
     def _show(self, name: str, shown: Any) -> None:

@@ -226,7 +226,7 @@ def test_settings_that_cannot_go_together_end_their_trial_alone(here):
 
 def test_a_worker_ends_where_every_trial_fails(here, monkeypatch):
     def refused(*_, **__):
-        raise ConfigError("--wandb: no login found.")
+        raise ConfigError("--tracker wandb: no login found.")
 
     monkeypatch.setattr(working, "launch", refused)
     sweep = opened(trials=40)
