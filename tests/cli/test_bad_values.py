@@ -100,6 +100,7 @@ OF_VALUES = {
         "out, or --optimizer muon."
     ),
     "selfplay --optimizer lion --eps 1e-8": "--eps 1e-08 is no setting of --optimizer lion",
+    "train --tracker wandb,mlflow": "--tracker mlflow: unknown. Use wandb, tensorboard, trackio",
     "train --optimizer adamax": "--optimizer adamax ... adam, adamw",
     "train --remat some": "--remat some ... none, blocks or full",
     f"{DEBUG} --sequence-length 10": (

@@ -44,6 +44,18 @@ def test_a_retired_setting_works_and_one_line_says_what_to_write(tmp_path):
     assert "--learning-rate cosine:0.01:0.0 is a schedule already" in result.stderr
 
 
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_a_tracker_under_its_own_flag_works_and_one_line_says_what_to_write(tmp_path, name):
+    file = tmp_path / "old.toml"
+    file.write_text(f"{name} = false")
+    rest = ("--env", "cartpole", "--preset", "debug", "--dry-run")
+    result = done("train", "--config", file, *rest)
+    assert f'{name} is now part of tracker = "{name}"; it works until' in result.stderr
+    result = invoke("train", f"--{name}", *rest, "--tracker", "mlflow")
+    assert f"--{name} is now part of --tracker {name}; it works until version 0.3." in result.stderr
+    assert f"--{name} " not in invoke("train", "--help-all").output
+
+
 def test_old_and_new_together_are_refused_and_a_flag_goes_before_a_file(tmp_path):
     result = invoke("train", "--discount", "0.9", "--gamma", "0.9")
     assert_refused(result, "--discount is the old name of --gamma.", "Give only --gamma.")

@@ -160,7 +160,7 @@ def test_each_evaluation_is_shown_and_training_has_the_same_bits(tmp_path, monke
     assert_same_end(tmp_path / "2", tmp_path / "0")
 
 
-def kept(folder, environment, *, most, note, show):
+def kept(folder, environment, *, most, note, show, film):
     """In place of `ReplayWriter.of`: keeps evaluations of any environment, as a page."""
 
     def keep(found, key, *, update, agent=None):

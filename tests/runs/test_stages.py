@@ -281,7 +281,8 @@ def test_a_typed_length_is_that_of_all_stages_and_a_flag_counts_where_it_belongs
             )
             for name, setting in {
                 "checkpoint_dir": "checkpoint_dir = 'c'",
-                "wandb": "wandb = true",
+                "tracker": "tracker = 'wandb'",
+                "wandb_mode": "wandb_mode = 'offline'",
                 "cpu_devices": "cpu_devices = 2",
             }.items()
         ),

@@ -7,7 +7,7 @@ import sys
 import pytest
 from tensorboardX.proto import event_pb2
 
-from hackmatrix_rl.runs.sinks import TensorBoard, require_tensorboard
+from hackmatrix_rl.runs.sinks import TensorBoard, grouped, require_tensorboard
 from hackmatrix_rl.system.errors import ConfigError
 
 
@@ -30,9 +30,16 @@ def scalars(folder):
 
 
 def test_known_numbers_are_scalars_by_environment_step_and_on_disk_at_once(tmp_path):
-    sink = TensorBoard(tmp_path / "tensorboard", now=lambda: 5.0)
-    sink.write({"env_steps": 64.0, "return": math.nan, "entropy": 0.5})
-    expected = [(64, "env_steps", 64.0), (64, "entropy", 0.5)]
+    sink = TensorBoard(tmp_path / "tensorboard", names=grouped, now=lambda: 5.0)
+    numbers = {"entropy": 0.5, "seconds": 2.0, "eval/won": 1.0, "time/save": 3.0}
+    sink.write({"env_steps": 64.0, "return": math.nan, **numbers})
+    expected = [
+        (64, "env_steps", 64.0),
+        (64, "train/entropy", 0.5),
+        (64, "time/seconds", 2.0),
+        (64, "eval/won", 1.0),
+        (64, "time/save", 3.0),
+    ]
     assert scalars(tmp_path / "tensorboard") == expected
     sink.close()
     assert {event.wall_time for event in events(tmp_path / "tensorboard") if event.step} == {5.0}

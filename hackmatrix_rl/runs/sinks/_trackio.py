@@ -25,7 +25,7 @@ class Trackio(Sink):
     """Logs each row, by environment steps, into trackio's database on this machine.
 
     A run with the same id in the project is resumed. Rows that a resumed run logs again have the
-    steps and values of the first ones. Nothing is sent, whatever the library's variables say.
+    steps and values of the first ones. Nothing is sent.
 
     Args:
         project: the project, which is a file of the library's folder (`TRACKIO_DIR`).
@@ -52,15 +52,15 @@ class Trackio(Sink):
         import matplotlib.figure  # noqa: F401
         import trackio  # imported late, because the package belongs to an extra
 
-        class LocalRun(trackio.Run):
+        class LocalRun(trackio.Run):  # type: ignore[misc]  # an extra, so its types are not known
             def _get_username(self) -> None:
                 """Leaves out the user's name, for which the library asks Hugging Face."""
 
         self._names = names
         self._step: int | None = None  # after the last one, until a row is written
         self._media: dict[str, Any] = {}
-        self.resumed = any(
-            record["id"] == run_id for record in trackio.SQLiteStorage.get_run_records(project)
+        self.resumed = (
+            trackio.SQLiteStorage.get_max_step_for_run(project, run_id, run_id=run_id) is not None
         )
         # `trackio.init` would read variables that name a server, and log the hardware as well.
         self._run: Any = LocalRun(

@@ -113,6 +113,25 @@ def test_a_learning_rate_is_one_text_whatever_says_it(given, stored, halfway):
 
 
 @pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ({}, None),
+        ({"tracker": "trackio, wandb,wandb,"}, "wandb,trackio"),
+        ({"wandb": True, "tensorboard": False}, "wandb"),
+        ({"tracker": "tensorboard", "wandb": True}, "wandb,tensorboard"),
+        ({"tracker": "wandb,trackio", "wandb": False}, "trackio"),
+    ],
+)
+def test_trackers_are_one_text_whatever_says_it(given, stored):
+    """Also in the stored settings of versions with one setting for each."""
+    config = PPOConfig(**given)
+    assert config.as_dict()["tracker"] == stored
+    assert config.trackers == tuple((stored or "").split(",")) * bool(stored)
+    assert not {"wandb", "tensorboard"} & config.as_dict().keys()
+    assert config_from_dict({"algorithm": "ppo", **given}) == config
+
+
+@pytest.mark.parametrize(
     ("rate", "schedule", "said"),
     [
         (0.001, "linear", "linear:0.001:0.0"),
