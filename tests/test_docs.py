@@ -39,6 +39,7 @@ FOREIGN_FLAGS = {
     "pip": {"--group", "--no-cache-dir", "--quiet"},
     "uv": {"--from", "--python", "--with"},
     "docker": {"--build-arg", "--gpus", "--rm"},
+    "trackio": {"--project"},
     "xprof": {"--logdir"},
     "XLA": {
         "--xla_force_host_platform_device_count",

@@ -41,6 +41,7 @@ def nothing_leaves(monkeypatch):
     for owner, name in ((socket, "getaddrinfo"), (socket.socket, "connect"), (webbrowser, "open")):
         monkeypatch.setattr(owner, name, refuse)
     monkeypatch.setenv("TRACKIO_SERVER_URL", "http://127.0.0.1:9?write_token=x")
+    monkeypatch.setenv("TRACKIO_SPACE_ID", "somebody/a-space")
     return asked
 
 
