@@ -1,6 +1,8 @@
 """Agents on a hub: a server on this machine, by the library that talks to the real one."""
 
+import hashlib
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -9,10 +11,13 @@ from hub_server import TOKEN, Hub
 from processes import python
 
 import hackmatrix_rl as hm
+from hackmatrix_rl.runs.checkpoints import _hub
+from hackmatrix_rl.runs.export import contract
 
 from .commands import assert_refused, done, invoke
 
 hub_library = pytest.importorskip("huggingface_hub")
+safetensors = pytest.importorskip("safetensors.numpy")
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +77,12 @@ def test_a_pushed_agent_plays_by_its_name(run, hub):
     front = json.loads(card.split("---")[1])
     assert front["model-index"][0]["results"][0]["metrics"][0]["type"] == "mean_return"
     assert f"hackmatrix-rl eval {NAME} --episodes 4 --seed 0" in card
-    assert str(run) not in str(files), "a path of this machine"
+    assert front["license"] == "apache-2.0"
+    for part in ("An agent for CartPole", "| return |", "95% interval", "(game.png)", "seed = 0"):
+        assert part in card
+    assert files["game.png"].startswith(b"\x89PNG")
+    for secret in (str(run), TOKEN):
+        assert secret not in str(files), "of this machine"
     commit = hub.commit_of("somebody/an-agent", -1)
     assert commit in output
     there, here = hm.load(f"{NAME}@{commit}"), hm.load(run)
@@ -81,6 +91,8 @@ def test_a_pushed_agent_plays_by_its_name(run, hub):
     np.testing.assert_equal(there.value_scale(), here.value_scale())
     asked = json.loads(done("eval", NAME, "--episodes", "4", "--json").output)
     assert asked == json.loads(done("eval", run, "--episodes", "4", "--json").output)
+    about = contract(there.agent(), there.environment)
+    assert json.loads(files["contract.json"]) == json.loads(json.dumps(about))
     assert f"{asked['return']['mean']:.4g}" in card
 
 
@@ -94,6 +106,17 @@ def test_every_use_of_an_agent_takes_its_name(run, hub, tmp_path):
     ).output
     assert f"of {NAME}" in output
     assert_refused(invoke("train", "--resume-run", NAME), NAME)
+
+
+def test_an_app_is_played_by_its_name(hub, monkeypatch):
+    done("push", "pretrained", NAME, "--episodes", "0")
+
+    def plays(app, player, *given, **named):
+        raise hm.ConfigError(f"{type(player.policy).__name__} plays")
+
+    monkeypatch.setattr("hackmatrix_rl.interop.protocol.client.play_app", plays)
+    said = f"{type(hm.load('pretrained').policy).__name__} plays"
+    assert_refused(invoke("play-app", NAME, "--app", shutil.which("true")), said)
 
 
 def test_it_is_fetched_once_and_read_without_a_network(run, hub, monkeypatch):
@@ -175,11 +198,47 @@ def test_a_push_that_cannot_be_is_refused_before_games_are_played(run, hub, monk
     assert_refused(invoke("push", run, NAME), "hf auth login")
 
 
-def test_what_is_downloaded_is_checked_like_any_checkpoint(run, hub):
-    """Names of arrays, custom code and numbers: the one reader refuses them."""
+def named_code(about, arrays):
+    about["metadata"]["config"]["network"] = "os:system"
+
+
+def renamed(about, arrays):
+    arrays[f"{next(iter(arrays))}/../../x"] = arrays.pop(next(iter(arrays)))
+
+
+def reshaped(about, arrays):
+    arrays.update({name: np.zeros((3, 3), np.float32) for name in arrays})
+
+
+def not_finite(about, arrays):
+    arrays.update({name: np.full_like(each, np.nan) for name, each in arrays.items()})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (named_code, ("os:system", "--trust-code")),
+        (renamed, (NAME,)),
+        (reshaped, ("is float32[3, 3] in the checkpoint",)),
+        (not_finite, ("holds NaN or infinity",)),
+    ],
+)
+def test_what_is_downloaded_is_checked_like_any_checkpoint(run, hub, change, said):
+    """Custom code, names of arrays, shapes and numbers, under a sum that fits."""
     done("push", run, NAME, "--episodes", "0")
     files = hub.repositories["somebody/an-agent"][-1]
     about = json.loads(files["agent.json"])
-    about["metadata"]["config"]["network"] = "os:system"
+    arrays = safetensors.load(files["model.safetensors"])
+    change(about, arrays)
+    files["model.safetensors"] = safetensors.save(arrays)
+    about["sha256"] = hashlib.sha256(files["model.safetensors"]).hexdigest()
     files["agent.json"] = json.dumps(about).encode()
-    assert_refused(invoke("eval", NAME), "os:system", "--trust-code")
+    assert_refused(invoke("eval", NAME, "--episodes", "4"), *said)
+
+
+def test_a_file_that_is_too_large_is_not_fetched(run, hub, monkeypatch):
+    done("push", run, NAME, "--episodes", "0")
+    monkeypatch.setitem(_hub.MOST, "model.safetensors", 100)
+    assert_refused(
+        invoke("eval", NAME), "the size of model.safetensors is", "at most 100 bytes are"
+    )

@@ -271,6 +271,7 @@ HOLDS = {
     "load": lambda run: load(run, best=True),
     "hm.load": lambda run: load(run / "1"),
     "an upload": Hold,
+    "push": lambda run: hold_checkpoint(run, best=True),
 }
 
 
