@@ -1,5 +1,6 @@
 """Several trainings in one program (`--seeds`, `--vary`), with all that a run has."""
 
+import json
 import os
 import re
 import sys
@@ -137,9 +138,10 @@ def test_an_agent_of_a_wandb_sweep_can_start_it_as_it_is(tmp_path, cache):
     }
     status, told = finish(start(*command, cwd=tmp_path, **environment))
     assert status == 0, told
-    assert {each["id"] for each in read_json_lines(tmp_path / "wandb-inits.jsonl")} == {"r1"}
+    inits = (tmp_path / "wandb-inits.jsonl").read_text().splitlines()
+    assert {json.loads(each)["id"] for each in inits} == {"r1"}
     first = read_json_lines(tmp_path / "wandb-rows.jsonl")[0]
-    assert first["learning_rate"] == pytest.approx(0.003)
+    assert first["train/learning_rate"] == pytest.approx(0.003)
 
 
 def test_other_commands_that_train_refuse_several_trainings(here):

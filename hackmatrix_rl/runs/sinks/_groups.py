@@ -2,12 +2,10 @@
 
 from hackmatrix_rl.runs.sinks._sink import Row
 
-_AXES = frozenset({"env_steps", "updates"})
-_TIME = frozenset(
-    {
-        *("seconds", "steps_per_second", "mfu", "cpu_utilization", "gpu_utilization"),
-        *("process_memory_peak_bytes", "device_memory_bytes", "device_memory_peak_bytes"),
-    }
+_AXES = ("env_steps", "updates")
+_TIME = (
+    *("seconds", "steps_per_second", "mfu", "cpu_utilization", "gpu_utilization"),
+    *("process_memory_peak_bytes", "device_memory_bytes", "device_memory_peak_bytes"),
 )
 
 

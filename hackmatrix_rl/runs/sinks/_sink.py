@@ -29,10 +29,7 @@ class Sink:
         """Takes a written HTML page, to show it with the metrics."""
 
     def film(self, draw: Callable[[], Path]) -> None:
-        """Takes a function that writes a GIF of a game, to show it with the metrics.
-
-        It may be called later, and takes some seconds.
-        """
+        """Takes a function that writes a GIF of a game in some seconds, to show the GIF."""
 
     def keep(self, checkpoint: Path) -> None:
         """Takes the folder of a written checkpoint, to copy it elsewhere."""

@@ -17,9 +17,7 @@ def require_tensorboard() -> None:
 
 
 class TensorBoard(Sink):
-    """Writes each row as scalars, by environment steps, into an event file.
-
-    `names` renames the metrics of a row.
+    """Writes each row as scalars, renamed by `names`, by environment steps into an event file.
 
     Each start of a run writes a separate file. The file marks its first step, and TensorBoard hides
     events of older files from that step on.

@@ -24,15 +24,8 @@ def require_trackio(project: str) -> None:
 class Trackio(Sink):
     """Logs each row, by environment steps, into trackio's database on this machine.
 
-    A run with the same id in the project is resumed. Rows that a resumed run logs again have the
-    steps and values of the first ones. Nothing is sent.
-
-    Args:
-        project: the project, which is a file of the library's folder (`TRACKIO_DIR`).
-        run_id: the id and the name of the run.
-        config: the settings to show.
-        group: the group of the run.
-        names: renames the metrics of a row.
+    A run with the same id in the project is resumed (`resumed`). Rows that it logs again have the
+    steps and values of the first ones. `names` renames the metrics of a row. Nothing is sent.
 
     Raises:
         ConfigError: the package is missing, or cannot have this project.
@@ -82,8 +75,8 @@ class Trackio(Sink):
         """Takes a GIF into the next row, named like its file."""
         import trackio
 
-        file = draw()
-        self._media[file.name] = trackio.Video(str(file))
+        film = draw()
+        self._media[film.name] = trackio.Video(str(film))
 
     def table(self, name: str, rows: Sequence[Mapping[str, str | float]]) -> None:
         """Takes a table of numbers and texts by column."""
