@@ -49,7 +49,8 @@ def describe_training(trainer: Trainer[Any], agent: str | None) -> dict[str, Any
     if isinstance(algorithm, Population):
         found["trainings"] = _trainings(algorithm)
     known = next((each for each in _environments(environment) if _is(each, environment)), {})
-    return found | known | (_network(known, policy) if known else {})
+    network = getattr(policy, "unnormalized", policy)
+    return found | known | (_network(known, network) if known else {})
 
 
 def _in_words(environment: Environment) -> str:

@@ -210,10 +210,9 @@ def check_alike(config: RunConfig, other: RunConfig) -> None:
             f"{config.algorithm}: one learns Q-values, the other a policy. Start from a training "
             "of the same kind."
         )
-    for each in settings_of(config):
-        # Another algorithm with the same outputs may lack the setting.
-        here = getattr(config, each.name)
-        there = getattr(other, each.name, here)
+    for each in {e.name: e for e in (*settings_of(config), *settings_of(other))}.values():
+        # An algorithm that lacks a setting has its default.
+        here, there = (getattr(settings, each.name, each.default) for settings in (config, other))
         if each.metadata["alike"] and here != there:
             was, is_now = as_given(each.name, there), as_given(each.name, here)
             raise ConfigError(
