@@ -61,7 +61,7 @@ class RunningMoments(eqx.Module):
         count = self.count + size
         share = size / count
         # Relative to the old mean: float32 rounds less.
-        away = seen.astype(jnp.float32) - self.mean
+        away = seen.astype(jnp.float32) - self.mean[None, None]
         shift, variance = jnp.mean(away, axis=(0, 1)), jnp.var(away, axis=(0, 1))
         mean = self.mean + share * shift
         variance = (1.0 - share) * (self.variance + share * shift**2) + share * variance

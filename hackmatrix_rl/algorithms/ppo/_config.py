@@ -154,7 +154,8 @@ class PPOConfig(config.ActorCriticConfig):
         False,
         "Give the network observations in standard deviations from their running mean.",
         resume="the statistics are part of its network",
-        **config.WEIGHTS,
+        alike=True,
+        arrays=True,
     )
     aux_coefficient: float = in_learning(
         0.0,
