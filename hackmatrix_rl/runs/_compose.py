@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import check_policy_numbers, check_policy_shapes
-from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
+from hackmatrix_rl.agent.networks import ActorCritic, rematerialized, unwrapped
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.runs._keys import network_key
 from hackmatrix_rl.runs.checkpoints import Report, initial_weights
@@ -85,7 +85,8 @@ def compose(
     copies = config.copies + (config.ema is not None) - (config.optimizer in ONE_AVERAGE)
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
     key = network_key(config) if key is None else key
-    policy = config.policy(key=key, copies=1 if apart else copies)
+    with in_flags():
+        policy = config.policy(key=key, copies=1 if apart else copies)
     said = f"--remat {config.remat}: --network {config.network} cannot do that: "
     blocks = "residual, resnet, transformer or recursive"
     advice = f". Use --remat full or none, or --network {blocks}."
@@ -96,7 +97,7 @@ def compose(
         policy, stored_scale = initial_weights(config, policy, report=report)
         value_scale = value_scale if stored_scale is None else stored_scale
     computes = precision_here(config, policy, target)
-    if not is_ours(policy):
+    if not is_ours(unwrapped(policy)):
         with refusing(f"--network {config.network}: ", of=(TypeError, ValueError)):
             check_policy_shapes(policy, spec, precision=computes)
             check_policy_numbers(policy, spec)

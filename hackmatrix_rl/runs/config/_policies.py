@@ -13,6 +13,7 @@ from hackmatrix_rl.agent.networks import (
     NETWORKS,
     ActorCritic,
     add_auxiliary_head,
+    add_normalization,
     build_network,
     module_of,
     with_value_head,
@@ -63,6 +64,8 @@ def build_policy(
         advice = ". Use --value-head scalar, or a network of this package."
         with refusing(f"--value-head {heads.value}: {named} cannot do that: ", advice):
             policy = with_value_head(policy, heads.value, key=jax.random.fold_in(key, VALUE_KEY))
+    if heads.normalized:
+        policy = add_normalization(policy, spec)
     if not heads.auxiliary:
         return policy
     advice = ". Use --aux-coefficient 0, or a network of this package."
