@@ -51,6 +51,10 @@ from ._single_game import Played as Played
 from ._single_game import SingleGame as SingleGame
 from ._single_game import TokenFeatures as TokenFeatures
 from ._single_game import board_features as board_features
+from ._spaces import ActionSpace as ActionSpace
+from ._spaces import Box as Box
+from ._spaces import Discrete as Discrete
+from ._spaces import MultiDiscrete as MultiDiscrete
 from ._start_states import BLOCK as BLOCK
 from ._start_states import Archive as Archive
 from ._start_states import GivenStates as GivenStates

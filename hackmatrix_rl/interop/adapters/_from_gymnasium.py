@@ -52,7 +52,7 @@ class GymnasiumGames(env.Environment):
         leaves = jax.tree.leaves(self.host.shape)
         is_board = [len(leaf.shape) for leaf in leaves] == [3]
         encode = env.board_features if is_board else env.flat_features
-        return env.EnvSpec(self.host.num_actions, self.host.shape, encode=encode)
+        return env.EnvSpec(env.Discrete(self.host.num_actions), self.host.shape, encode=encode)
 
     @property
     def truncates(self) -> bool:
