@@ -73,7 +73,7 @@ class _Program:
 
     def __init__(self, environment: Environment) -> None:
         spec = environment.spec
-        self.actions = spec.actions
+        self.draw: Any = jax.jit(jax.vmap(lambda mask, key: spec.actions.sample(mask, key=key)))
 
         def with_features(state: Any, timestep: Timestep) -> tuple[Any, Timestep, Any]:
             return state, timestep, jax.vmap(spec.encode)(timestep.observation)
@@ -99,7 +99,6 @@ def _play(
     fixed: int | None = None,
 ) -> list[_Moment]:
     """Plays `steps` steps with random legal actions, or with given ones."""
-    draw = np.random.default_rng(0)
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     state, timestep, features = program.reset(fold(keys, 0))
     with closing_games(state):
@@ -108,7 +107,8 @@ def _play(
         if inspect:
             inspect.first(timestep, jax.device_get(features))
         for number in range(1, min(steps, len(actions) - 1 if actions else steps) + 1):
-            chosen = program.actions.draw(draw, timestep.mask)
+            draws = jax.random.split(jax.random.fold_in(jax.random.key(0), number), keys.shape[0])
+            chosen = np.array(program.draw(timestep.mask, draws))
             if actions:
                 chosen[:fixed] = actions[number].actions[:fixed]
             state, timestep, features = program.step(state, chosen, fold(keys, number))

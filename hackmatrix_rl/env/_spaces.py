@@ -9,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
-from jaxtyping import Array, Bool, Shaped
+from jaxtyping import Array, Bool, Float, Float32, Int32, Key, Shaped
 
 from hackmatrix_rl.system.errors import check_actions, check_array, described, whole
+
+Mask = Bool[Array, " mask_size"]
 
 
 class ActionSpace(ABC):
@@ -60,10 +62,25 @@ class ActionSpace(ABC):
         """Where a mask leaves no action."""
 
     @abstractmethod
-    def draw(
-        self, generator: np.random.Generator, mask: Bool[np.ndarray, "batch mask_size"]
-    ) -> np.ndarray:
-        """A uniformly random legal action for each mask."""
+    def sample(
+        self, mask: Bool[Array, " mask_size"], *, key: Key[Array, ""]
+    ) -> Shaped[Array, "*shape"]:
+        """A uniformly random legal action; the first action if none is legal."""
+
+    @property
+    def num_features(self) -> int:
+        """The length of `features`."""
+        return self.mask_size
+
+    @abstractmethod
+    def features(
+        self, action: Shaped[Array, "*shape"], dtype: DTypeLike
+    ) -> Float[Array, " features"]:
+        """One action as the input of a network."""
+
+    def clip(self, actions: Shaped[Array, "*batch_and_shape"]) -> Shaped[Array, "*batch_and_shape"]:
+        """The nearest actions within the bounds; by default the same."""
+        return actions
 
 
 @dataclass(frozen=True)
@@ -97,11 +114,12 @@ class Discrete(ActionSpace):
     def lacks_action(self, mask: Bool[np.ndarray, "batch mask_size"]) -> Bool[np.ndarray, " batch"]:
         return np.asarray(~mask.any(axis=1))
 
-    def draw(
-        self, generator: np.random.Generator, mask: Bool[np.ndarray, "batch mask_size"]
-    ) -> np.ndarray:
-        lots = generator.random(mask.shape)
-        return np.argmax(np.where(mask, lots, -1.0), axis=1).astype(np.int32)
+    def sample(self, mask: Mask, *, key: Key[Array, ""]) -> Int32[Array, ""]:
+        lots = (jax.random.bits(key, mask.shape, jnp.uint32) >> 1).astype(jnp.int32)
+        return jnp.argmax(jnp.where(mask, lots, np.int32(-1))).astype(jnp.int32)
+
+    def features(self, action: Int32[Array, ""], dtype: DTypeLike) -> Float[Array, " n"]:
+        return jax.nn.one_hot(action, self.n, dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -151,11 +169,18 @@ class MultiDiscrete(ActionSpace):
     def lacks_action(self, mask: Bool[np.ndarray, "batch mask_size"]) -> Bool[np.ndarray, " batch"]:
         return np.asarray(np.any([~part.any(axis=1) for part in self.split(mask)], axis=0))
 
-    def draw(
-        self, generator: np.random.Generator, mask: Bool[np.ndarray, "batch mask_size"]
-    ) -> np.ndarray:
-        parts = zip(self.sizes, self.split(mask), strict=True)
-        return np.stack([Discrete(size).draw(generator, part) for size, part in parts], axis=1)
+    def sample(
+        self, mask: Bool[Array, " mask_size"], *, key: Key[Array, ""]
+    ) -> Int32[Array, " parts"]:
+        keys = jax.random.split(key, len(self.sizes))
+        parts = zip(self.sizes, self.split(mask), keys, strict=True)
+        return jnp.stack([Discrete(size).sample(part, key=key) for size, part, key in parts])
+
+    def features(
+        self, action: Int32[Array, " parts"], dtype: DTypeLike
+    ) -> Float[Array, " mask_size"]:
+        parts = zip(self.sizes, action, strict=True)
+        return jnp.concatenate([Discrete(size).features(part, dtype) for size, part in parts])
 
 
 @dataclass(frozen=True)
@@ -207,11 +232,18 @@ class Box(ActionSpace):
     def lacks_action(self, mask: Bool[np.ndarray, "batch mask_size"]) -> Bool[np.ndarray, " batch"]:
         return np.zeros(mask.shape[0], bool)
 
-    def draw(
-        self, generator: np.random.Generator, mask: Bool[np.ndarray, "batch mask_size"]
-    ) -> np.ndarray:
-        shape = (mask.shape[0], *self.shape)
-        return generator.uniform(self.low, self.high, shape).astype(np.float32)
+    def sample(
+        self, mask: Bool[Array, " mask_size"], *, key: Key[Array, ""]
+    ) -> Float32[Array, " k"]:
+        low, high = (jnp.asarray(bound, jnp.float32) for bound in (self.low, self.high))
+        return jax.random.uniform(key, self.shape, jnp.float32, low, high)
+
+    @property
+    def num_features(self) -> int:
+        return len(self.low)
+
+    def features(self, action: Float32[Array, " k"], dtype: DTypeLike) -> Float[Array, " k"]:
+        return action.astype(dtype)
 
     def __str__(self) -> str:
         if len(self.low) <= 4:

@@ -20,6 +20,12 @@ from ._choice import with_blocks as with_blocks
 from ._choice import without_custom_gradients as without_custom_gradients
 from ._conv import ConvActorCritic as ConvActorCritic
 from ._conv import ResNetActorCritic as ResNetActorCritic
+from ._distributions import DiagonalGaussian as DiagonalGaussian
+from ._distributions import Distribution as Distribution
+from ._distributions import MaskedCategorical as MaskedCategorical
+from ._distributions import ProductOfCategoricals as ProductOfCategoricals
+from ._distributions import TanhGaussian as TanhGaussian
+from ._distributions import distribution_of as distribution_of
 from ._evaluator import Evaluator as Evaluator
 from ._evaluator import TrunkEvaluator as TrunkEvaluator
 from ._evaluator import unroll_steps as unroll_steps
