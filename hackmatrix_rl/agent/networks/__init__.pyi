@@ -31,6 +31,7 @@ from ._evaluator import TrunkEvaluator as TrunkEvaluator
 from ._evaluator import unroll_steps as unroll_steps
 from ._graph import GraphActorCritic as GraphActorCritic
 from ._layers import Dense as Dense
+from ._layers import DenseHeads as DenseHeads
 from ._layers import Heads as Heads
 from ._mlp import MLPActorCritic as MLPActorCritic
 from ._mlp import ResidualActorCritic as ResidualActorCritic
