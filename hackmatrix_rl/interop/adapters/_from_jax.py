@@ -108,7 +108,7 @@ def _space(space: Any) -> ActionSpace:
             "CartPole-v1, or a Box, as in Pendulum-v1"
         )
     low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
-    return Box(low, high)
+    return Box(tuple(low.tolist()), tuple(high.tolist()))
 
 
 def _strong(tree: PyTree) -> PyTree[Array]:

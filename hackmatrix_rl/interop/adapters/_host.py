@@ -186,9 +186,9 @@ def _actions(space: Any) -> tuple[ActionSpace, Any]:
     if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n)), int(space.start)
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        return MultiDiscrete(space.nvec), space.start
+        return MultiDiscrete(tuple(space.nvec.tolist())), space.start
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        return Box(space.low, space.high), np.float32(0)
+        return Box(tuple(space.low.tolist()), tuple(space.high.tolist())), np.float32(0)
     raise ValueError(
         f"actions are {space}; this package needs Discrete, or MultiDiscrete or Box of one axis. "
         "from_gymnasium(..., wrappers=[...]) in Python, or in your own --env module:factory, can "

@@ -317,9 +317,7 @@ def test_real_and_several_actions_are_played_as_they_are(space, found, action, r
 
 
 def test_what_it_cannot_play_is_refused_by_name():
-    with pytest.raises(
-        ValueError, match=r"actions are Tuple.*needs Discrete, or MultiDiscrete or B"
-    ):
+    with pytest.raises(ValueError, match=r"actions are Tuple.*needs Discrete, or Mul"):
         hm.from_gymnasium(lambda count: Switches.batch(count, gymnasium.spaces.Tuple([TWO, TWO])))
     with pytest.raises(ValueError, match=r"reads Box, and Dict of these"):
         hm.from_gymnasium("FrozenLake-v1")

@@ -60,9 +60,7 @@ def test_what_it_cannot_play_is_refused_by_name():
     with pytest.raises(ValueError, match=r"'CartPole'; the nearest is CartPole-v1; it has .*Catch"):
         hm.from_gymnax("CartPole")
     unbounded = gymnax.make("Pendulum-v1")[1].replace(max_torque=jnp.inf)
-    with pytest.raises(
-        ValueError, match=r"actions of Pendulum-v1: low\[0\] is -inf; expected a fin"
-    ):
+    with pytest.raises(ValueError, match=r"actions of Pendulum-v1: low\[0\] is -inf"):
         hm.from_gymnax("Pendulum-v1", unbounded)
     with pytest.raises(ValueError, match="does not separate truncation from termination"):
         hm.from_gymnax(object())
