@@ -10,7 +10,7 @@ from training.states import assert_same, assert_same_but_for_rounding
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import PPOLoss, TanhGaussian
-from hackmatrix_rl.agent.networks import DenseHeads, TrunkActorCritic
+from hackmatrix_rl.agent.networks import DenseHeads, TrunkActorCritic, with_gaussian
 from hackmatrix_rl.algorithms.imitation import CloneLoss
 from hackmatrix_rl.evaluation import Agent, policy_divergence
 
@@ -62,8 +62,14 @@ class Squashed(TrunkActorCritic):
         return jax.nn.tanh(self.layer(observation)), carry
 
 
-def test_a_squashed_policy_with_its_own_standard_deviation_learns():
-    trainer, _ = trained(ppo("box", Squashed), 60)
+def squashed(spec, *, width, key):
+    policy = hm.MLPActorCritic(spec, width=width, key=key)
+    return with_gaussian(policy, own_std=True, squash=True, key=key)
+
+
+@pytest.mark.parametrize("network", [squashed, Squashed])
+def test_a_squashed_policy_with_its_own_standard_deviation_learns(network):
+    trainer, _ = trained(ppo("box", network), 60)
     hm.check_policy(trainer.policy, GAMES["box"].spec)
     pi = trainer.policy.distribution(jnp.zeros(4), jnp.zeros(0, bool))
     assert isinstance(pi, TanhGaussian)
