@@ -29,13 +29,16 @@ from .algorithms.self_play import SelfPlay as SelfPlay
 from .algorithms.self_play import load_self_play as load_self_play
 from .env import Archive as Archive
 from .env import Batched as Batched
+from .env import Box as Box
 from .env import CartPole as CartPole
 from .env import CliqueGame as CliqueGame
+from .env import Discrete as Discrete
 from .env import Environment as Environment
 from .env import EnvSpec as EnvSpec
 from .env import EpisodeStatistics as EpisodeStatistics
 from .env import GivenStates as GivenStates
 from .env import HackMatrix as HackMatrix
+from .env import MultiDiscrete as MultiDiscrete
 from .env import Played as Played
 from .env import SingleGame as SingleGame
 from .env import StartStates as StartStates

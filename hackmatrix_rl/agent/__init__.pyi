@@ -1,7 +1,6 @@
 from ._action_choice import DRAWN as DRAWN
 from ._action_choice import ActionChoice as ActionChoice
 from ._action_choice import EpsilonGreedyChoice as EpsilonGreedyChoice
-from ._action_choice import MaskedCategorical as MaskedCategorical
 from ._action_choice import QLosses as QLosses
 from ._action_choice import best_action as best_action
 from ._action_choice import epsilon_greedy as epsilon_greedy
@@ -45,3 +44,8 @@ from ._value_scale import IDENTITY_SCALE as IDENTITY_SCALE
 from ._value_scale import IdentityScale as IdentityScale
 from ._value_scale import RunningScale as RunningScale
 from ._value_scale import ValueScale as ValueScale
+from .networks import DiagonalGaussian as DiagonalGaussian
+from .networks import Distribution as Distribution
+from .networks import MaskedCategorical as MaskedCategorical
+from .networks import ProductOfCategoricals as ProductOfCategoricals
+from .networks import TanhGaussian as TanhGaussian

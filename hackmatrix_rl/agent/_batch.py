@@ -7,7 +7,7 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, Shaped, UInt32
 
 from hackmatrix_rl.agent._auxiliary import AuxiliaryTargets
 from hackmatrix_rl.agent._collector_state import PER_ENVIRONMENT, SHARED, OfEnvironments
@@ -28,15 +28,15 @@ class Batch(OfEnvironments):
         value_target: the value to learn.
         auxiliary: targets of the auxiliary loss; `None` unless the rollout keeps them.
         log_probs: log-probabilities of all actions under the policy that acted, minus infinity
-            for illegal ones; `None` unless the loss has `needs_old_log_probs`.
-        teacher_log_probs: log-probabilities of all actions under the teacher; `None` unless the
-            loss has `needs_teacher`.
+            for illegal ones, or the parameters of another `Distribution`; `None` unless the loss
+            has `needs_old_log_probs`.
+        teacher_log_probs: the same under the teacher; `None` unless the loss has `needs_teacher`.
         number: index of the minibatch since the start of training.
     """
 
     observation: PyTree[Array]
-    mask: Bool[Array, "num_steps batch num_actions"]
-    action: Int32[Array, "num_steps batch"]
+    mask: Bool[Array, "num_steps batch mask_size"]
+    action: Shaped[Array, "num_steps batch *action"]
     log_prob: Float32[Array, "num_steps batch"]
     value: Float32[Array, "num_steps batch"]
     done: Bool[Array, "num_steps batch"]
@@ -44,8 +44,8 @@ class Batch(OfEnvironments):
     advantage: Float32[Array, "num_steps batch"]
     value_target: Float32[Array, "num_steps batch"]
     auxiliary: AuxiliaryTargets | None = None
-    log_probs: Float32[Array, "num_steps batch num_actions"] | None = None
-    teacher_log_probs: Float32[Array, "num_steps batch num_actions"] | None = None
+    log_probs: Float32[Array, "num_steps batch num_parameters"] | None = None
+    teacher_log_probs: Float32[Array, "num_steps batch num_parameters"] | None = None
     number: UInt32[Array, ""] = eqx.field(
         default_factory=lambda: jnp.zeros((), jnp.uint32), metadata=SHARED
     )
@@ -58,7 +58,7 @@ class Batch(OfEnvironments):
         value_scale: ValueScale = IDENTITY_SCALE,
         *,
         number: UInt32[Array, ""] | None = None,
-        teacher_log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None,
+        teacher_log_probs: Float32[Array, "num_steps num_envs num_parameters"] | None = None,
     ) -> "Batch":
         """Makes a batch of a full rollout.
 

@@ -42,7 +42,7 @@ class CollectorState(OfEnvironments):
 
     environment: PyTree[Array]  #: State of the environments.
     observation: PyTree[Array]  #: The observation for the next action.
-    mask: Bool[Array, "num_envs num_actions"]  #: The legal actions of `observation`.
+    mask: Bool[Array, "num_envs mask_size"]  #: The legal actions of `observation`.
     carry: PyTree[Array]  #: Carry of the policy before the next action.
     #: One random key for each environment. Keys never change: every random draw depends on the
     #: environment's key and on `step`.

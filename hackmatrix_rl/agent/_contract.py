@@ -24,7 +24,7 @@ from hackmatrix_rl.agent.precision import (
     weights_in_products,
 )
 from hackmatrix_rl.agent.precision import precision as named_precision
-from hackmatrix_rl.env import EnvSpec, check_spec
+from hackmatrix_rl.env import Discrete, EnvSpec, MultiDiscrete, check_spec
 from hackmatrix_rl.system.errors import (
     check_array,
     check_jax,
@@ -101,9 +101,11 @@ def check_policy_shapes(
         f"{said} returns as logits",
         logits,
         "float32",
-        (int(spec.num_actions),),
-        hint="spec.num_actions logits; build the network from this environment's spec",
+        (spec.actions.num_parameters,),
+        hint=f"the parameters of {spec.actions}, spec.actions.num_parameters of them; build the "
+        "network from this environment's spec",
     )
+    _check_distribution(policy, spec)
     check_array(
         f"{said} returns as value",
         value,
@@ -127,6 +129,29 @@ def check_policy_shapes(
             "is set in __init__, or cast the input of each layer: "
             "self.layer(x.astype(self.layer.weight.dtype))"
         )
+
+
+def _check_distribution(policy: ActorCritic, spec: EnvSpec) -> None:
+    """Raises unless the network's distribution is one of the environment's actions."""
+    actions, said = spec.actions, place(policy, "distribution")
+    parameters = jax.ShapeDtypeStruct((actions.num_parameters,), jnp.float32)
+    mask = jax.ShapeDtypeStruct((actions.mask_size,), bool)
+    expected = f"expected one of {actions}: return hackmatrix_rl.agent."
+    expected += {
+        Discrete: "MaskedCategorical(parameters, mask)",
+        MultiDiscrete: "ProductOfCategoricals(parameters, mask, spec.actions)",
+    }.get(type(actions), "DiagonalGaussian(parameters, spec.actions)")
+
+    def drawn(parameters: Any, mask: Any) -> Any:
+        pi = policy.distribution(parameters, mask)
+        return pi.to_environment(pi.sample(jax.random.key(0)))
+
+    try:
+        action = jax.eval_shape(drawn, parameters, mask)
+    except Exception as error:
+        raise ValueError(f"{said} fails: {first_line(error)}; {expected}") from error
+    if (action.shape, action.dtype) != (actions.shape, actions.dtype):
+        raise ValueError(f"{said} draws actions of {described(action)}; {expected}")
 
 
 def wide_layers(policy: ActorCritic, spec: EnvSpec, *, precision: PrecisionPolicy) -> list[str]:
@@ -224,7 +249,7 @@ def check_policy(
         _every_way(policy, observations, carries, done)
     )
     said = place(policy, "__call__")
-    _check_finite(said, *called)
+    _check_finite(said, called)
     _compare(said, "called again on the same observation", called, again)
     _compare(said, "applied to a whole sequence by its evaluator", called, unrolled)
     _compare(said, "applied step by step by its evaluator", called, stepped)
@@ -239,7 +264,9 @@ def check_policy_numbers(policy: ActorCritic, spec: EnvSpec) -> None:
     _check_parameters(policy)
     if not is_ours(policy):
         outputs = eqx.filter_jit(policy)(_made_up(spec, 0, ()), policy.initial_carry())
-        _check_finite(place(policy, "__call__"), *jax.device_get(outputs[:2]))
+        _check_finite(place(policy, "__call__"), jax.device_get(outputs[:2]))
+        action = policy.distribution(outputs[0], spec.actions.every()).mode()
+        _check_finite(place(policy, "distribution"), (np.asarray(action),), ("an action",))
 
 
 def _check_parameters(policy: ActorCritic) -> None:
@@ -266,8 +293,10 @@ def _check_parameters(policy: ActorCritic) -> None:
             )
 
 
-def _check_finite(said: str, logits: np.ndarray, value: np.ndarray) -> None:
-    for name, values in (("logits", logits), ("a value", value)):
+def _check_finite(
+    said: str, outputs: tuple[np.ndarray, ...], names: tuple[str, ...] = ("logits", "a value")
+) -> None:
+    for name, values in zip(names, outputs, strict=True):
         if not np.isfinite(values).all():
             raise ValueError(
                 f"{said} returns {name} that is not finite for made-up observations: "

@@ -6,7 +6,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float32
 
-from hackmatrix_rl.agent._action_choice import MaskedCategorical
 from hackmatrix_rl.agent._auxiliary import AuxiliaryLoss, AuxiliaryMetrics
 from hackmatrix_rl.agent._batch import Batch
 from hackmatrix_rl.agent._network_output import NetworkOutput, auxiliary_loss
@@ -123,7 +122,8 @@ class PPOLoss(eqx.Module):
         _, batch = self.prepare(batch)
         evaluator = evaluator_of(policy)
         found = NetworkOutput.from_policy(evaluator, batch)
-        pi = MaskedCategorical(found.logits, batch.mask)
+        distribution = evaluator.policy.distribution
+        pi = distribution(found.logits, batch.mask)
         log_ratio = pi.log_prob(batch.action) - batch.log_prob
         ratio = jnp.exp(log_ratio)
         clipped = jnp.clip(ratio, 1.0 - self.clip_coef, 1.0 + self.clip_coef)
@@ -138,11 +138,11 @@ class PPOLoss(eqx.Module):
             loss = loss + added
         kl = None
         if self.true_kl:
-            old = _needed(batch, "log_probs", "true_kl=True")
+            old = distribution(*_needed(batch, "log_probs", "true_kl=True"))
             kl = jnp.mean(old.divergence_from(pi))
         extra: dict[str, Float32[Array, ""]] = {}
         if self.needs_teacher:
-            teacher = _needed(batch, "teacher_log_probs", "teacher_kl_coef=...")
+            teacher = distribution(*_needed(batch, "teacher_log_probs", "teacher_kl_coef=..."))
             extra["teacher_kl"] = jnp.mean(teacher.divergence_from(pi))
             loss = loss + number_of(self.teacher_kl_coef) * extra["teacher_kl"]
         return loss, LossMetrics(
@@ -157,12 +157,12 @@ class PPOLoss(eqx.Module):
         )
 
 
-def _needed(batch: Batch, field: str, argument: str) -> MaskedCategorical:
-    """The distributions in a field of a batch, which an argument of the loss needs."""
+def _needed(batch: Batch, field: str, argument: str) -> tuple[Array, Array]:
+    """The parameters in a field of a batch, which an argument of the loss needs, and the mask."""
     log_probs = getattr(batch, field)
     if log_probs is None:
         raise ValueError(
             f"PPOLoss({argument}) needs a batch with {field}, such as the trainer makes: see "
             "Batch.from_rollout"
         )
-    return MaskedCategorical(log_probs, batch.mask)
+    return log_probs, batch.mask

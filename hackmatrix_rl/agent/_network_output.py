@@ -12,7 +12,8 @@ from hackmatrix_rl.agent.networks import Evaluator, TrunkEvaluator
 class NetworkOutput(eqx.Module):
     """The outputs of a network on a batch."""
 
-    logits: Float32[Array, "num_steps batch num_actions"]  #: Of all actions.
+    #: Parameters of the distributions of actions, such as logits.
+    logits: Float32[Array, "num_steps batch num_parameters"]
     value: Float32[Array, "num_steps batch"]  #: In units of the network.
     #: The trunk's output; `None` for a network without a trunk.
     hidden: Float[Array, "num_steps batch width"] | None

@@ -7,9 +7,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float16, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float16, Float32, Key, PyTree, Shaped
 
-from hackmatrix_rl.agent._action_choice import DRAWN, ActionChoice, MaskedCategorical
+from hackmatrix_rl.agent._action_choice import DRAWN, ActionChoice
 from hackmatrix_rl.agent._auxiliary import stacked_terms
 from hackmatrix_rl.agent._collector_state import (
     PER_ENVIRONMENT,
@@ -36,8 +36,9 @@ class Rollout(OfEnvironments):
     #: The observation of each step, with the result of `EnvSpec.precompute`; each leaf
     #: `[num_steps, num_envs, ...]`.
     observation: PyTree[Array]
-    mask: Bool[Array, "num_steps num_envs num_actions"]  #: The legal actions of the observation.
-    action: Int32[Array, "num_steps num_envs"]  #: The action that the policy took.
+    mask: Bool[Array, "num_steps num_envs mask_size"]  #: The legal actions of the observation.
+    #: The raw action that the policy took (see `Distribution`).
+    action: Shaped[Array, "num_steps num_envs *action"]
     #: Log-probability of the action under the policy that took it.
     log_prob: Float32[Array, "num_steps num_envs"]
     value: Float32[Array, "num_steps num_envs"]  #: Value of the observation.
@@ -54,9 +55,9 @@ class Rollout(OfEnvironments):
     episodes: EpisodeSums = eqx.field(metadata=SHARED)  #: Sums over the episodes that ended.
     #: The terms of the reward in the form of `AuxiliaryTargets.terms`; `None` if not kept.
     terms: Float16[Array, "num_steps num_envs terms"] | None = None
-    #: Log-probabilities of all actions, minus infinity for illegal ones; `None` unless the
-    #: collector keeps them.
-    log_probs: Float32[Array, "num_steps num_envs num_actions"] | None = None
+    #: Log-probabilities of all actions, minus infinity for illegal ones, or the parameters of
+    #: another `Distribution`; `None` unless the collector keeps them.
+    log_probs: Float32[Array, "num_steps num_envs num_parameters"] | None = None
     notes: PyTree[Array] = ()  #: Notes of the collector's `ActionChoice`.
 
     @property
@@ -162,9 +163,10 @@ class RolloutCollector(Collector):
         action_keys, environment_keys = collector_state.draw_keys()
 
         logits, value, carry, cache = evaluator.act_step(observation, collector_state.carry, cache)
-        pi = MaskedCategorical(logits, collector_state.mask)
+        pi = evaluator.policy.distribution(logits, collector_state.mask)
         action, choice_state, notes = choice.choose(collector_state, pi, action_keys)
-        state, timestep = environment.step(collector_state.environment, action, environment_keys)
+        played = pi.to_environment(action)
+        state, timestep = environment.step(collector_state.environment, played, environment_keys)
 
         with taken(0):  # few episodes are truncated
             bootstrap = _bootstrap_value(choice, evaluator.policy, environment, timestep, carry)
@@ -181,7 +183,7 @@ class RolloutCollector(Collector):
             truncated=timestep.truncated,
             bootstrap_value=bootstrap,
             terms=stacked_terms(timestep.terms, self.terms) if self.terms else None,
-            log_probs=pi.log_probs if self.keep_log_probs else None,
+            log_probs=pi.parameters if self.keep_log_probs else None,
             notes=notes,
         )
         after = collector_state.after(state, timestep, carry, evaluator.policy.initial_carry())

@@ -208,7 +208,7 @@ def summarize(
     console.print(f"Playing {config.eval_episodes:,} games with each policy ...")
     players: dict[str, networks.ActorCritic | evaluation.Agent] = {
         "trained": result.agent,
-        "random": evaluation.RandomAgent(),
+        "random": evaluation.RandomAgent(result.environment.spec.actions),
     }
     if isinstance(result.environment, envs.HackMatrix):
         players["runner"] = evaluation.Runner()

@@ -3,6 +3,7 @@ from ._check import check_environment as check_environment
 from ._clique_game import CliqueGame as CliqueGame
 from ._clique_game import CliqueObservation as CliqueObservation
 from ._clique_game import VertexPermutations as VertexPermutations
+from ._contract import check_discrete as check_discrete
 from ._contract import check_is_environment as check_is_environment
 from ._contract import check_own_shapes as check_own_shapes
 from ._contract import check_shapes as check_shapes
@@ -51,6 +52,10 @@ from ._single_game import Played as Played
 from ._single_game import SingleGame as SingleGame
 from ._single_game import TokenFeatures as TokenFeatures
 from ._single_game import board_features as board_features
+from ._spaces import ActionSpace as ActionSpace
+from ._spaces import Box as Box
+from ._spaces import Discrete as Discrete
+from ._spaces import MultiDiscrete as MultiDiscrete
 from ._start_states import BLOCK as BLOCK
 from ._start_states import Archive as Archive
 from ._start_states import GivenStates as GivenStates

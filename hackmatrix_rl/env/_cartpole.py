@@ -15,6 +15,7 @@ from hackmatrix_rl.env._environment import (
     Timestep,
     check_max_steps,
 )
+from hackmatrix_rl.env._spaces import Discrete
 from hackmatrix_rl.system.errors import check_actions
 
 GRAVITY = 9.8
@@ -56,7 +57,7 @@ class CartPole(Environment):
     @property
     def spec(self) -> EnvSpec:
         """Four float32 numbers and two actions."""
-        return EnvSpec(num_actions=2, observation=jax.ShapeDtypeStruct((4,), jnp.float32))
+        return EnvSpec(Discrete(2), observation=jax.ShapeDtypeStruct((4,), jnp.float32))
 
     def reset(self, keys: Key[Array, " num_envs"]) -> tuple[CartPoleState, Timestep]:
         """Starts each cart with the pole nearly upright."""

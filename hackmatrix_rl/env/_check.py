@@ -73,6 +73,7 @@ class _Program:
 
     def __init__(self, environment: Environment) -> None:
         spec = environment.spec
+        self.draw: Any = jax.jit(jax.vmap(lambda mask, key: spec.actions.sample(mask, key=key)))
 
         def with_features(state: Any, timestep: Timestep) -> tuple[Any, Timestep, Any]:
             return state, timestep, jax.vmap(spec.encode)(timestep.observation)
@@ -98,7 +99,6 @@ def _play(
     fixed: int | None = None,
 ) -> list[_Moment]:
     """Plays `steps` steps with random legal actions, or with given ones."""
-    draw = np.random.default_rng(0)
     fold = jax.vmap(jax.random.fold_in, in_axes=(0, None))
     state, timestep, features = program.reset(fold(keys, 0))
     with closing_games(state):
@@ -107,8 +107,8 @@ def _play(
         if inspect:
             inspect.first(timestep, jax.device_get(features))
         for number in range(1, min(steps, len(actions) - 1 if actions else steps) + 1):
-            lots = draw.random(timestep.mask.shape)
-            chosen = np.argmax(np.where(timestep.mask, lots, -1.0), axis=1).astype(np.int32)
+            draws = jax.random.split(jax.random.fold_in(jax.random.key(0), number), keys.shape[0])
+            chosen = np.array(program.draw(timestep.mask, draws))
             if actions:
                 chosen[:fixed] = actions[number].actions[:fixed]
             state, timestep, features = program.step(state, chosen, fold(keys, number))
@@ -127,6 +127,7 @@ class _Inspector:
 
     def __init__(self, environment: Environment, num_envs: int) -> None:
         self._environment = environment
+        self._actions = environment.spec.actions
         self._truncates = environment.truncates
         self._total = np.zeros(num_envs)
         self._moved = np.zeros(num_envs)  # the sum of the absolute rewards
@@ -187,7 +188,8 @@ class _Inspector:
 
     def _look(self, timestep: Any, features: Any) -> None:
         """Checks the conditions on every timestep."""
-        self._refuse(~timestep.mask.any(axis=1), "mask has no legal action; expected one or more")
+        lacking = self._actions.lacks_action(timestep.mask)
+        self._refuse(lacking, "mask has no legal action; expected one or more")
         seen = {
             "observation": timestep.observation,
             "last_observation": timestep.last_observation,

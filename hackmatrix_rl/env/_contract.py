@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix_rl.env._environment import (
@@ -15,8 +14,10 @@ from hackmatrix_rl.env._environment import (
     Timestep,
 )
 from hackmatrix_rl.env._single_game import Batched, Played, SingleGame
+from hackmatrix_rl.env._spaces import ActionSpace, Discrete
 from hackmatrix_rl.env._start_states import BLOCK, StartStates
 from hackmatrix_rl.system.errors import (
+    ConfigError,
     check_array,
     described,
     difference,
@@ -81,14 +82,6 @@ def check_spec(spec: Any, owner: str = "spec") -> None:
     if not isinstance(spec, EnvSpec):
         hint = "use env.spec" if isinstance(spec, Environment) else "make it by EnvSpec(...)"
         raise TypeError(f"{owner} is {described(spec)}; expected an EnvSpec: {hint}")
-    count = spec.num_actions
-    if isinstance(count, bool) or not isinstance(count, int | np.integer):
-        raise TypeError(
-            f"{owner}: num_actions is {described(count)}; expected a whole number, such as "
-            "num_actions=2"
-        )
-    if count < 1:
-        raise ValueError(f"{owner}: num_actions is {count}; expected 1 or more")
     _check_observation_spec(spec.observation, owner)
     if not isinstance(spec.terms, tuple) or not all(isinstance(name, str) for name in spec.terms):
         raise TypeError(
@@ -96,6 +89,15 @@ def check_spec(spec: Any, owner: str = "spec") -> None:
             'terms=("damage", "score")'
         )
     _check_encode(spec, owner)
+
+
+def check_discrete(spec: EnvSpec, who: str) -> None:
+    """Raises a ConfigError unless the actions are `Discrete`; `who` needs them."""
+    if not isinstance(spec.actions, Discrete):
+        raise ConfigError(
+            f"{who} needs Discrete actions, and this environment has {spec.actions}. PPO with the "
+            "network mlp, residual, conv, gru, lstm or mpn acts in any space."
+        )
 
 
 def _check_observation_spec(observation: Any, owner: str) -> None:
@@ -168,7 +170,7 @@ def check_shapes(environment: Any) -> None:
         )
     size = BLOCK if starts else TRIED
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), size))
-    actions = jax.ShapeDtypeStruct((size,), jnp.int32)
+    actions = jax.eval_shape(lambda: spec.actions.zeros(size))
     state, first = _tried(environment, "reset", keys)
     if not starts:
         _check_state(state, place(environment, "reset"))
@@ -192,17 +194,23 @@ def check_shapes(environment: Any) -> None:
 
 def _check_game(game: SingleGame[Any]) -> None:
     """Checks the methods of one game, so that messages name these instead of `Batched`'s."""
-    count = game.num_actions
+    count: Any = game.num_actions if type(game).actions is SingleGame.actions else 1
     if isinstance(count, bool) or not isinstance(count, int | np.integer):
         raise TypeError(
             f"{place(game, 'num_actions')} is {described(count)}; expected a whole number, of a "
             "property or a field"
         )
-    key, action = jax.eval_shape(lambda: (jax.random.key(0), jnp.int32(0)))
+    space: Any = game.actions
+    if not isinstance(space, ActionSpace):
+        raise TypeError(
+            f"{place(game, 'actions')} is {described(space)}; expected hm.Discrete(n), "
+            "hm.MultiDiscrete((n, m)) or hm.Box(low, high)"
+        )
+    key, action = jax.eval_shape(lambda: (jax.random.key(0), space.zeros()))
     state = _called(game, "start", key=key)
     said, mask = place(game, "legal"), _called(game, "legal", state)
     hint = "a True for each legal action"
-    check_array(f"{said} returns", mask, "bool", (int(count),), hint=hint)
+    check_array(f"{said} returns", mask, "bool", (space.mask_size,), hint=hint)
     said, played = place(game, "play"), _called(game, "play", state, action, key=key)
     if not isinstance(played, Played):
         raise TypeError(
@@ -252,9 +260,10 @@ def _check_state(state: Any, said: str) -> None:
 
 def _check_timestep(timestep: Timestep, spec: EnvSpec, said: str) -> None:
     where = f"{said}, tried with {TRIED} environments, returns a Timestep whose"
-    every_action = "jnp.ones((num_envs, num_actions), bool) where all actions are legal"
+    size = spec.actions.mask_size
+    every_action = f"jnp.ones((num_envs, {size}), bool) where all actions are legal"
     for name in ("mask", "last_mask"):
-        shape = (TRIED, int(spec.num_actions))
+        shape = (TRIED, size)
         value = getattr(timestep, name)
         batched = getattr(value, "shape", None) != shape[1:]
         hint = every_action if batched else _BATCH

@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
-from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Key, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Float32, Int, Int32, Key, PyTree, Shaped, UInt32
 
 from hackmatrix_rl.env._features import ActionFeatures, FeatureSplit
+from hackmatrix_rl.env._spaces import ActionSpace, Discrete, as_space
 from hackmatrix_rl.system import quickly_compiled
 from hackmatrix_rl.system.errors import shortened, whole
 
@@ -62,31 +63,40 @@ class EnvSpec:
     """The specification of an environment, for a network.
 
     Attributes:
-        num_actions: number of discrete actions.
+        actions: the space of actions: `Discrete`, `MultiDiscrete` or `Box`. A whole number `n`
+            becomes `Discrete(n)`.
         observation: a `jax.ShapeDtypeStruct` for each leaf of one observation (no batch axis).
         encode: turns one observation into `Features`. It is called under `jax.vmap`. The spec
             wraps a function in an `Encoder`.
         terms: names of the terms of the reward (see `Timestep.terms`).
         split: the split of the features of `encode`, which makes a dense first layer cheaper;
             `None` without a split.
-        actions: features of single actions, for networks that embed actions; `None` without them.
+        action_features: features of single actions, for networks that embed actions; `None`
+            without them.
         precompute: adds intermediate results of `encode` to one observation; `encode` accepts
             observations with and without them. A rollout stores the result, so that learning does
             not recompute it in each epoch. `None`: the observation is stored as it is.
 
     Raises:
-        ValueError: `split` belongs to another `encode`.
+        TypeError: `actions` is no space.
+        ValueError: `actions` is less than 1, or `split` belongs to another `encode`.
     """
 
-    num_actions: int
+    actions: ActionSpace
     observation: PyTree
     encode: Callable[[PyTree], Features] = flat_features
     terms: tuple[str, ...] = ()
     split: FeatureSplit | None = None
-    actions: ActionFeatures | None = None
+    action_features: ActionFeatures | None = None
     precompute: Callable[[PyTree], PyTree] | None = None
 
+    def __new__(cls, *given: Any, **named: Any) -> "EnvSpec":
+        if "num_actions" in named:
+            raise TypeError("EnvSpec has no num_actions; use actions=2, or actions=hm.Discrete(2)")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
+        object.__setattr__(self, "actions", as_space(self.actions))
         if callable(self.encode) and not isinstance(self.encode, Encoder):
             object.__setattr__(self, "encode", Encoder(self.encode))
         function = getattr(self.encode, "function", None)
@@ -95,6 +105,20 @@ class EnvSpec:
                 "EnvSpec: split is of another encode than the spec's; use split=None, or the "
                 "split of this encode"
             )
+
+    @property
+    def num_actions(self) -> int:
+        """The number of actions of a `Discrete` space.
+
+        Raises:
+            ValueError: the actions are of another space.
+        """
+        if not isinstance(self.actions, Discrete):
+            raise ValueError(
+                f"actions are {self.actions}, which have no count; use spec.actions.num_parameters "
+                "for the outputs of a network, and spec.actions.mask_size for masks"
+            )
+        return self.actions.n
 
     @property
     def num_features(self) -> int:
@@ -140,7 +164,7 @@ class Timestep(eqx.Module):
 
     Attributes:
         observation: the observation for the next action; each leaf has a leading `num_envs` axis.
-        mask: the legal actions of `observation`.
+        mask: the legal actions of `observation`; of length 0 for a `Box`.
         reward: the learned reward of the last action; 0 at the first timestep.
         terminated: whether the rules ended the episode. No reward follows.
         truncated: whether a limit outside of the rules ended the episode. The value bootstraps from
@@ -153,12 +177,12 @@ class Timestep(eqx.Module):
     """
 
     observation: PyTree[Array]
-    mask: Bool[Array, "*num_envs num_actions"]
+    mask: Bool[Array, "*num_envs mask_size"]
     reward: Float32[Array, "*num_envs"]
     terminated: Bool[Array, "*num_envs"]
     truncated: Bool[Array, "*num_envs"]
     last_observation: PyTree[Array]
-    last_mask: Bool[Array, "*num_envs num_actions"]
+    last_mask: Bool[Array, "*num_envs mask_size"]
     terms: dict[str, Float32[Array, "*num_envs"]]
     episode: EpisodeStatistics
 
@@ -213,15 +237,15 @@ class Environment(eqx.Module):
     def step(
         self,
         state: PyTree[Array],
-        actions: Int32[Array, " num_envs"],
+        actions: Shaped[Array, "num_envs *action"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[PyTree[Array], Timestep]:
         """Takes one action in each environment and resets the environments whose episode ended.
 
         Args:
             state: the state that `reset` or `step` returned.
-            actions: one action per environment. The environment defines the effect of an illegal
-                action.
+            actions: one action per environment, of `spec.actions`. The environment defines the
+                effect of an illegal action.
             keys: fresh random keys, one per environment.
         """
 
@@ -272,7 +296,7 @@ class Environment(eqx.Module):
     def final_state(
         self,
         before: PyTree[Array],
-        actions: Int32[Array, " num_envs"],
+        actions: Shaped[Array, "num_envs *action"],
         keys: Key[Array, " num_envs"],
         after: PyTree[Array],
     ) -> PyTree[Array] | None:

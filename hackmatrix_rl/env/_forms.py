@@ -16,6 +16,7 @@ from hackmatrix_rl.env._encoding import (
 from hackmatrix_rl.env._environment import EnvSpec
 from hackmatrix_rl.env._kinds import Kind
 from hackmatrix_rl.env._observation import CompactObservation, compact_observation
+from hackmatrix_rl.env._spaces import Discrete
 from hackmatrix_rl.env._tactical_encoding import TACTICAL_ACTIONS, features_from_tactical
 from hackmatrix_rl.env._tactical_knowledge import with_knowledge
 from hackmatrix_rl.env._tactical_observation import (
@@ -58,12 +59,14 @@ def see(
 
 
 def spec_of(config: GameConfig, kind: Kind) -> EnvSpec:
-    spec = partial(EnvSpec, NUM_ACTIONS, _shape(config, kind), terms=TERM_NAMES)
+    spec = partial(EnvSpec, Discrete(NUM_ACTIONS), _shape(config, kind), terms=TERM_NAMES)
     if kind == "classic":
         return spec(features_from_classic)
     if kind == "tactical":
-        return spec(features_from_tactical, actions=TACTICAL_ACTIONS, precompute=with_knowledge)
-    return spec(features_from_compact, split=COMPACT_SPLIT, actions=COMPACT_ACTIONS)
+        return spec(
+            features_from_tactical, action_features=TACTICAL_ACTIONS, precompute=with_knowledge
+        )
+    return spec(features_from_compact, split=COMPACT_SPLIT, action_features=COMPACT_ACTIONS)
 
 
 @lru_cache

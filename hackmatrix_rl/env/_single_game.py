@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, Shaped
 
 from hackmatrix_rl.env._environment import (
     Environment,
@@ -19,8 +19,9 @@ from hackmatrix_rl.env._environment import (
     check_max_steps,
     flat_features,
 )
+from hackmatrix_rl.env._spaces import ActionSpace, Discrete
 from hackmatrix_rl.system.batching import select
-from hackmatrix_rl.system.errors import check_actions, instance, whole
+from hackmatrix_rl.system.errors import instance, whole
 
 GameState = TypeVar("GameState")
 
@@ -48,9 +49,21 @@ class SingleGame(eqx.Module, Generic[GameState]):
     """
 
     @property
-    @abstractmethod
     def num_actions(self) -> int:
-        """Number of discrete actions."""
+        """Number of discrete actions. A game defines it, or `actions`."""
+        if type(self).actions is SingleGame.actions:
+            raise TypeError(
+                f"{type(self).__name__} has no actions; expected a property num_actions, such as "
+                "2, or actions, such as hm.Box((-1.0,), (1.0,))"
+            )
+        if not isinstance(self.actions, Discrete):
+            raise TypeError(f"{type(self).__name__}: the actions {self.actions} have no count")
+        return self.actions.n
+
+    @property
+    def actions(self) -> ActionSpace:
+        """The space of actions; by default `Discrete(num_actions)`."""
+        return Discrete(self.num_actions)
 
     @abstractmethod
     def start(self, *, key: Key[Array, ""]) -> GameState:
@@ -61,18 +74,20 @@ class SingleGame(eqx.Module, Generic[GameState]):
         """The observation of the player."""
 
     @abstractmethod
-    def play(self, state: GameState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+    def play(
+        self, state: GameState, action: Shaped[Array, "*action"], *, key: Key[Array, ""]
+    ) -> Played:
         """Takes one action.
 
         Args:
             state: the state before the action.
-            action: the action. The game defines the effect of an illegal one.
+            action: the action, of `actions`. The game defines the effect of an illegal one.
             key: source of randomness.
         """
 
-    def legal(self, state: GameState) -> Bool[Array, " num_actions"]:
+    def legal(self, state: GameState) -> Bool[Array, " mask_size"]:
         """The legal actions; by default all."""
-        return jnp.ones(self.num_actions, bool)
+        return self.actions.every()
 
     @property
     def truncates(self) -> bool:
@@ -194,7 +209,7 @@ class Batched(Environment, Generic[GameState]):
     @property
     def spec(self) -> EnvSpec:
         seen = jax.eval_shape(self.game._first_look)
-        return EnvSpec(self.game.num_actions, seen, encode=self.game.encode)
+        return EnvSpec(self.game.actions, seen, encode=self.game.encode)
 
     @property
     def truncates(self) -> bool:
@@ -223,11 +238,11 @@ class Batched(Environment, Generic[GameState]):
     def step(
         self,
         state: BatchedState[GameState],
-        actions: Int32[Array, " num_envs"],
+        actions: Shaped[Array, "num_envs *action"],
         keys: Key[Array, " num_envs"],
     ) -> tuple[BatchedState[GameState], Timestep]:
         """Plays one action in each game, and resets the games that ended."""
-        check_actions(actions, keys)
+        self.game.actions.check(actions, keys)
         return jax.vmap(self._step)(state, actions, keys)
 
     def render(self, state: BatchedState[GameState], game: int = 0) -> str | None:
@@ -239,11 +254,13 @@ class Batched(Environment, Generic[GameState]):
     def final_state(
         self,
         before: BatchedState[GameState],
-        actions: Int32[Array, " num_envs"],
+        actions: Shaped[Array, "num_envs *action"],
         keys: Key[Array, " num_envs"],
         after: BatchedState[GameState],
     ) -> BatchedState[GameState]:
-        def play(game: GameState, action: Int32[Array, ""], key: Key[Array, ""]) -> PyTree[Array]:
+        def play(
+            game: GameState, action: Shaped[Array, "*action"], key: Key[Array, ""]
+        ) -> PyTree[Array]:
             return self.game.play(game, action, key=jax.random.split(key)[0]).state
 
         games = jax.vmap(play)(before.games, actions, keys)
@@ -255,7 +272,7 @@ class Batched(Environment, Generic[GameState]):
         return state, self._timestep(state, state, jnp.float32(0), no, no)
 
     def _step(
-        self, state: BatchedState[GameState], action: Int32[Array, ""], key: Key[Array, ""]
+        self, state: BatchedState[GameState], action: Shaped[Array, "*action"], key: Key[Array, ""]
     ) -> tuple[BatchedState[GameState], Timestep]:
         play_key, start_key = jax.random.split(key)
         played = self.game.play(state.games, action, key=play_key)

@@ -5,7 +5,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hackmatrix_rl.agent import check_policy_shapes
@@ -113,8 +112,7 @@ def _check_shapes(player: Agent, environment: Environment) -> None:
 
     def act(player: Agent, observation: Any) -> Any:
         carry = player.initial_carry()
-        mask = jnp.ones((spec.num_actions,), bool)
-        chosen = player.act(observation, mask, carry, key=jax.random.key(0))
+        chosen = player.act(observation, spec.actions.every(), carry, key=jax.random.key(0))
         return carry, chosen
 
     try:
@@ -126,7 +124,9 @@ def _check_shapes(player: Agent, environment: Environment) -> None:
         ) from error
     if not isinstance(chosen, tuple) or len(chosen) != 2:
         raise TypeError(f"{said} returns {described(chosen)}; expected: return action, carry")
-    check_array(f"{said} returns as action", chosen[0], "int32", (), hint="one action, jnp.int32")
+    one = spec.actions.one
+    hint = f"one action, jnp.{one.dtype}"
+    check_array(f"{said} returns as action", chosen[0], str(one.dtype), one.shape, hint=hint)
     changed = difference("carry", carry, chosen[1])
     if changed:
         raise ValueError(f"{said} returns another kind of carry than it received: {changed}")

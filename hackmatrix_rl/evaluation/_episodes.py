@@ -9,10 +9,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Int32, Key, PyTree, Shaped
 
 from hackmatrix_rl.agent.networks import ActorCritic
 from hackmatrix_rl.env import (
+    Discrete,
     Environment,
     EpisodeStatistics,
     Timestep,
@@ -57,7 +58,7 @@ def play_episodes(
     The compiled loop returns to the host about once per second, which changes no result.
     `on_progress` gets whether each episode has ended; its first call is before the first step.
     Returns the totals and whether each episode ended, `[players, num_envs]`, and the actions
-    `[steps, players, num_envs]`, or `None` unless `record`.
+    `[steps, players, num_envs, ...]`, or `None` unless `record`.
     """
     shape = (len(players), keys.shape[0])
     play = _begin(players, environment, keys)
@@ -71,7 +72,8 @@ def play_episodes(
             before, step = step, int(play.step)
             done = np.asarray(play.done).reshape(shape)
             if actions is not None:
-                small = np.min_scalar_type(environment.spec.num_actions)
+                space = environment.spec.actions
+                small = np.min_scalar_type(space.n) if isinstance(space, Discrete) else space.dtype
                 recorded.append(np.asarray(actions)[: step - before].astype(small))
             on_progress(done)
             if done.all() or step >= max_steps:
@@ -82,7 +84,10 @@ def play_episodes(
     totals: EpisodeStatistics = jax.tree.map(
         lambda leaf: np.asarray(leaf).reshape(shape), play.totals
     )
-    return totals, done, np.concatenate(recorded).reshape(-1, *shape) if record else None
+    if not record:
+        return totals, done, None
+    every = np.concatenate(recorded)
+    return totals, done, every.reshape(-1, *shape, *every.shape[2:])
 
 
 def _paced(steps: int, seconds: float) -> int:
@@ -117,12 +122,13 @@ def _advance(
     play: Play,
     until: Int32[Array, ""],
     record: bool,
-) -> tuple[Play, Int32[Array, "most_steps all_envs"] | None]:
+) -> tuple[Play, Shaped[Array, "most_steps all_envs *action"] | None]:
     """Plays until step `until`, or until all episodes have ended."""
     num_envs = keys.shape[0]
     all_keys = jnp.tile(keys, len(players))
     first = play.step
-    recorded = jnp.zeros((MOST_STEPS, all_keys.shape[0]), jnp.int32) if record else None
+    space = environment.spec.actions
+    recorded = space.zeros(MOST_STEPS, all_keys.shape[0]) if record else None
 
     def act(play: Play, keys: Key[Array, " all_envs"]) -> tuple[Array, tuple[PyTree, ...]]:
         """Each player acts in its part of the batch."""
@@ -180,7 +186,7 @@ class Step:
     state: PyTree[Array]  #: The state of the environment, a batch of one game.
     mask: np.ndarray  #: The legal actions.
     thought: Thought  #: The player's assessment of the position.
-    action: int  #: The action that the player took.
+    action: Any  #: The action that the player took: an int, or an array for another space.
     reward: float  #: Its reward.
     terms: dict[str, float]  #: The terms of the reward by name.
     end: str  #: `terminated` or `truncated` if the action ended the episode; else empty.
@@ -225,7 +231,7 @@ def play_steps(
                 state=before,
                 mask=mask,
                 thought=thought,
-                action=int(action),
+                action=action if np.ndim(action) else int(action),
                 reward=float(reward),
                 terms={name: float(term) for name, term in terms.items()},
                 end=end,
@@ -254,7 +260,7 @@ def _step(
     carry: PyTree[Array],
     keys: Key[Array, " one"],
     number: Int32[Array, ""],
-) -> tuple[PyTree[Array], Timestep, PyTree[Array], Int32[Array, " one"], Thought, PyTree[Array]]:
+) -> tuple[PyTree[Array], Timestep, PyTree[Array], Array, Thought, PyTree[Array]]:
     """One step of a batch of one game; the last result is the state before a reset, if kept."""
     act_keys, play_keys = jax.vmap(step_keys, (0, None))(keys, number)
     read = read_by(player, timestep.observation, lambda: state.games)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Key, PyTree
 
-from hackmatrix_rl.agent import MaskedCategorical, RolloutCollector, start_collector
+from hackmatrix_rl.agent import Distribution, RolloutCollector, start_collector
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
 from hackmatrix_rl.env import Environment, EpisodeStatistics, closing_games, env_keys
 from hackmatrix_rl.evaluation._contract import check_environment_and_players
@@ -207,9 +207,9 @@ def _mean_divergence(
 ) -> Float32[Array, ""]:
     rollout, _ = collect(policy, environment, collector_state)
 
-    def distribution(each: ActorCritic) -> MaskedCategorical:
+    def distribution(each: ActorCritic) -> Distribution:
         first = start_carries(each, rollout.done.shape[1])
         logits, _ = evaluator_of(each).unroll(rollout.observation, first, rollout.done)
-        return MaskedCategorical(logits, rollout.mask)
+        return each.distribution(logits, rollout.mask)
 
     return jnp.mean(distribution(policy).divergence_from(distribution(other)))

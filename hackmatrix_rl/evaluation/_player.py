@@ -9,17 +9,26 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, Shaped
 
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic, WithAuxiliaryHead
-from hackmatrix_rl.env import CompactObservation, Environment, HackMatrix, Number, Sight, SingleGame
+from hackmatrix_rl.env import (
+    ActionSpace,
+    CompactObservation,
+    Discrete,
+    Environment,
+    HackMatrix,
+    Number,
+    Sight,
+    SingleGame,
+)
 from hackmatrix_rl.evaluation._undo_memory import UndoMemory
 from hackmatrix_rl.games.hackmatrix import NUM_DIRECTIONS, SIZE, STEPS, CellSet, GameConfig, flood
 
-Mask = Bool[Array, " num_actions"]
-Chosen = tuple[Int32[Array, ""], PyTree[Array]]
-"""An action, and the next carry."""
+Mask = Bool[Array, " mask_size"]
+Chosen = tuple[Shaped[Array, "*action"], PyTree[Array]]
+"""An action as the environment plays it, and the next carry."""
 
 
 class Agent(eqx.Module):
@@ -46,7 +55,7 @@ class Agent(eqx.Module):
 class Thought(eqx.Module):
     """A player's assessment of a position; `None` for values that it does not have."""
 
-    #: The probability of each action; 0 for illegal ones.
+    #: The probability of each action of a `Discrete` space; 0 for illegal ones.
     probabilities: Float32[Array, " num_actions"] | None = None
     #: The expected discounted return, in units of reward.
     value: Float32[Array, ""] | None = None
@@ -57,7 +66,7 @@ class Thought(eqx.Module):
     search_visits: Int32[Array, " num_actions"] | None = None
 
 
-Considered = tuple[Int32[Array, ""], PyTree[Array], Thought]
+Considered = tuple[Shaped[Array, "*action"], PyTree[Array], Thought]
 """An action, the next carry, and the thought that led to the action."""
 
 
@@ -169,13 +178,15 @@ class PolicyAgent(ThinkingAgent):
             carry, undone = carry
             cost, undone = memory.arrive(undone, observation)
         logits, value, carry, win = consult(self.policy, observation, carry)
-        pi = MaskedCategorical(logits if memory is None else logits - cost, mask)
-        action: Array = pi.mode() if self.greedy else pi.sample(key)
+        pi = self.policy.distribution(logits if memory is None else logits - cost, mask)
+        action: Array = pi.to_environment(pi.mode() if self.greedy else pi.sample(key))
         if memory is not None:
             carry = carry, memory.leave(undone, action)
         scale = self.value_scale
         thought = Thought(
-            probabilities=jnp.where(mask, pi.probs, 0.0),
+            probabilities=(
+                jnp.where(mask, pi.probs, 0.0) if isinstance(pi, MaskedCategorical) else None
+            ),
             value=None if scale is None else scale.denormalize(value.astype(jnp.float32)),
             win_probability=None if win is None else jax.nn.sigmoid(win),
         )
@@ -185,7 +196,7 @@ class PolicyAgent(ThinkingAgent):
 def consult(
     policy: ActorCritic, observation: PyTree[Array], carry: PyTree[Array]
 ) -> tuple[
-    Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array], Float32[Array, ""] | None
+    Float32[Array, " num_parameters"], Float32[Array, ""], PyTree[Array], Float32[Array, ""] | None
 ]:
     """Evaluates a network on one observation.
 
@@ -221,13 +232,20 @@ WHIM = 0.15
 
 
 class RandomAgent(Agent):
-    """Takes a uniformly random legal action; works in any environment."""
+    """Takes a uniformly random legal action; works in any environment.
+
+    Attributes:
+        actions: the space of actions; `None` for a `Discrete` one.
+    """
+
+    actions: ActionSpace | None = eqx.field(static=True, default=None)
 
     def act(
         self, observation: PyTree[Array], mask: Mask, carry: PyTree[Array], *, key: Key[Array, ""]
     ) -> Chosen:
         """A uniformly random legal action; action 0 if none is legal."""
-        return any_of(mask, key=key), carry
+        space = Discrete(mask.shape[0]) if self.actions is None else self.actions
+        return space.sample(mask, key=key), carry
 
 
 class Runner(Agent):
@@ -282,8 +300,7 @@ class Runner(Agent):
 
 def any_of(choices: Bool[Array, " n"], *, key: Key[Array, ""]) -> Int32[Array, ""]:
     """Samples one of the choices uniformly; 0 if there is none."""
-    lots = (jax.random.bits(key, choices.shape, jnp.uint32) >> 1).astype(jnp.int32)
-    return jnp.argmax(jnp.where(choices, lots, np.int32(-1))).astype(jnp.int32)
+    return Discrete(choices.shape[0]).sample(choices, key=key)
 
 
 SCRIPTS: Mapping[str, type[Agent]] = {"random": RandomAgent, "runner": Runner}

@@ -11,7 +11,6 @@ import pytest
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent.networks import build_network
 from hackmatrix_rl.agent.precision import NonTrainable
-from hackmatrix_rl.env import EnvSpec
 
 from . import probes
 from .builders import ON_ANY_BOARD
@@ -120,6 +119,5 @@ def test_a_split_that_is_wrong_is_found_and_the_spec_is_checked_too():
     said = r"MLPActorCritic.__call__ .*whole sequence by its evaluator, gives other logits"
     with pytest.raises(ValueError, match=said):
         hm.check_policy(network, spec)
-    spec = EnvSpec(0, SPEC.observation)
-    with pytest.raises(ValueError, match="num_actions is 0"):
-        hm.check_policy(Small(), spec)
+    with pytest.raises(TypeError, match=r"spec is .*use env.spec"):
+        hm.check_policy(Small(), hm.HackMatrix())

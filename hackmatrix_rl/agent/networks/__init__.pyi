@@ -10,6 +10,7 @@ from ._added_heads import AuxiliaryHead as AuxiliaryHead
 from ._added_heads import CategoricalValue as CategoricalValue
 from ._added_heads import WithAuxiliaryHead as WithAuxiliaryHead
 from ._added_heads import add_auxiliary_head as add_auxiliary_head
+from ._added_heads import with_gaussian as with_gaussian
 from ._added_heads import with_value_head as with_value_head
 from ._blocks import GatheredBlock as GatheredBlock
 from ._choice import blocks_of as blocks_of
@@ -20,11 +21,18 @@ from ._choice import with_blocks as with_blocks
 from ._choice import without_custom_gradients as without_custom_gradients
 from ._conv import ConvActorCritic as ConvActorCritic
 from ._conv import ResNetActorCritic as ResNetActorCritic
+from ._distributions import DiagonalGaussian as DiagonalGaussian
+from ._distributions import Distribution as Distribution
+from ._distributions import MaskedCategorical as MaskedCategorical
+from ._distributions import ProductOfCategoricals as ProductOfCategoricals
+from ._distributions import TanhGaussian as TanhGaussian
+from ._distributions import distribution_of as distribution_of
 from ._evaluator import Evaluator as Evaluator
 from ._evaluator import TrunkEvaluator as TrunkEvaluator
 from ._evaluator import unroll_steps as unroll_steps
 from ._graph import GraphActorCritic as GraphActorCritic
 from ._layers import Dense as Dense
+from ._layers import DenseHeads as DenseHeads
 from ._layers import Heads as Heads
 from ._mlp import MLPActorCritic as MLPActorCritic
 from ._mlp import ResidualActorCritic as ResidualActorCritic

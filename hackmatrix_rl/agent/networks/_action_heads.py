@@ -17,7 +17,7 @@ from hackmatrix_rl.agent.networks._layers import (
     ValueHead,
     apply_value,
 )
-from hackmatrix_rl.env import ActionFeatures, EnvSpec
+from hackmatrix_rl.env import ActionFeatures, EnvSpec, check_discrete
 
 EMBEDDING = 32
 """Size of the embedding of an action. HackMatrix has fewer actions, so any logits are possible."""
@@ -36,12 +36,13 @@ class ActionTokens(eqx.Module):
     features: ActionFeatures | None = eqx.field(static=True)
 
     def __init__(self, spec: EnvSpec, width: int, *, key: Key[Array, ""]) -> None:
+        check_discrete(spec, "this network, which embeds each action,")
         own_key, widen_key, narrow_key = jax.random.split(key, 3)
-        self.features = spec.actions
+        self.features = spec.action_features
         others, numbers = spec.num_actions, 0
-        if spec.actions is not None:
-            others -= jax.eval_shape(spec.actions.cells, spec.observation).shape[0]
-            numbers = jax.eval_shape(spec.actions.numbers, spec.observation).shape[1]
+        if spec.action_features is not None:
+            others -= jax.eval_shape(spec.action_features.cells, spec.observation).shape[0]
+            numbers = jax.eval_shape(spec.action_features.numbers, spec.observation).shape[1]
         self.own = jax.random.normal(own_key, (others, width), jnp.float32)
         self.widen = Dense(width + numbers, width, gain=HIDDEN_GAIN, key=widen_key)
         self.narrow = Dense(width, width, gain=1.0, key=narrow_key)
@@ -68,9 +69,9 @@ class ActionEmbeddings(eqx.Module):
     def __init__(self, spec: EnvSpec, width: int, *, key: Key[Array, ""]) -> None:
         """Draws the weights; `width` is the size of a cell's hidden vector and of a token."""
         cell_key, token_key = jax.random.split(key)
-        self.features = spec.actions
+        self.features = spec.action_features
         self.of_cell = None
-        if spec.actions is not None:
+        if spec.action_features is not None:
             self.of_cell = Dense(width, EMBEDDING, gain=1.0, key=cell_key)
         self.of_token = Dense(width, EMBEDDING, gain=1.0, key=token_key)
 

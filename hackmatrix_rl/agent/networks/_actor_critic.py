@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, PyTree
 
 from hackmatrix_rl.agent.networks._blocks import WrappedBlock
+from hackmatrix_rl.agent.networks._distributions import Distribution, MaskedCategorical
 from hackmatrix_rl.agent.networks._layers import Dense, Heads
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.env import Encoder, EnvSpec, Features, FeatureSplit
@@ -141,7 +142,7 @@ class ActorCritic(eqx.Module):
     @abstractmethod
     def __call__(
         self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
+    ) -> tuple[Float32[Array, " num_parameters"], Float32[Array, ""], PyTree[Array]]:
         """Evaluates one observation.
 
         Args:
@@ -149,8 +150,22 @@ class ActorCritic(eqx.Module):
             carry: the carry that the last call returned, or `initial_carry()`.
 
         Returns:
-            The logits of all actions, including illegal ones; the value; and the next carry.
+            The parameters of the distribution of actions, `spec.actions.num_parameters`: the logits
+            of all actions, including illegal ones; the value; and the next carry.
         """
+
+    def distribution(
+        self,
+        parameters: Float32[Array, "*batch num_parameters"],
+        mask: Bool[Array, "*batch mask_size"],
+    ) -> Distribution:
+        """The distribution of actions from the outputs of the network and the legal actions.
+
+        By default the parameters are logits of a `MaskedCategorical`. A network for another space
+        of actions returns another distribution, such as
+        `DiagonalGaussian(parameters, spec.actions)`.
+        """
+        return MaskedCategorical(parameters, mask)
 
 
 def reset_carry(
@@ -184,10 +199,17 @@ class TrunkActorCritic(ActorCritic):
     @final
     def __call__(
         self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
+    ) -> tuple[Float32[Array, " num_parameters"], Float32[Array, ""], PyTree[Array]]:
         hidden, carry = self.trunk(observation, carry)
         logits, value = self.heads(hidden)
         return logits, value, carry
+
+    def distribution(
+        self,
+        parameters: Float32[Array, "*batch num_parameters"],
+        mask: Bool[Array, "*batch mask_size"],
+    ) -> Distribution:
+        return self.heads.distribution(parameters, mask)
 
 
 class RecurrentActorCritic(TrunkActorCritic):

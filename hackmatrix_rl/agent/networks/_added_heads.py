@@ -6,19 +6,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float, Float32, Key, PyTree, Shaped
 
 from hackmatrix_rl.agent.networks._actor_critic import ActorCritic, TrunkActorCritic, TrunkOutput
+from hackmatrix_rl.agent.networks._distributions import Distribution
 from hackmatrix_rl.agent.networks._layers import (
     HIDDEN_GAIN,
     POLICY_GAIN,
     VALUE_GAIN,
     Dense,
+    DenseHeads,
     Heads,
     ValueHead,
 )
 from hackmatrix_rl.agent.networks._names import VALUE_HEADS
-from hackmatrix_rl.env import EnvSpec
+from hackmatrix_rl.env import ActionSpace, Box, EnvSpec
 
 RANGE, BINS = 10.0, 101
 """The bins reach from -`RANGE` to `RANGE`, in standard deviations of the value's targets."""
@@ -103,6 +105,30 @@ def with_value_head(policy: ActorCritic, head: str, *, key: Key[Array, ""]) -> A
     return eqx.tree_at(lambda network: network.heads.value, policy, value)
 
 
+def with_gaussian(
+    policy: ActorCritic, *, own_std: bool = False, squash: bool = False, key: Key[Array, ""]
+) -> ActorCritic:
+    """The network with a new policy head for `Box` actions; no other parameter changes.
+
+    Args:
+        policy: a network of this package whose head is one dense layer.
+        own_std: whether each observation has its own standard deviations; by default all share
+            them.
+        squash: whether the distribution is a `TanhGaussian`, not a `DiagonalGaussian`.
+        key: source of randomness for the head.
+
+    Raises:
+        ValueError: the network has another head, or its actions are no `Box`.
+    """
+    heads = policy.heads if isinstance(policy, TrunkActorCritic) else None
+    if not isinstance(heads, DenseHeads) or not isinstance(heads.actions, Box):
+        raise ValueError(f"{type(policy).__name__} has no dense policy head for actions of a Box")
+    inputs = heads.policy.weight.shape[0]
+    new = DenseHeads(inputs, heads.actions, own_std=own_std, squash=squash, key=key)
+    new = eqx.tree_at(lambda heads: heads.value, new, heads.value)
+    return eqx.tree_at(lambda network: network.heads, policy, new)
+
+
 class AuxiliaryHead(eqx.Module):
     """Predicts the immediate result of an action from a hidden layer and the action."""
 
@@ -111,12 +137,12 @@ class AuxiliaryHead(eqx.Module):
     terminated: Dense  #: Logit of a termination.
     #: Logit of the victory, from the hidden layer alone; `None` if it is not predicted.
     won: Dense | None
-    num_actions: int = eqx.field(static=True)
+    actions: ActionSpace = eqx.field(static=True)
 
     def __init__(
         self,
         inputs: int,
-        num_actions: int,
+        actions: ActionSpace,
         num_terms: int,
         *,
         width: int = 64,
@@ -125,7 +151,7 @@ class AuxiliaryHead(eqx.Module):
     ) -> None:
         """Draws the weights: a hidden layer of `width` units; `wins` predicts the victory."""
         hidden_key, terms_key, end_key = jax.random.split(key, 3)
-        self.hidden = Dense(inputs + num_actions, width, gain=HIDDEN_GAIN, key=hidden_key)
+        self.hidden = Dense(inputs + actions.num_features, width, gain=HIDDEN_GAIN, key=hidden_key)
         self.terms = Dense(width, num_terms, gain=VALUE_GAIN, key=terms_key)
         self.terminated = Dense(width, 1, gain=VALUE_GAIN, key=end_key)
         self.won = None
@@ -133,13 +159,13 @@ class AuxiliaryHead(eqx.Module):
             # A separate key: the other weights are the same with and without this layer.
             won_key = jax.random.fold_in(key, 0)
             self.won = Dense(inputs, 1, gain=VALUE_GAIN, key=won_key)
-        self.num_actions = num_actions
+        self.actions = actions
 
     def __call__(
-        self, hidden: Float[Array, " inputs"], action: Int32[Array, ""]
+        self, hidden: Float[Array, " inputs"], action: Shaped[Array, "*action"]
     ) -> tuple[Float32[Array, " terms"], Float32[Array, ""]]:
         """`symlog` of the terms of the reward, and the logit of a termination."""
-        chosen = jax.nn.one_hot(action, self.num_actions, dtype=hidden.dtype)
+        chosen = self.actions.features(action, hidden.dtype)
         known = jax.nn.relu(self.hidden(jnp.concatenate([hidden, chosen])))
         return self.terms.full(known), self.terminated.full(known)[0]
 
@@ -175,6 +201,13 @@ class WithAuxiliaryHead(TrunkActorCritic):
     def initial_carry(self) -> PyTree[Array]:
         return self.headless.initial_carry()
 
+    def distribution(
+        self,
+        parameters: Float32[Array, "*batch num_parameters"],
+        mask: Bool[Array, "*batch mask_size"],
+    ) -> Distribution:
+        return self.headless.distribution(parameters, mask)
+
     def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
         return self.headless.trunk(observation, carry)
 
@@ -199,5 +232,5 @@ def add_auxiliary_head(
         )
     seen = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), spec.observation)
     hidden, _ = eqx.filter_eval_shape(policy.trunk, seen, policy.initial_carry())
-    head = AuxiliaryHead(hidden.shape[0], spec.num_actions, len(spec.terms), wins=wins, key=key)
+    head = AuxiliaryHead(hidden.shape[0], spec.actions, len(spec.terms), wins=wins, key=key)
     return WithAuxiliaryHead(policy, head)

@@ -163,7 +163,7 @@ class ConvActorCritic(TrunkActorCritic):
             Conv(channels, channels, key=k) for k in jax.random.split(conv_key, layers)
         )
         self.dense = hidden_layers(inputs, width, jax.random.split(dense_key, depth))
-        self.heads = DenseHeads(width, spec.num_actions, key=head_key)
+        self.heads = DenseHeads(width, spec.actions, key=head_key)
 
     def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
         features = self.encode(observation)

@@ -7,8 +7,14 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Float32, Key
+from jaxtyping import Array, Bool, Float, Float32, Key
 
+from hackmatrix_rl.agent.networks._distributions import (
+    Distribution,
+    MaskedCategorical,
+    distribution_of,
+)
+from hackmatrix_rl.env import ActionSpace, Box
 from hackmatrix_rl.system import quickly_compiled
 
 HIDDEN_GAIN = 2**0.5
@@ -160,7 +166,7 @@ class LayerNorm(eqx.Module):
         return scaled.astype(self.scale.dtype)
 
 
-HeadOutputs = tuple[Float32[Array, " num_actions"], Float32[Array, ""]]
+HeadOutputs = tuple[Float32[Array, " num_parameters"], Float32[Array, ""]]
 
 
 class ValueHead(eqx.Module):
@@ -178,14 +184,25 @@ class ValueHead(eqx.Module):
 
 
 class Heads(eqx.Module):
-    """Logits and value from the output of a trunk, both in float32."""
+    """Parameters of the distribution, such as logits, and the value from the output of a trunk.
+
+    Both are float32.
+    """
 
     #: A dense layer, trained by squared errors, or a `ValueHead`, which defines its loss.
     value: eqx.AbstractVar[Dense | ValueHead]
 
     @abstractmethod
     def __call__(self, hidden: Float[Array, " inputs"]) -> HeadOutputs:
-        """Logits of all actions, and the value."""
+        """The parameters of the distribution, and the value."""
+
+    def distribution(
+        self,
+        parameters: Float32[Array, "*batch num_parameters"],
+        mask: Bool[Array, "*batch mask_size"],
+    ) -> Distribution:
+        """As in `ActorCritic`."""
+        return MaskedCategorical(parameters, mask)
 
     @abstractmethod
     def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
@@ -208,20 +225,54 @@ def apply_value(head: Dense | ValueHead, hidden: Float[Array, " inputs"]) -> Flo
 
 @final
 class DenseHeads(Heads):
-    """One dense layer for the logits and one for the value."""
+    """One dense layer for the parameters of the distribution and one for the value.
+
+    Attributes:
+        log_std: logarithms of the standard deviations of a `Box`, the same for all observations;
+            `None` if the dense layer has them, or for another space.
+        squash: whether a `Box` has a `TanhGaussian`.
+    """
 
     policy: Dense
     value: Dense | ValueHead
+    log_std: Float[Array, " k"] | None
+    actions: ActionSpace = eqx.field(static=True)
+    squash: bool = eqx.field(static=True)
 
-    def __init__(self, inputs: int, num_actions: int, *, key: Key[Array, ""]) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        actions: ActionSpace,
+        *,
+        own_std: bool = False,
+        squash: bool = False,
+        key: Key[Array, ""],
+    ) -> None:
+        """Draws the weights; with `own_std`, each observation has its own standard deviations."""
         policy_key, value_key = jax.random.split(key)
-        self.policy = Dense(inputs, num_actions, gain=POLICY_GAIN, key=policy_key)
+        outputs = actions.num_parameters
+        self.log_std = None
+        if isinstance(actions, Box) and not own_std:
+            outputs = len(actions.low)
+            self.log_std = jnp.zeros((outputs,), jnp.float32)
+        self.policy = Dense(inputs, outputs, gain=POLICY_GAIN, key=policy_key)
         self.value = Dense(inputs, 1, gain=VALUE_GAIN, key=value_key)
+        self.actions, self.squash = actions, squash
 
     def __call__(self, hidden: Float[Array, " inputs"]) -> HeadOutputs:
         value = self.value
         output = _to_few(value, hidden)[0] if isinstance(value, Dense) else value(hidden)
-        return _to_few(self.policy, hidden), output
+        parameters = _to_few(self.policy, hidden)
+        if self.log_std is not None:
+            parameters = jnp.concatenate([parameters, self.log_std.astype(jnp.float32)])
+        return parameters, output
+
+    def distribution(
+        self,
+        parameters: Float32[Array, "*batch num_parameters"],
+        mask: Bool[Array, "*batch mask_size"],
+    ) -> Distribution:
+        return distribution_of(self.actions, parameters, mask, squash=self.squash)
 
     def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:
         return hidden

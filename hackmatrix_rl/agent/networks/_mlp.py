@@ -55,7 +55,7 @@ class MLPActorCritic(DenseInputActorCritic):
         self.encode = spec.encode
         self.split = spec.split
         self.layers = hidden_layers(spec.num_features, width, keys)
-        self.heads = DenseHeads(width, spec.num_actions, key=head_key)
+        self.heads = DenseHeads(width, spec.actions, key=head_key)
 
     @property
     def first_layer(self) -> Dense:
@@ -147,7 +147,7 @@ class ResidualActorCritic(BlockActorCritic):
             lambda key: ResidualBlock(width, expansion * width, gain=depth**-0.5, key=key)
         )(jax.random.split(blocks_key, depth))
         self.norm = LayerNorm(width)
-        self.heads = DenseHeads(width, spec.num_actions, key=head_key)
+        self.heads = DenseHeads(width, spec.actions, key=head_key)
 
     def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
         features = self.encode(observation)

@@ -151,7 +151,7 @@ class MPNActorCritic(RecurrentActorCritic):
         inputs = (projection or features) + 1
         rate = finite("rate", rate)
         self.cell = PlasticCell(inputs, width, rate=rate, plastic=plastic, key=cell_key)
-        self.heads = DenseHeads(width, spec.num_actions, key=head_key)
+        self.heads = DenseHeads(width, spec.actions, key=head_key)
 
     def initial_carry(self) -> Float32[Array, "inputs width"]:
         return jnp.zeros(self.cell.inwards.weight.shape, jnp.float32)

@@ -94,7 +94,7 @@ class _CellActorCritic(RecurrentActorCritic):
         self.encode = spec.encode
         self.embed = Dense(spec.num_features, width, gain=HIDDEN_GAIN, key=embed_key)
         self.cell = self.CELL(width, width, key=cell_key)
-        self.heads = DenseHeads(width, spec.num_actions, key=head_key)
+        self.heads = DenseHeads(width, spec.actions, key=head_key)
 
     @final
     def drive(self, observation: PyTree[Array]) -> Float[Array, " gates"]:

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, Shaped, UInt32
 
 from hackmatrix_rl.agent import Batch, ValueScale
 from hackmatrix_rl.agent.networks import ActorCritic
@@ -25,8 +25,8 @@ class Labelled(eqx.Module):
     """
 
     observation: PyTree[Array]
-    mask: Bool[Array, "*axes num_actions"]
-    action: Int32[Array, "*axes"]
+    mask: Bool[Array, "*axes mask_size"]
+    action: Shaped[Array, "*axes_and_action"]
     done: Bool[Array, "*axes"]
     value_target: Float32[Array, "*axes"]
     probabilities: Float32[Array, "*axes num_actions"] | None = None
@@ -63,8 +63,8 @@ class Buffer(eqx.Module):
         shape = (num_envs, slots * num_steps)
         positions = Labelled(
             observation=empty_ring(spec.observation, *shape),
-            mask=jnp.zeros((*shape, spec.num_actions), bool),
-            action=jnp.zeros(shape, jnp.int32),
+            mask=jnp.zeros((*shape, spec.actions.mask_size), bool),
+            action=spec.actions.zeros(*shape),
             done=jnp.zeros(shape, bool),
             value_target=jnp.zeros(shape, jnp.float32),
             probabilities=jnp.zeros((*shape, spec.num_actions), jnp.float32) if soft else None,

@@ -13,7 +13,7 @@ from hackmatrix_rl.algorithms.imitation._buffer import Buffer, Labelled
 from hackmatrix_rl.algorithms.imitation._labelling import Label, Labelling, Teaching
 from hackmatrix_rl.algorithms.imitation._loss import Agreement, ImitationMetrics, Kinds
 from hackmatrix_rl.algorithms.ppo import PPO
-from hackmatrix_rl.env import Environment, HackMatrix, Symmetry, whole_games
+from hackmatrix_rl.env import Discrete, Environment, HackMatrix, Symmetry, whole_games
 from hackmatrix_rl.evaluation import Agent, ThinkingAgent, check_player
 from hackmatrix_rl.games.hackmatrix import FIRST_PROGRAM, NUM_ACTIONS, SIPHON
 from hackmatrix_rl.system.errors import ArgumentError, instance, share
@@ -112,7 +112,8 @@ class Imitation(LearnerAlgorithm[ImitationState]):
 
     def _labelling(self, env_steps: Counter) -> Labelling:
         beta = self.beta(env_steps.as_float())
-        return Labelling(self.teacher, beta, self.random_share, self.soft_labels)
+        actions = self.environment.spec.actions
+        return Labelling(self.teacher, beta, self.random_share, self.soft_labels, actions)
 
     def _learn(
         self, learner: Learner, buffer: Buffer, rate: Float32[Array, ""], key: Key[Array, ""]
@@ -191,6 +192,12 @@ class Imitation(LearnerAlgorithm[ImitationState]):
                 "{augment:only} transforms single positions, but the student has a memory of the "
                 "original ones; use augment=None",
                 augment=augment,
+            )
+        if soft_labels and not isinstance(ppo.environment.spec.actions, Discrete):
+            raise ArgumentError(
+                "{soft_labels:only} are probabilities of Discrete actions, and this environment's "
+                f"are {ppo.environment.spec.actions}; use {{soft_labels:=False}}",
+                soft_labels=soft_labels,
             )
         if soft_labels and not (isinstance(teacher, ThinkingAgent) and teacher.tells_probabilities):
             raise ArgumentError(

@@ -6,11 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Float32, Key, PyTree, Shaped
 
-from hackmatrix_rl.agent import ActionChoice, CollectorState, MaskedCategorical
+from hackmatrix_rl.agent import ActionChoice, CollectorState, Distribution
 from hackmatrix_rl.agent.networks import reset_carry
+from hackmatrix_rl.env import ActionSpace
 from hackmatrix_rl.evaluation import Agent, RandomAgent, ThinkingAgent, read_by
+from hackmatrix_rl.system.batching import select
 
 _AT_THE_START = np.uint32(2**32 - 1)
 """Folded into an environment's key for its first episode; no step has this index."""
@@ -26,14 +28,15 @@ class Teaching(eqx.Module):
 class Label(eqx.Module):
     """The labels of a step, or of all steps of a rollout.
 
-    `action` is the teacher's action, `log_prob` its log-probability under the student, and `mode`
-    the student's most likely action. `taught` is whether the teacher's action was played.
+    `action` is the teacher's action, as a raw action of the student's distribution, `log_prob` its
+    log-probability under the student, and `mode` the student's most likely action. `taught` is
+    whether the teacher's action was played.
     `probabilities` are the teacher's; `None` without soft labels.
     """
 
-    action: Int32[Array, "*steps num_envs"]
+    action: Shaped[Array, "*steps_and_action"]
     log_prob: Float32[Array, "*steps num_envs"]
-    mode: Int32[Array, "*steps num_envs"]
+    mode: Shaped[Array, "*steps_and_action"]
     taught: Bool[Array, "*steps num_envs"]
     probabilities: Float32[Array, "*steps num_envs num_actions"] | None = None
 
@@ -55,6 +58,7 @@ class Labelling(ActionChoice):
     beta: Float32[Array, ""]
     random_share: float = eqx.field(static=True)
     soft: bool = eqx.field(static=True, default=False)
+    actions: ActionSpace | None = eqx.field(static=True, default=None)  #: As in `RandomAgent`.
 
     def start(self, keys: Key[Array, " num_envs"]) -> Teaching:
         carry = jax.tree.map(
@@ -65,9 +69,9 @@ class Labelling(ActionChoice):
         return Teaching(carry=carry, taught=self._is_taught(first))
 
     def choose(
-        self, collector_state: CollectorState, pi: MaskedCategorical, keys: Key[Array, " num_envs"]
-    ) -> tuple[Int32[Array, " num_envs"], Teaching, Label]:
-        """The action to play, the next state, and the label."""
+        self, collector_state: CollectorState, pi: Distribution, keys: Key[Array, " num_envs"]
+    ) -> tuple[Shaped[Array, "num_envs *action"], Teaching, Label]:
+        """The raw action to play, the next state, and the label."""
         state: Teaching = collector_state.choice_state
         draw = _draws(keys)
         read = read_by(
@@ -86,9 +90,11 @@ class Labelling(ActionChoice):
         label, carry, probabilities = jax.vmap(ask)(
             read, collector_state.mask, state.carry, draw.teacher
         )
-        own = jax.vmap(MaskedCategorical.sample)(pi, draw.student)
-        chosen = jnp.where(state.taught, label, own)
-        any_legal, _ = jax.vmap(lambda mask, key: RandomAgent().act((), mask, (), key=key))(
+        own = jax.vmap(lambda one, key: one.sample(key))(pi, draw.student)
+        label = pi.from_environment(label)
+        chosen = jax.vmap(select)(state.taught, label, own)
+        stray = RandomAgent(self.actions)
+        any_legal, _ = jax.vmap(lambda mask, key: stray.act((), mask, (), key=key))(
             collector_state.mask, draw.random
         )
         strays = jax.vmap(jax.random.uniform)(draw.strays) < self.random_share
@@ -99,7 +105,7 @@ class Labelling(ActionChoice):
             taught=state.taught & ~strays,
             probabilities=probabilities,
         )
-        action = jnp.where(strays, any_legal, chosen)
+        action = jax.vmap(select)(strays, pi.from_environment(any_legal), chosen)
         return action, Teaching(carry=carry, taught=state.taught), note
 
     def begin_anew(

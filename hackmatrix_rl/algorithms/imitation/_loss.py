@@ -47,11 +47,13 @@ class CloneLoss(eqx.Module):
         `LossMetrics.policy_loss` is the weighted cross-entropy. The metrics that compare with the
         behaviour policy are 0.
         """
-        found = NetworkOutput.from_policy(evaluator_of(policy), batch)
-        pi = MaskedCategorical(found.logits, batch.mask)
+        evaluator = evaluator_of(policy)
+        found = NetworkOutput.from_policy(evaluator, batch)
+        pi = evaluator.policy.distribution(found.logits, batch.mask)
         if batch.teacher_log_probs is None:
             cross_entropy = -pi.log_prob(batch.action)
         else:
+            assert isinstance(pi, MaskedCategorical)  # soft labels need `Discrete` actions
             cross_entropy = pi.cross_entropy(jnp.exp(batch.teacher_log_probs))
         if self.special_from is not None:
             special = batch.action >= self.special_from
@@ -77,12 +79,13 @@ class Agreement(eqx.Module):
     """The agreement of student and teacher, before the gradient steps on these positions.
 
     Every field is a sum over the positions of an update: their number, how often the student's most
-    likely action was the teacher's, the student's cross-entropy in nats, and how often the teacher
-    played. `of_kind` has the number and the agreement by kind of the teacher's action.
+    likely action was the teacher's (`None` for real numbers), the student's cross-entropy in nats,
+    and how often the teacher played. `of_kind` has the number and the agreement by kind of the
+    teacher's action.
     """
 
     count: Float32[Array, ""]
-    agreed: Float32[Array, ""]
+    agreed: Float32[Array, ""] | None
     cross_entropy: Float32[Array, ""]
     taught: Float32[Array, ""]
     of_kind: dict[str, tuple[Float32[Array, ""], Float32[Array, ""]]]
@@ -95,13 +98,15 @@ class Agreement(eqx.Module):
             return jnp.sum(where.astype(jnp.float32))
 
         agreed = labels.mode == labels.action
+        agreed = jnp.all(agreed, axis=tuple(range(labels.log_prob.ndim, agreed.ndim)))
+        counts = not jnp.issubdtype(labels.action.dtype, jnp.floating)
         of_kind = {}
         for name, first, end in kinds:
             here = (labels.action >= first) & (labels.action < end)
             of_kind[name] = count(here), count(here & agreed)
         return cls(
             count=count(jnp.ones_like(agreed)),
-            agreed=count(agreed),
+            agreed=count(agreed) if counts else None,
             cross_entropy=-jnp.sum(labels.log_prob),
             taught=count(labels.taught),
             of_kind=of_kind,
@@ -115,8 +120,9 @@ class Agreement(eqx.Module):
             for name, (here, agreed) in self.of_kind.items()
             if float(here)
         }
+        if self.agreed is not None:
+            accuracies["accuracy"] = float(self.agreed) / count
         return {
-            "accuracy": float(self.agreed) / count,
             **accuracies,
             "label_cross_entropy": float(self.cross_entropy) / count,
             "teacher_played": float(self.taught) / count,

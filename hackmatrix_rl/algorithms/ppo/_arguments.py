@@ -171,14 +171,14 @@ def _zeros(
         return jnp.zeros((num_steps, num_games, *more), dtype)
 
     carry = policy.initial_carry()
-    every_action = array(jnp.float32, int(spec.num_actions))
+    parameters = array(jnp.float32, spec.actions.num_parameters)
     auxiliary = agent.AuxiliaryTargets(
         terms=array(jnp.float16, len(spec.terms)), terminated=array(bool)
     )
     return agent.Batch(
         observation=jax.tree.map(lambda leaf: array(leaf.dtype, *leaf.shape), spec.observation),
-        mask=array(bool, int(spec.num_actions)),
-        action=array(jnp.int32),
+        mask=array(bool, spec.actions.mask_size),
+        action=array(spec.actions.dtype, *spec.actions.shape),
         log_prob=array(jnp.float32),
         value=array(jnp.float32),
         done=array(bool),
@@ -186,6 +186,6 @@ def _zeros(
         advantage=array(jnp.float32),
         value_target=array(jnp.float32),
         auxiliary=None if getattr(loss, "auxiliary", None) is None else auxiliary,
-        log_probs=every_action if getattr(loss, "needs_old_log_probs", False) else None,
-        teacher_log_probs=every_action if getattr(loss, "needs_teacher", False) else None,
+        log_probs=parameters if getattr(loss, "needs_old_log_probs", False) else None,
+        teacher_log_probs=parameters if getattr(loss, "needs_teacher", False) else None,
     )

@@ -290,10 +290,11 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         return eqx.tree_at(lambda ppo: ppo.collect, self, replayed)
 
     def working_bytes(self, state: PPOState) -> int:
-        """Bytes of observations and masks of a rollout on one device."""
+        """Bytes of observations, actions and masks of a rollout on one device."""
         spec = self.environment.spec
+        seen = bytes_of((spec.stored, spec.actions.one)) + spec.actions.mask_size
         games = math.ceil(self.sizes.num_envs / devices_of_one(self.mesh))
-        return games * self.collect.num_steps * (bytes_of(spec.stored) + spec.num_actions)
+        return games * self.collect.num_steps * seen
 
 
 def all_or_value_head(policy: ActorCritic, everything: Bool[Array, ""]) -> PyTree[Bool[Array, ""]]:

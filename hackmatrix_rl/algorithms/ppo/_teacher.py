@@ -15,8 +15,8 @@ from hackmatrix_rl.training.sharding import BY_STEP_AND_ENVIRONMENT, REPLICATED
 
 def teacher_log_probs(
     teacher: ActorCritic, rollout: agent.Rollout, *, precision: PrecisionPolicy, mesh: Mesh
-) -> Float32[Array, "num_steps num_envs num_actions"]:
-    """Log-probabilities of all actions under a teacher, minus infinity for illegal ones.
+) -> Float32[Array, "num_steps num_envs num_parameters"]:
+    """The parameters of a teacher's distributions, such as log-probabilities of all actions.
 
     Each device asks the teacher about its own environments, one step after another: that takes
     no more memory than acting does.
@@ -24,14 +24,14 @@ def teacher_log_probs(
     arrays, code = eqx.partition(precision.cast_to_compute(teacher), eqx.is_array)
 
     def on_one(
-        arrays: Any, observations: PyTree[Array], masks: Bool[Array, "num_steps some num_actions"]
-    ) -> Float32[Array, "num_steps some num_actions"]:
+        arrays: Any, observations: PyTree[Array], masks: Bool[Array, "num_steps some mask_size"]
+    ) -> Float32[Array, "num_steps some num_parameters"]:
         policy = eqx.combine(arrays, code)
 
-        def one(step: tuple[Any, Any]) -> Float32[Array, "some num_actions"]:
+        def one(step: tuple[Any, Any]) -> Float32[Array, "some num_parameters"]:
             observation, mask = step
             logits, _, _ = jax.vmap(lambda seen: policy(seen, policy.initial_carry()))(observation)
-            return agent.MaskedCategorical(logits, mask).log_probs
+            return policy.distribution(logits, mask).parameters
 
         return jax.lax.map(one, (observations, masks))
 

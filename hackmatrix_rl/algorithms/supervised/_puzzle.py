@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, Key
 
-from hackmatrix_rl.env import EnvSpec, Played, SingleGame, TokenFeatures
+from hackmatrix_rl.env import Discrete, EnvSpec, Played, SingleGame, TokenFeatures
 from hackmatrix_rl.games.puzzles import Examples, ExampleStream
 
 
@@ -63,4 +63,4 @@ class Puzzle(SingleGame[Answering]):
 def puzzle_spec(cells: int, vocabulary: int) -> EnvSpec:
     """The spec of a puzzle, without generating its examples."""
     observation = jax.ShapeDtypeStruct((cells,), jnp.int32)
-    return EnvSpec(cells * vocabulary, observation, encode=TokenFeatures(vocabulary))
+    return EnvSpec(Discrete(cells * vocabulary), observation, encode=TokenFeatures(vocabulary))

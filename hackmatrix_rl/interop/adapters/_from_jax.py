@@ -7,13 +7,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, Key, PyTree
+from jaxtyping import Array, Bool, Int32, Key, PyTree, Shaped
 
-from hackmatrix_rl.env import Batched, HackMatrixGame, Played, SingleGame
+from hackmatrix_rl.env import (
+    ActionSpace,
+    Batched,
+    Box,
+    Discrete,
+    HackMatrixGame,
+    Played,
+    SingleGame,
+)
 from hackmatrix_rl.interop.adapters._extras import jax_defaults, making, no_such
 from hackmatrix_rl.interop.adapters._foreign_pictures import figure_pixels, svg_pixels
 from hackmatrix_rl.system import require
-from hackmatrix_rl.system.errors import instance
+from hackmatrix_rl.system.errors import instance, refusing
 
 
 class GymnaxState(eqx.Module):
@@ -25,7 +33,7 @@ class GymnaxState(eqx.Module):
 
 @final
 class GymnaxGame(SingleGame[GymnaxState]):
-    """An environment of gymnax 1.0 or newer with discrete actions.
+    """An environment of gymnax 1.0 or newer, with discrete actions or a vector of real numbers.
 
     The step limit truncates an episode; it does not terminate it.
 
@@ -34,11 +42,12 @@ class GymnaxGame(SingleGame[GymnaxState]):
 
     environment: Any = eqx.field(static=True)
     params: PyTree[Array]
+    space: ActionSpace = eqx.field(static=True)
 
     @property
-    def num_actions(self) -> int:
-        """The number of actions of the gymnax environment."""
-        return int(self.environment.action_space(self.params).n)
+    def actions(self) -> ActionSpace:
+        """The space of actions of the gymnax environment."""
+        return self.space
 
     @property
     def truncates(self) -> bool:
@@ -55,7 +64,9 @@ class GymnaxGame(SingleGame[GymnaxState]):
         """The observation of gymnax."""
         return state.observation
 
-    def play(self, state: GymnaxState, action: Int32[Array, ""], *, key: Key[Array, ""]) -> Played:
+    def play(
+        self, state: GymnaxState, action: Shaped[Array, "*action"], *, key: Key[Array, ""]
+    ) -> Played:
         """One step without gymnax's autoreset."""
         with jax_defaults():
             seen, game, reward, terminated, _ = self.environment.step_env(
@@ -87,6 +98,19 @@ class GymnaxGame(SingleGame[GymnaxState]):
             return figure_pixels(lambda: render(state.game, self.params))
 
 
+def _space(space: Any) -> ActionSpace:
+    """A space of gymnax in this package."""
+    if hasattr(space, "n"):
+        return Discrete(int(space.n))
+    if not hasattr(space, "low"):
+        raise ValueError(
+            f"{type(space).__name__} is not supported; this package needs Discrete, as in "
+            "CartPole-v1, or a Box, as in Pendulum-v1"
+        )
+    low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
+    return Box(tuple(low.tolist()), tuple(high.tolist()))
+
+
 def _strong(tree: PyTree) -> PyTree[Array]:
     """Converts Python numbers and weakly typed arrays to strongly typed arrays."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), tree)
@@ -105,8 +129,8 @@ def from_gymnax(
 
     Raises:
         ConfigError: gymnax is not installed.
-        ValueError: there is no such environment, its actions are not discrete, or gymnax is older
-            than 1.0.
+        ValueError: there is no such environment, its actions are of another space, or gymnax is
+            older than 1.0.
     """
     gymnax = require("gymnax", extra="gymnax", caller="from_gymnax")
     environment: Any = name
@@ -128,13 +152,9 @@ def from_gymnax(
         )
     if params is None:
         params = environment.default_params if default is None else default
-    space = environment.action_space(params)
-    if not hasattr(space, "n"):
-        raise ValueError(
-            f"the actions of {environment.name} are {space!r}; this package needs discrete "
-            "ones, as in CartPole-v1"
-        )
-    return Batched(GymnaxGame(environment, _strong(params)), max_steps=max_steps)
+    with refusing(f"the actions of {environment.name}: ", of=(TypeError, ValueError)):
+        space = _space(environment.action_space(params))
+    return Batched(GymnaxGame(environment, _strong(params), space), max_steps=max_steps)
 
 
 def to_gymnax(game: SingleGame[Any] | None = None) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from hackmatrix_rl import env
+from hackmatrix_rl.env import ActionSpace, Box, Discrete, MultiDiscrete
 from hackmatrix_rl.interop.adapters._workers import without_main
 
 
@@ -43,7 +44,8 @@ class Host:
         drawn: returns a host of the same games with a render mode; `None` if they have none.
         masked: whether `info["action_mask"]` holds the legal actions.
         shape: shapes and JAX dtypes of the observation's leaves.
-        first_action: gymnasium's number of action 0.
+        actions: the space of actions.
+        first_action: gymnasium's number of action 0, or of each part's; 0 for a Box.
     """
 
     def __init__(
@@ -55,8 +57,6 @@ class Host:
         resets: bool = True,
     ) -> None:
         """Makes a batch of one game to read its spaces, in the error context `foreign`."""
-        from gymnasium import spaces
-
         self._make = make
         self.resets = resets
         self.drawn: Callable[[Callable[[str], None]], Host | None] = lambda report: None
@@ -64,18 +64,12 @@ class Host:
             one = self.make(1)
         try:
             check(one)
-            if not isinstance(one.single_action_space, spaces.Discrete):
-                raise ValueError(
-                    f"actions are {one.single_action_space}; this package needs Discrete ones. "
-                    "from_gymnasium(..., wrappers=[...]) in Python, or in your own --env "
-                    "module:factory, can make them so: gymnasium.wrappers.TransformAction"
-                )
+            self.actions, self.first_action = _actions(one.single_action_space)
             with foreign():
                 _, info = one.reset(seed=[0])
             space = one.single_observation_space
-            self.first_action = int(one.single_action_space.start)
-            self.num_actions = int(one.single_action_space.n)
-            self.masked = np.shape(info.get("action_mask")) == (1, self.num_actions)
+            size = self.actions.mask_size
+            self.masked = size > 0 and np.shape(info.get("action_mask")) == (1, size)
             self.shape = _leaves(space)
             spec = getattr(one, "spec", None)
             self.title = "gymnasium" if spec is None else str(spec.id)
@@ -174,7 +168,7 @@ class Host:
     def _mask(self, info: dict[str, Any], count: int) -> np.ndarray:
         if self.masked:
             return np.array(info["action_mask"], bool)
-        return np.ones((count, self.num_actions), bool)
+        return np.ones((count, self.actions.mask_size), bool)
 
     def _cast(self, seen: Any) -> PyTree:
         return jax.tree.map(lambda part, leaf: np.array(part, leaf.dtype), seen, self.shape)
@@ -183,6 +177,23 @@ class Host:
 def _close_all(batches: dict[int, Batch]) -> None:
     while batches:
         batches.popitem()[1].close()
+
+
+def _actions(space: Any) -> tuple[ActionSpace, Any]:
+    """A space of gymnasium in this package, and gymnasium's numbers of its first actions."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        return Discrete(int(space.n)), int(space.start)
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return MultiDiscrete(tuple(space.nvec.tolist())), space.start
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return Box(tuple(space.low.tolist()), tuple(space.high.tolist())), np.float32(0)
+    raise ValueError(
+        f"actions are {space}; this package needs Discrete, or MultiDiscrete or Box of one axis. "
+        "from_gymnasium(..., wrappers=[...]) in Python, or in your own --env module:factory, can "
+        "make them so: gymnasium.wrappers.TransformAction"
+    )
 
 
 def _leaves(space: Any) -> Any:
