@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Key
 
 from hackmatrix_rl.agent import check_policy_numbers, check_policy_shapes
-from hackmatrix_rl.agent.networks import ActorCritic, rematerialized
+from hackmatrix_rl.agent.networks import ActorCritic, rematerialized, unwrapped
 from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.runs._keys import network_key
 from hackmatrix_rl.runs.checkpoints import Report, initial_weights
@@ -96,7 +96,7 @@ def compose(
         policy, stored_scale = initial_weights(config, policy, report=report)
         value_scale = value_scale if stored_scale is None else stored_scale
     computes = precision_here(config, policy, target)
-    if not is_ours(policy):
+    if not is_ours(unwrapped(policy)):
         with refusing(f"--network {config.network}: ", of=(TypeError, ValueError)):
             check_policy_shapes(policy, spec, precision=computes)
             check_policy_numbers(policy, spec)

@@ -7,7 +7,13 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic, MLPActorCritic
+from hackmatrix_rl.agent.networks import (
+    NETWORKS,
+    ActorCritic,
+    MLPActorCritic,
+    Normalized,
+    unwrapped,
+)
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.runs.checkpoints import MODULES, SAVED_BY
 from hackmatrix_rl.runs.config import (
@@ -119,18 +125,19 @@ def _is(settings: dict[str, Any], environment: Environment) -> bool:
 
 def _network(known: dict[str, Any], policy: ActorCritic) -> dict[str, Any]:
     """The settings of the built-in network with the same shapes; empty if there is none."""
-    sizes: list[dict[str, Any]] = [{}]
-    if isinstance(policy, MLPActorCritic):
-        sizes = [{"width": policy.layers[-1].bias.shape[0], "depth": len(policy.layers)}]
+    network, settings = unwrapped(policy), dict[str, Any]()
+    if isinstance(network, MLPActorCritic):
+        settings = {"width": network.layers[-1].bias.shape[0], "depth": len(network.layers)}
+    if isinstance(policy, Normalized):
+        settings["normalize_observations"] = True
     for name in NETWORKS:
-        for size in sizes:
-            try:
-                config = _config(**known, network=name, **size)
-                made = eqx.filter_eval_shape(config.policy, key=jax.random.key(0))
-            except (ConfigError, ValueError):
-                continue
-            if type(made) is type(policy) and _shapes(made) == _shapes(policy):
-                return {"network": name, **size}
+        try:
+            config = _config(**known, network=name, **settings)
+            made = eqx.filter_eval_shape(config.policy, key=jax.random.key(0))
+        except (ConfigError, ValueError):
+            continue
+        if type(unwrapped(made)) is type(network) and _shapes(made) == _shapes(policy):
+            return {"network": name, **settings}
     return {}
 
 

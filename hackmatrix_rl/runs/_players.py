@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 
 from hackmatrix_rl.agent import ValueScale
-from hackmatrix_rl.agent.networks import ActorCritic, RecursiveActorCritic, WithAuxiliaryHead
+from hackmatrix_rl.agent.networks import ActorCritic, RecursiveActorCritic, unwrapped
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.evaluation import SCRIPTS, Agent, Opponent, PolicyAgent
 from hackmatrix_rl.games.hackmatrix import LEAGUES, GameConfig
@@ -247,13 +247,11 @@ def _guide(loaded: Loaded, environment: HackMatrix, report: Report) -> Guide:
 
 
 def _with_cycles(policy: ActorCritic, cycles: tuple[int, int], name: str) -> ActorCritic:
-    """A recursive network with these cycles; it may have an auxiliary head."""
-    if isinstance(policy, WithAuxiliaryHead):
-        headless = _with_cycles(policy.headless, cycles, name)
-        return eqx.tree_at(lambda network: network.headless, policy, headless)
-    if not isinstance(policy, RecursiveActorCritic):
+    """A recursive network with these cycles; it may be wrapped."""
+    network = unwrapped(policy)
+    if not isinstance(network, RecursiveActorCritic):
         raise _no_cycles(cycles, f"the network of {name} is not recursive")
-    return policy.with_cycles(*cycles)
+    return eqx.tree_at(unwrapped, policy, network.with_cycles(*cycles))
 
 
 def _no_cycles(cycles: tuple[int, int], why: str) -> ConfigError:

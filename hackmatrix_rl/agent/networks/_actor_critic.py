@@ -60,8 +60,8 @@ def encoding_in(module: M, dtype: Any) -> tuple[M, bool]:
 
 def following_parameters(module: M) -> M:
     """Sets the encoders of a network with a trunk to the dtype of its parameters."""
-    dtype = compute_dtype(module)
-    return module if dtype == jnp.float32 or is_ours(module) else encoding_in(module, dtype)[0]
+    dtype, network = compute_dtype(module), getattr(module, "unnormalized", module)
+    return module if dtype == jnp.float32 or is_ours(network) else encoding_in(module, dtype)[0]
 
 
 def in_compute_dtype(call: Callable[..., Any]) -> Callable[..., Any]:

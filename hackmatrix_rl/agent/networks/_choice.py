@@ -25,6 +25,7 @@ from hackmatrix_rl.agent.networks._evaluator import (
     TrunkEvaluator,
 )
 from hackmatrix_rl.agent.networks._names import REMAT
+from hackmatrix_rl.agent.networks._normalized import unwrapped
 from hackmatrix_rl.agent.networks._sparse_first_layer import SparseFirstLayerEvaluator
 
 
@@ -91,17 +92,15 @@ def rematerialized(policy: ActorCritic, remat: str) -> Evaluator:
 
 def blocks_of(policy: PyTree) -> Any:
     """The stacked blocks of a network, or of its gradient; `None` if it has none."""
-    if isinstance(policy, WithAuxiliaryHead):
-        return blocks_of(policy.headless)
-    return policy.blocks if isinstance(policy, BlockActorCritic) else None
+    network = unwrapped(policy)
+    return network.blocks if isinstance(network, BlockActorCritic) else None
 
 
 def with_blocks(policy: ActorCritic, wrap: Callable[[Any], WrappedBlock]) -> ActorCritic:
     """The network with wrapped blocks. Raises a ValueError if it has none."""
     blocks = blocks_of(policy)
     if blocks is None:
-        network = policy.headless if isinstance(policy, WithAuxiliaryHead) else policy
-        raise ValueError(f"{type(network).__name__} has no blocks to recompute")
+        raise ValueError(f"{type(unwrapped(policy)).__name__} has no blocks to recompute")
     return eqx.tree_at(blocks_of, policy, wrap(blocks))
 
 

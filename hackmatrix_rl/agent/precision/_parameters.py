@@ -101,7 +101,7 @@ def _checked(text: str) -> str:
 
 M = TypeVar("M")
 
-HEADLESS = jax.tree_util.GetAttrKey("headless")
+WRAPPED = [jax.tree_util.GetAttrKey(name) for name in ("headless", "unnormalized")]
 
 
 class NonTrainable(eqx.Module):
@@ -146,10 +146,11 @@ def parameter_paths(module: PyTree) -> dict[str, jax.Array]:
 def path_name(path: tuple[Any, ...]) -> str:
     """The name of an array from its path in a tree, for instance `.layers[0].weight`.
 
-    Checkpoints and the patterns of precision policies use these names. They omit the field
-    `headless` of `WithAuxiliaryHead`, so an auxiliary head does not change a network's names.
+    Checkpoints and the patterns of precision policies use these names. They omit the fields
+    `headless` of `WithAuxiliaryHead` and `unnormalized` of `Normalized`, so neither changes a
+    network's names.
     """
-    return jax.tree_util.keystr(tuple(key for key in path if key != HEADLESS))
+    return jax.tree_util.keystr(tuple(key for key in path if key not in WRAPPED))
 
 
 def accumulate_in_float32(module: M) -> tuple[M, Callable[[M], M]]:

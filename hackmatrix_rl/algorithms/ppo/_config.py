@@ -150,6 +150,13 @@ class PPOConfig(config.ActorCriticConfig):
     normalize_advantage: bool = in_learning(
         True, "Scale the advantages of each minibatch to mean 0 and standard deviation 1."
     )
+    normalize_observations: bool = in_learning(
+        False,
+        "Give the network observations in standard deviations from their running mean.",
+        resume="the statistics are part of its network",
+        alike=True,
+        arrays=True,
+    )
     aux_coefficient: float = in_learning(
         0.0,
         "Weight of the auxiliary loss: predict the terms of the next reward, and death; 0: off.",
@@ -271,7 +278,8 @@ class PPOConfig(config.ActorCriticConfig):
 
     @property
     def heads(self) -> config.Heads:
-        return config.Heads(self.value_head, self.aux_coefficient != 0, self.aux_victory)
+        auxiliary, normalized = self.aux_coefficient != 0, self.normalize_observations
+        return config.Heads(self.value_head, auxiliary, self.aux_victory, normalized)
 
     def build(
         self,
@@ -310,6 +318,7 @@ class PPOConfig(config.ActorCriticConfig):
             gae=gae,
             target_kl=self.target_kl,
             critic_warmup=warmup and self.begun_at + warmup,
+            normalize_observations=self.normalize_observations,
             **self.shared_arguments(given),
         )
 

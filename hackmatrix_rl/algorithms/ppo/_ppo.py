@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl import agent, training
-from hackmatrix_rl.agent.networks import ActorCritic
+from hackmatrix_rl.agent.networks import ActorCritic, add_normalization, update_moments
 from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
 from hackmatrix_rl.algorithms.ppo._arguments import (
     check_games,
@@ -54,6 +54,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         sizes: environments, minibatches and epochs of an update.
         value_scale: units of the network's value before the first update.
         teaches: whether the initial policy is kept as the teacher of the loss.
+        normalize_observations: whether each rollout updates the policy's `RunningMoments`.
     """
 
     environment: Environment
@@ -65,6 +66,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
     value_scale: agent.ValueScale
     target_kl: float | None = eqx.field(static=True)
     teaches: bool = eqx.field(static=True)
+    normalize_observations: bool = eqx.field(static=True)
     critic_warmup: int = eqx.field(static=True)
     initial_policy: ActorCritic
 
@@ -99,6 +101,9 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             trained = all_or_value_head(learner.policy, now >= float(self.critic_warmup))
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
         learner, steps = self.learn(learner, loss, batch, order, rate, trained=trained)
+        if self.normalize_observations:  # now: the policy learned with the moments that it acted by
+            policy = update_moments(learner.policy, rollout.observation)
+            learner = eqx.tree_at(lambda x: x.policy, learner, policy)
 
         means = {
             "explained_variance": targets.explained_variance(),
@@ -171,6 +176,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         update_epochs: int = 4,
         target_kl: float | None = None,
         critic_warmup: int = 0,
+        normalize_observations: bool = False,
         optimization: training.Optimization | None = None,
         **arguments: Unpack[training.OptimizationArguments],
     ) -> None:
@@ -200,6 +206,9 @@ class PPO(training.LearnerAlgorithm[PPOState]):
                 from the policy that acted exceeds this. `None` for no limit.
             critic_warmup: number of initial environment steps in which only the value head
                 (`heads.value`) is updated, to protect a good policy from an untrained critic.
+            normalize_observations: whether the network takes floating-point observations in
+                standard deviations from their mean, clipped to ±10. Each rollout updates the
+                running mean and variance of each number, which are arrays of the policy.
             optimization: optimizer, learning rate, precision, memory and devices.
             arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
 
@@ -218,6 +227,9 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         self.loss, self.estimate, self.value_scale = losses_of(loss, gae, value_scale)
         self.optimization.check_policy(policy, environment.spec)
         sizes.check_mesh(mesh)
+        self.normalize_observations = errors.truth("normalize_observations", normalize_observations)
+        if normalize_observations:
+            policy = add_normalization(policy, environment.spec)
         self.teaches = bool(getattr(self.loss, "needs_teacher", False))
         if self.teaches:
             check_teacher(policy)

@@ -59,7 +59,8 @@ def initial_settings(
     # not among them: an agent of one league may start a training in another.
     alike = [each.name for each in settings_of(other) if each.metadata["alike"]]
     every = {each.name for each in options_of(TrainConfig)}  # with any algorithm
-    return {name: getattr(other, name) for name in alike if name in every}
+    settings = {name: getattr(other, name) for name in alike}
+    return {name: value for name, value in settings.items() if name in every or value is True}
 
 
 def initial_weights(

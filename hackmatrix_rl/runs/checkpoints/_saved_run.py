@@ -45,7 +45,10 @@ AGENT = "agent"
 AGENT_FILE = "agent.hmrl"
 SAVED_BY = "hm.SaveRun"
 """`saved_by` in the `config.json` of such a run."""
-MODULES = ("env", "env_args", "league", "observation", "max_steps", "network", "width", "depth")
+MODULES = (
+    *("env", "env_args", "league", "observation", "max_steps"),
+    *("network", "width", "depth", "normalize_observations"),
+)
 """Settings in that file from which built-in environments and networks are built."""
 
 Agent = Trainer[Any] | Algorithm[Any] | tuple[Any, ActorCritic] | Callable[[], Any] | str

@@ -210,10 +210,11 @@ def check_alike(config: RunConfig, other: RunConfig) -> None:
             f"{config.algorithm}: one learns Q-values, the other a policy. Start from a training "
             "of the same kind."
         )
-    for each in settings_of(config):
-        # Another algorithm with the same outputs may lack the setting.
-        here = getattr(config, each.name)
-        there = getattr(other, each.name, here)
+    arrays = [each for each in settings_of(other) if each.metadata["arrays"]]
+    for each in (*settings_of(config), *arrays):
+        # Another algorithm with the same outputs may lack the setting. Its arrays are by default.
+        lacking = each.default if each.metadata["arrays"] else getattr(config, each.name)
+        here, there = (getattr(settings, each.name, lacking) for settings in (config, other))
         if each.metadata["alike"] and here != there:
             was, is_now = as_given(each.name, there), as_given(each.name, here)
             raise ConfigError(

@@ -58,7 +58,7 @@ class Traits:
 
 @dataclass(frozen=True)
 class Heads:
-    """The heads of a network that a config decides.
+    """The heads of a network that a config decides, and whether it is `normalized`.
 
     `value` is one of `VALUE_HEADS`. The `auxiliary` head also predicts the `victory` if asked for.
     """
@@ -66,6 +66,7 @@ class Heads:
     value: str = "scalar"
     auxiliary: bool = False
     victory: bool = False
+    normalized: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
