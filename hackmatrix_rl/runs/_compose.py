@@ -85,7 +85,8 @@ def compose(
     copies = config.copies + (config.ema is not None) - (config.optimizer in ONE_AVERAGE)
     apart = config.offload_optimizer or devices.shape[FSDP] > 1
     key = network_key(config) if key is None else key
-    policy = config.policy(key=key, copies=1 if apart else copies)
+    with in_flags():
+        policy = config.policy(key=key, copies=1 if apart else copies)
     said = f"--remat {config.remat}: --network {config.network} cannot do that: "
     blocks = "residual, resnet, transformer or recursive"
     advice = f". Use --remat full or none, or --network {blocks}."

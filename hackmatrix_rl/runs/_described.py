@@ -7,13 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from hackmatrix_rl.agent.networks import (
-    NETWORKS,
-    ActorCritic,
-    MLPActorCritic,
-    Normalized,
-    unwrapped,
-)
+from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic, MLPActorCritic, unwrapped
 from hackmatrix_rl.env import Environment, HackMatrix
 from hackmatrix_rl.runs.checkpoints import MODULES, SAVED_BY
 from hackmatrix_rl.runs.config import (
@@ -128,7 +122,7 @@ def _network(known: dict[str, Any], policy: ActorCritic) -> dict[str, Any]:
     network, settings = unwrapped(policy), dict[str, Any]()
     if isinstance(network, MLPActorCritic):
         settings = {"width": network.layers[-1].bias.shape[0], "depth": len(network.layers)}
-    if isinstance(policy, Normalized):
+    if policy is not network:
         settings["normalize_observations"] = True
     for name in NETWORKS:
         try:

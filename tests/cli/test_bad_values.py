@@ -75,6 +75,10 @@ OF_VALUES = {
         "--debug nans would stop at the overflows that the loss scale of float16 provokes on "
         "purpose. Use --precision f32 or --precision bf16 with it."
     ),
+    f"{DEBUG} {PPO[6:]} --normalize-observations": (
+        "--normalize-observations is for floating-point observations, and this environment has "
+        "codes for its encoder. Leave it out."
+    ),
     f"{PPO} --aux-every 4": "--aux-every 4 ... --aux-coefficient 0.1",
     f"{PPO} --frontier points": "--frontier points: has no effect ... --frontier-share 0.25",
     f"{PPO} --frontier score": "--frontier score: unknown. Use milestones or points.",
@@ -107,6 +111,7 @@ OF_VALUES = {
         "ppo (the choice of --preset debug). Use --algorithm r2d2, or leave it out."
     ),
     f"{DEBUG} --no-dueling": "--no-dueling: a setting of --algorithm r2d2",
+    f"{R2D2} --normalize-observations": "--normalize-observations: a setting of --algorithm ppo",
     "train --algorithm ppoo": "--algorithm ppoo: unknown. Use  ... Did you mean ppo",
     f"{PPO} --minibatch-size 4096 --num-minibatches 8": (
         "--minibatch-size 4096 and --num-minibatches 8 ... Use one of them"

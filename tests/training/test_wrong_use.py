@@ -300,6 +300,12 @@ CASES: dict[str, Callable[[], Any]] = {
     # The trainer's other arguments.
     "optimizer_is_number": lambda: trainer(optimizer=1e-3),
     "optimizer_not_called": lambda: trainer(optimizer=optax.adam),
+    "normalize_is_number": lambda: trainer(normalize_observations=1),
+    "normalize_integers": lambda: hm.PPO(
+        game := hm.HackMatrix(),
+        hm.MLPActorCritic(game.spec, width=4, key=KEY),
+        normalize_observations=True,
+    ),
     "two_rates": lambda: trainer(optimizer=optax.adam(1e-3), learning_rate=1e-3),
     "negative_rate": lambda: trainer(learning_rate=-1e-3),
     "negative_rate_at_the_end": lambda: trainer(learning_rate=Linear(1e-3, -1e-3, 100)),
@@ -434,6 +440,8 @@ EXPECTED = {
     "list_of_actions": ("TypeError", "a list of 3", "expected int32"),
     "optimizer_is_number": ("TypeError", "0.001 (float)", "optimizer=optax.adam(0.001)"),
     "optimizer_not_called": ("TypeError", "the function adam", "optimizer=optax.adam(3e-4)"),
+    "normalize_is_number": ("TypeError", "normalize_observations is 1", "True or False"),
+    "normalize_integers": ("ArgumentError", "normalize_observations True is for floating-point"),
     "two_rates": ("ValueError", "both given", "leave learning_rate out", "unit_rate"),
     "negative_rate": ("ValueError", "learning_rate is -0.001", "0 or more", "0.001"),
     "negative_rate_at_the_end": ("ValueError", "learning_rate is -0.001", "0 or more"),

@@ -38,7 +38,6 @@ from ._mlp import ResidualActorCritic as ResidualActorCritic
 from ._names import MIXERS as MIXERS
 from ._names import REMAT as REMAT
 from ._names import VALUE_HEADS as VALUE_HEADS
-from ._normalized import Normalized as Normalized
 from ._normalized import add_normalization as add_normalization
 from ._normalized import unwrapped as unwrapped
 from ._normalized import update_moments as update_moments

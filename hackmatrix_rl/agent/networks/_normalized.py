@@ -1,7 +1,6 @@
 """Networks whose observations are normalised by running statistics."""
 
-import math
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -15,37 +14,24 @@ from hackmatrix_rl.agent.networks._actor_critic import (
     TrunkOutput,
 )
 from hackmatrix_rl.agent.networks._added_heads import WithAuxiliaryHead
-from hackmatrix_rl.agent.networks._layers import Heads
 from hackmatrix_rl.agent.precision import NonTrainable
 from hackmatrix_rl.env import EnvSpec
 from hackmatrix_rl.system.errors import ArgumentError
 
-CLIP = 10.0
-"""Normalised numbers are clipped to plus or minus this, in standard deviations."""
-EPSILON = 1e-8
-"""Added to a variance, for numbers that do not vary."""
-
-P = TypeVar("P", bound=ActorCritic)
+CLIP, EPSILON = 10.0, 1e-8
+"""Limit of normalised numbers, in standard deviations, and what is added to a variance."""
 
 
 class RunningMoments(eqx.Module):
-    """Mean and variance of each number of an array, over all observations so far.
+    """Mean and variance of each number of an array over all observations so far, in float32.
 
-    They are float32 whatever the precision. Before the first update, `normalize` only clips.
-
-    Source: Chan, Golub and LeVeque 1979, "Updating formulae and a pairwise algorithm for computing
-    sample variances".
+    Source: Chan et al. 1979, "Updating formulae and a pairwise algorithm for computing sample
+    variances".
     """
 
     mean: Float32[Array, "*shape"]
     variance: Float32[Array, "*shape"]
     count: Float32[Array, ""]  #: Number of observations.
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        """Starts without observations, as mean 0 and variance 1."""
-        self.mean = jnp.zeros(shape, jnp.float32)
-        self.variance = jnp.ones(shape, jnp.float32)
-        self.count = jnp.zeros((), jnp.float32)
 
     def normalize(self, seen: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
         """The array of one observation in standard deviations from the mean, clipped."""
@@ -53,11 +39,8 @@ class RunningMoments(eqx.Module):
         return jnp.clip(away, -CLIP, CLIP).astype(seen.dtype)
 
     def update(self, seen: Float[Array, "num_steps num_envs *shape"]) -> "RunningMoments":
-        """The moments with a rollout added.
-
-        Numbers whose new moments are not finite keep the old ones.
-        """
-        size = math.prod(seen.shape[:2])
+        """The moments with a rollout added. Numbers that would become NaN or infinite stay."""
+        size = seen.shape[0] * seen.shape[1]
         count = self.count + size
         share = size / count
         # Relative to the old mean: float32 rounds less.
@@ -66,28 +49,24 @@ class RunningMoments(eqx.Module):
         mean = self.mean + share * shift
         variance = (1.0 - share) * (self.variance + share * shift**2) + share * variance
         known = jnp.isfinite(mean) & jnp.isfinite(variance)
-        return eqx.tree_at(
-            lambda moments: (moments.mean, moments.variance, moments.count),
-            self,
-            (jnp.where(known, mean, self.mean), jnp.where(known, variance, self.variance), count),
-        )
+        kept = jnp.where(known, mean, self.mean), jnp.where(known, variance, self.variance)
+        return RunningMoments(*kept, count)
 
 
 class Normalized(ActorCritic):
-    """A network behind the normalisation of its observations.
+    """A network behind the normalisation of its observations."""
 
-    The names of parameters omit the field `unnormalized` (see `path_name`).
-    """
-
-    unnormalized: eqx.AbstractVar[ActorCritic]  #: The network.
+    unnormalized: Any  #: The network.
     #: `RunningMoments` for each floating-point array of an observation, `None` for other arrays.
-    moments: eqx.AbstractVar[NonTrainable]
+    moments: NonTrainable
 
-    @final
+    @property
+    def heads(self) -> Any:
+        return self.unnormalized.heads
+
     def initial_carry(self) -> PyTree[Array]:
         return self.unnormalized.initial_carry()
 
-    @final
     def normalize(self, observation: PyTree[Array]) -> PyTree[Array]:
         """One observation as the network takes it."""
         return jax.tree.map(
@@ -98,55 +77,31 @@ class Normalized(ActorCritic):
 
 
 @final
-class NormalizedActorCritic(Normalized):
+class NormalizedCall(Normalized):
     """`Normalized` for a network that only has a call."""
 
-    unnormalized: ActorCritic
-    moments: NonTrainable
-
-    @final  # not cast before it is normalised
-    def __call__(
-        self, observation: PyTree[Array], carry: PyTree[Array]
-    ) -> tuple[Float32[Array, " num_actions"], Float32[Array, ""], PyTree[Array]]:
+    @final  # the network casts what is normalised
+    def __call__(self, observation: PyTree[Array], carry: PyTree[Array]) -> Any:
         return self.unnormalized(self.normalize(observation), carry)
 
 
 @final
-class NormalizedTrunkActorCritic(Normalized, TrunkActorCritic):
-    """`Normalized` for a network with a trunk."""
-
-    unnormalized: TrunkActorCritic
-    moments: NonTrainable
-
-    # An `AbstractVar` may be a property, which type checkers do not know.
-    @property  # type: ignore[misc]
-    def heads(self) -> Heads:  # type: ignore[override]
-        return self.unnormalized.heads
-
-    def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
-        return self.unnormalized.trunk(self.normalize(observation), carry)
-
-
-@final
-class NormalizedRecurrentActorCritic(Normalized, RecurrentActorCritic):
-    """`Normalized` for a recurrent network."""
-
-    unnormalized: RecurrentActorCritic
-    moments: NonTrainable
-
-    @property  # type: ignore[misc]
-    def heads(self) -> Heads:  # type: ignore[override]
-        return self.unnormalized.heads
+class NormalizedTrunk(Normalized, RecurrentActorCritic):
+    """`Normalized` for a network with a trunk; normalising needs no memory, so `drive` does it."""
 
     def drive(self, observation: PyTree[Array]) -> PyTree[Array]:
-        return self.unnormalized.drive(self.normalize(observation))
+        network, seen = self.unnormalized, self.normalize(observation)
+        return network.drive(seen) if isinstance(network, RecurrentActorCritic) else seen
 
     def advance(self, driven: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
-        return self.unnormalized.advance(driven, carry)
+        network = self.unnormalized
+        advance = network.advance if isinstance(network, RecurrentActorCritic) else network.trunk
+        output: TrunkOutput = advance(driven, carry)
+        return output
 
 
 def add_normalization(policy: ActorCritic, spec: EnvSpec) -> ActorCritic:
-    """The network behind `RunningMoments`, which `PPO` updates; unchanged if it has them.
+    """The network with `RunningMoments`, which `PPO` updates; unchanged if it has them.
 
     Raises:
         ArgumentError: no array of an observation is floating-point, or the spec has a `precompute`.
@@ -156,46 +111,35 @@ def add_normalization(policy: ActorCritic, spec: EnvSpec) -> ActorCritic:
         return WithAuxiliaryHead(headless, policy.auxiliary)
     if isinstance(policy, Normalized):
         return policy
-    floats = jax.tree.map(lambda leaf: jnp.issubdtype(leaf.dtype, jnp.floating), spec.observation)
-    if not any(jax.tree.leaves(floats)) or spec.precompute is not None:
-        kinds = sorted({str(leaf.dtype) for leaf in jax.tree.leaves(spec.observation)})
+
+    def first(leaf: jax.ShapeDtypeStruct) -> RunningMoments | None:
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            return None
+        mean, count = jnp.zeros(leaf.shape, jnp.float32), jnp.zeros((), jnp.float32)
+        return RunningMoments(mean, jnp.ones(leaf.shape, jnp.float32), count)
+
+    moments = jax.tree.map(first, spec.observation)
+    if not jax.tree.leaves(moments) or spec.precompute is not None:
         raise ArgumentError(
-            "{normalize_observations} normalises floating-point observations; this environment has "
-            f"{', '.join(kinds)} for its encoder. Leave it out",
+            "{normalize_observations} is for floating-point observations, and this environment has "
+            "codes for its encoder. Leave it out",
             normalize_observations=True,
         )
-    moments = jax.tree.map(
-        lambda leaf, real: RunningMoments(leaf.shape) if real else None, spec.observation, floats
-    )
-    kind: Any = NormalizedActorCritic
-    if isinstance(policy, TrunkActorCritic):
-        kind = NormalizedTrunkActorCritic
-    if isinstance(policy, RecurrentActorCritic):
-        kind = NormalizedRecurrentActorCritic
-    made: ActorCritic = kind(policy, NonTrainable(moments))
-    return made
+    kind = NormalizedTrunk if isinstance(policy, TrunkActorCritic) else NormalizedCall
+    return kind(policy, NonTrainable(moments))
 
 
-def update_moments(policy: P, observations: PyTree[Array]) -> P:
-    """The network with a rollout added to its `RunningMoments`.
+def update_moments(policy: ActorCritic, observations: PyTree[Array]) -> ActorCritic:
+    """The network with a rollout added to its moments; leaves `[num_steps, num_envs, ...]`."""
 
-    Each leaf of `observations` is `[num_steps, num_envs, ...]`.
-    """
+    def moments_of(policy: Any) -> PyTree:
+        return getattr(policy, "headless", policy).moments.value
 
-    def is_normalized(node: Any) -> bool:
-        return isinstance(node, Normalized)
+    def update(leaf: Array, moments: RunningMoments | None) -> RunningMoments | None:
+        return None if moments is None else moments.update(leaf)
 
-    def updated(node: Any) -> Any:
-        if not is_normalized(node):
-            return node
-        moments = jax.tree.map(
-            lambda leaf, moments: None if moments is None else moments.update(leaf),
-            observations,
-            node.moments.value,
-        )
-        return eqx.tree_at(lambda network: network.moments.value, node, moments)
-
-    return jax.tree.map(updated, policy, is_leaf=is_normalized)
+    updated = jax.tree.map(update, observations, moments_of(policy))
+    return eqx.tree_at(moments_of, policy, updated)
 
 
 def unwrapped(policy: PyTree) -> Any:

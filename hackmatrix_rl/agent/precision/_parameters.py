@@ -147,8 +147,7 @@ def path_name(path: tuple[Any, ...]) -> str:
     """The name of an array from its path in a tree, for instance `.layers[0].weight`.
 
     Checkpoints and the patterns of precision policies use these names. They omit the fields
-    `headless` of `WithAuxiliaryHead` and `unnormalized` of `Normalized`, so neither changes a
-    network's names.
+    `headless` and `unnormalized` of networks that wrap another, so its names stay the same.
     """
     return jax.tree_util.keystr(tuple(key for key in path if key not in WRAPPED))
 

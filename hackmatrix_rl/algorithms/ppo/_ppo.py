@@ -101,7 +101,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             trained = all_or_value_head(learner.policy, now >= float(self.critic_warmup))
         learner = eqx.tree_at(lambda x: x.value_scale, learner, scale)
         learner, steps = self.learn(learner, loss, batch, order, rate, trained=trained)
-        if self.normalize_observations:  # now: the policy learned with the moments that it acted by
+        if self.normalize_observations:  # last: the policy learns with the moments that acted
             policy = update_moments(learner.policy, rollout.observation)
             learner = eqx.tree_at(lambda x: x.policy, learner, policy)
 
@@ -207,8 +207,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
             critic_warmup: number of initial environment steps in which only the value head
                 (`heads.value`) is updated, to protect a good policy from an untrained critic.
             normalize_observations: whether the network takes floating-point observations in
-                standard deviations from their mean, clipped to ±10. Each rollout updates the
-                running mean and variance of each number, which are arrays of the policy.
+                standard deviations from their running mean, clipped to ±10.
             optimization: optimizer, learning rate, precision, memory and devices.
             arguments: of an `Optimization`, in place of one: `learning_rate=1e-3`.
 

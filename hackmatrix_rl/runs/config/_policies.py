@@ -24,14 +24,7 @@ from hackmatrix_rl.runs.config._known_code import Code
 from hackmatrix_rl.runs.config._run_config import RunConfig
 from hackmatrix_rl.runs.config._traits import Heads
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes, state_folder
-from hackmatrix_rl.system.errors import (
-    ConfigError,
-    UntrustedCodeError,
-    flag,
-    in_flags,
-    refusing,
-    shortened,
-)
+from hackmatrix_rl.system.errors import ConfigError, UntrustedCodeError, flag, refusing, shortened
 
 # Folded into the network's key; splitting the key uses only small numbers.
 AUXILIARY_KEY, VALUE_KEY = 2**31 + 1, 2**31 + 2
@@ -72,8 +65,7 @@ def build_policy(
         with refusing(f"--value-head {heads.value}: {named} cannot do that: ", advice):
             policy = with_value_head(policy, heads.value, key=jax.random.fold_in(key, VALUE_KEY))
     if heads.normalized:
-        with in_flags():
-            policy = add_normalization(policy, spec)
+        policy = add_normalization(policy, spec)
     if not heads.auxiliary:
         return policy
     advice = ". Use --aux-coefficient 0, or a network of this package."

@@ -212,7 +212,7 @@ def check_alike(config: RunConfig, other: RunConfig) -> None:
         )
     arrays = [each for each in settings_of(other) if each.metadata["arrays"]]
     for each in (*settings_of(config), *arrays):
-        # Another algorithm with the same outputs may lack the setting. Its arrays are by default.
+        # Another algorithm with the same outputs may lack the setting; arrays are the default's.
         lacking = each.default if each.metadata["arrays"] else getattr(config, each.name)
         here, there = (getattr(settings, each.name, lacking) for settings in (config, other))
         if each.metadata["alike"] and here != there:

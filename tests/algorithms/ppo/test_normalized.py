@@ -259,7 +259,7 @@ def test_an_export_plays_as_the_agent_and_json_refuses(two):
     right = wanted(agent, timestep, carries_of(agent, 20))
     for plays in (assert_onnx_plays, assert_stablehlo_plays):
         plays(agent, ENV, timestep, right)
-    with pytest.raises(ConfigError, match=r"not NormalizedTrunkActorCritic\. Use --format onnx"):
+    with pytest.raises(ConfigError, match=r"not NormalizedTrunk\. Use --format onnx"):
         as_json(agent, ENV)
 
 
