@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
-from jaxtyping import Array, Int32, Key, PyTree
+from jaxtyping import Array, Key, PyTree, Shaped
 
 from hackmatrix_rl import env
 from hackmatrix_rl.interop.adapters._extras import making, no_such
@@ -24,7 +24,7 @@ from hackmatrix_rl.interop.adapters._workers import (
     uninterrupted,
 )
 from hackmatrix_rl.system import require
-from hackmatrix_rl.system.errors import check_actions, first_line, printable
+from hackmatrix_rl.system.errors import first_line, printable
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -52,7 +52,7 @@ class GymnasiumGames(env.Environment):
         leaves = jax.tree.leaves(self.host.shape)
         is_board = [len(leaf.shape) for leaf in leaves] == [3]
         encode = env.board_features if is_board else env.flat_features
-        return env.EnvSpec(env.Discrete(self.host.num_actions), self.host.shape, encode=encode)
+        return env.EnvSpec(self.host.actions, self.host.shape, encode=encode)
 
     @property
     def truncates(self) -> bool:
@@ -82,10 +82,13 @@ class GymnasiumGames(env.Environment):
         return state, _timestep(state, (seen, seen, mask, mask, zero, no, no))
 
     def step(
-        self, state: HostState, actions: Int32[Array, " num_envs"], keys: Key[Array, " num_envs"]
+        self,
+        state: HostState,
+        actions: Shaped[Array, "num_envs *action"],
+        keys: Key[Array, " num_envs"],
     ) -> tuple[HostState, env.Timestep]:
         """Plays one action in each game."""
-        check_actions(actions, keys)
+        self.host.actions.check(actions, keys)
         num_envs = keys.shape[0]
         batch, masks = self._shapes(num_envs)
         flags = jax.ShapeDtypeStruct((num_envs,), bool)
@@ -119,7 +122,7 @@ class GymnasiumGames(env.Environment):
     def final_state(
         self,
         before: HostState,
-        actions: Int32[Array, " num_envs"],
+        actions: Shaped[Array, "num_envs *action"],
         keys: Key[Array, " num_envs"],
         after: HostState,
     ) -> HostState | None:
@@ -130,7 +133,7 @@ class GymnasiumGames(env.Environment):
         batch = jax.tree.map(
             lambda leaf: jax.ShapeDtypeStruct((num_envs, *leaf.shape), leaf.dtype), self.host.shape
         )
-        return batch, jax.ShapeDtypeStruct((num_envs, self.host.num_actions), bool)
+        return batch, jax.ShapeDtypeStruct((num_envs, self.host.actions.mask_size), bool)
 
 
 def _timestep(last: HostState, played: Any) -> env.Timestep:
@@ -282,7 +285,7 @@ class Trials:
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Plays one action in each task. The end of a trial is a termination."""
-        played = [task.step(int(action)) for task, action in zip(self._tasks, actions, strict=True)]
+        played = [task.step(each) for task, each in zip(self._tasks, actions.tolist(), strict=True)]
         seen = np.stack([each[0] for each in played])
         reward = np.asarray([each[1] for each in played], np.float32)
         terminated = np.asarray([each[4]["new_trial"] or each[2] for each in played], bool)

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from hackmatrix_rl import env
+from hackmatrix_rl.interop.adapters._extras import action_space
 from hackmatrix_rl.interop.adapters._workers import without_main
 
 
@@ -43,7 +44,7 @@ class Host:
         drawn: returns a host of the same games with a render mode; `None` if they have none.
         masked: whether `info["action_mask"]` holds the legal actions.
         shape: shapes and JAX dtypes of the observation's leaves.
-        first_action: gymnasium's number of action 0.
+        actions: the space of actions; several axes of gymnasium's become one.
     """
 
     def __init__(
@@ -55,8 +56,6 @@ class Host:
         resets: bool = True,
     ) -> None:
         """Makes a batch of one game to read its spaces, in the error context `foreign`."""
-        from gymnasium import spaces
-
         self._make = make
         self.resets = resets
         self.drawn: Callable[[Callable[[str], None]], Host | None] = lambda report: None
@@ -64,18 +63,18 @@ class Host:
             one = self.make(1)
         try:
             check(one)
-            if not isinstance(one.single_action_space, spaces.Discrete):
+            self._theirs = one.single_action_space
+            try:
+                self.actions = action_space(self._theirs)
+            except ValueError as error:
                 raise ValueError(
-                    f"actions are {one.single_action_space}; this package needs Discrete ones. "
-                    "from_gymnasium(..., wrappers=[...]) in Python, or in your own --env "
-                    "module:factory, can make them so: gymnasium.wrappers.TransformAction"
-                )
+                    f"{error}. from_gymnasium(..., wrappers=[...]) in Python, or in your own --env "
+                    "module:factory, can change them: gymnasium.wrappers.TransformAction"
+                ) from error
             with foreign():
                 _, info = one.reset(seed=[0])
             space = one.single_observation_space
-            self.first_action = int(one.single_action_space.start)
-            self.num_actions = int(one.single_action_space.n)
-            self.masked = np.shape(info.get("action_mask")) == (1, self.num_actions)
+            self.masked = np.shape(info.get("action_mask")) == (1, self.actions.mask_size)
             self.shape = _leaves(space)
             spec = getattr(one, "spec", None)
             self.title = "gymnasium" if spec is None else str(spec.id)
@@ -156,7 +155,7 @@ class Host:
             return self._step(batch.games, np.asarray(actions))
 
     def _step(self, games: Any, actions: np.ndarray) -> tuple[Any, ...]:
-        seen, reward, terminated, truncated, info = games.step(self.first_action + actions)
+        seen, reward, terminated, truncated, info = games.step(self._as_theirs(actions))
         now = self._cast(seen)
         last = jax.tree.map(np.copy, now)
         mask = self._mask(info, len(actions))
@@ -171,10 +170,17 @@ class Host:
         truncated = np.asarray(truncated, bool) & ~terminated
         return now, last, mask, last_mask, np.asarray(reward, np.float32), terminated, truncated
 
+    def _as_theirs(self, actions: np.ndarray) -> np.ndarray:
+        theirs, shaped = self._theirs, actions.reshape(-1, *self._theirs.shape)
+        if isinstance(self.actions, env.Box):
+            # A bound of float64 may lie between two numbers of float32.
+            return np.clip(shaped.astype(theirs.dtype), theirs.low, theirs.high)
+        return shaped + theirs.start
+
     def _mask(self, info: dict[str, Any], count: int) -> np.ndarray:
         if self.masked:
             return np.array(info["action_mask"], bool)
-        return np.ones((count, self.num_actions), bool)
+        return np.ones((count, self.actions.mask_size), bool)
 
     def _cast(self, seen: Any) -> PyTree:
         return jax.tree.map(lambda part, leaf: np.array(part, leaf.dtype), seen, self.shape)
