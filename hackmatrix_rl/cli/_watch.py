@@ -113,6 +113,6 @@ def _watch_other(
 
     work.doing(f"{name} plays")
     scenes = replays.record(player, environment, jax.random.key(seed), game=game, report=report)
-    count = environment.spec.num_actions
+    count = environment.spec.actions.count
     recording = shown.show_scenes(scenes, environment.title, name, count, work)
     say(recording.summary(), *shown.lines())

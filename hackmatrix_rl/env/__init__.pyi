@@ -3,6 +3,7 @@ from ._check import check_environment as check_environment
 from ._clique_game import CliqueGame as CliqueGame
 from ._clique_game import CliqueObservation as CliqueObservation
 from ._clique_game import VertexPermutations as VertexPermutations
+from ._contract import check_discrete as check_discrete
 from ._contract import check_is_environment as check_is_environment
 from ._contract import check_own_shapes as check_own_shapes
 from ._contract import check_shapes as check_shapes

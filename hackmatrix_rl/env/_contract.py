@@ -14,9 +14,10 @@ from hackmatrix_rl.env._environment import (
     Timestep,
 )
 from hackmatrix_rl.env._single_game import Batched, Played, SingleGame
-from hackmatrix_rl.env._spaces import ActionSpace
+from hackmatrix_rl.env._spaces import ActionSpace, Discrete
 from hackmatrix_rl.env._start_states import BLOCK, StartStates
 from hackmatrix_rl.system.errors import (
+    ConfigError,
     check_array,
     described,
     difference,
@@ -88,6 +89,15 @@ def check_spec(spec: Any, owner: str = "spec") -> None:
             'terms=("damage", "score")'
         )
     _check_encode(spec, owner)
+
+
+def check_discrete(spec: EnvSpec, who: str) -> None:
+    """Raises a ConfigError unless the actions are `Discrete`; `who` needs them."""
+    if not isinstance(spec.actions, Discrete):
+        raise ConfigError(
+            f"{who} needs Discrete actions, and this environment has {spec.actions}. PPO with the "
+            "network mlp, residual, conv, gru, lstm or mpn acts in any space."
+        )
 
 
 def _check_observation_spec(observation: Any, owner: str) -> None:

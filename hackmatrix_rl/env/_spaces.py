@@ -30,6 +30,11 @@ class ActionSpace(ABC):
         """The dtype of an action."""
 
     @property
+    def count(self) -> int:
+        """The number of actions; 0 unless they are a list."""
+        return 0
+
+    @property
     @abstractmethod
     def mask_size(self) -> int:
         """The length of the mask of legal actions; 0 for a space without one."""
@@ -99,6 +104,10 @@ class Discrete(ActionSpace):
 
     shape = ()
     dtype = np.dtype(np.int32)
+
+    @property
+    def count(self) -> int:
+        return self.n
 
     @property
     def mask_size(self) -> int:

@@ -214,7 +214,7 @@ def compare(
 def _seen(each: Contender) -> tuple[Any, ...]:
     spec = each.environment.spec
     leaves, structure = jax.tree.flatten(spec.observation)
-    return spec.num_actions, structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+    return spec.actions, structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
 
 
 def _train(

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Int32, Key, PyTree
 
 from hackmatrix_rl.agent import MaskedCategorical, ValueScale, check_policy_shapes
 from hackmatrix_rl.agent.networks import ActorCritic
-from hackmatrix_rl.env import Batched, Environment, HackMatrix
+from hackmatrix_rl.env import Batched, Environment, HackMatrix, check_discrete
 from hackmatrix_rl.evaluation import PolicyAgent, StateAgent, Thought, consult
 from hackmatrix_rl.search._game_model import GameModel, HackMatrixModel, SingleGameModel
 from hackmatrix_rl.search._imagined import Legal, PerAction
@@ -80,6 +80,7 @@ class Searcher(StateAgent):
         check_memoryless(network)
         model = env if isinstance(env, GameModel) else model_of(env)
         if isinstance(env, Environment):
+            check_discrete(env.spec, "a tree search")
             check_policy_shapes(network, env.spec)
         whole("num_simulations", num_simulations)
         if determinisations is None:

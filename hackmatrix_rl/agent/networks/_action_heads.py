@@ -17,7 +17,7 @@ from hackmatrix_rl.agent.networks._layers import (
     ValueHead,
     apply_value,
 )
-from hackmatrix_rl.env import ActionFeatures, EnvSpec
+from hackmatrix_rl.env import ActionFeatures, EnvSpec, check_discrete
 
 EMBEDDING = 32
 """Size of the embedding of an action. HackMatrix has fewer actions, so any logits are possible."""
@@ -36,6 +36,7 @@ class ActionTokens(eqx.Module):
     features: ActionFeatures | None = eqx.field(static=True)
 
     def __init__(self, spec: EnvSpec, width: int, *, key: Key[Array, ""]) -> None:
+        check_discrete(spec, "this network, which embeds each action,")
         own_key, widen_key, narrow_key = jax.random.split(key, 3)
         self.features = spec.action_features
         others, numbers = spec.num_actions, 0

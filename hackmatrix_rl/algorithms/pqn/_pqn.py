@@ -13,6 +13,7 @@ from hackmatrix_rl.agent.networks import ActorCritic, Evaluator, evaluator_of
 from hackmatrix_rl.env import (
     Environment,
     check_blocks,
+    check_discrete,
     check_is_environment,
     check_own_shapes,
     env_keys,
@@ -157,6 +158,7 @@ class PQN(training.LearnerAlgorithm[training.TrainState]):
         check_is_environment(environment)
         check_blocks(environment, num_envs, devices_of_one(self.optimization.mesh))
         check_own_shapes(environment)
+        check_discrete(environment.spec, "PQN")
         self.optimization.check_policy(policy, environment.spec)
         for name, given in {"gamma": gamma, "q_lambda": q_lambda}.items():
             agent.fraction_of(name, given)

@@ -20,7 +20,7 @@ from hackmatrix_rl.algorithms.r2d2._learning import (
     Sizes,
 )
 from hackmatrix_rl.algorithms.r2d2._q_values import ValueRescaling
-from hackmatrix_rl.env import Environment, check_blocks, check_shapes, env_keys
+from hackmatrix_rl.env import Environment, check_blocks, check_discrete, check_shapes, env_keys
 from hackmatrix_rl.system import available_memory, bytes_of, format_bytes
 from hackmatrix_rl.system.errors import ArgumentError, instance, share, truth
 from hackmatrix_rl.training.sharding import BY_ENVIRONMENT, devices_of_one, on_each_device, specs_of
@@ -214,6 +214,7 @@ class R2D2(training.LearnerAlgorithm[R2D2State]):
             )
         gamma = share("gamma", gamma)
         dueling = truth("dueling", dueling)
+        check_discrete(environment.spec, "R2D2")
         self.optimization.check_policy(policy, environment.spec)
         if not jax.tree.leaves(policy.initial_carry()):
             raise ArgumentError(

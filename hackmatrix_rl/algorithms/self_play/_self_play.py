@@ -16,7 +16,7 @@ from hackmatrix_rl.algorithms.self_play._games import Games, Moves, Results, pla
 from hackmatrix_rl.algorithms.self_play._gating import Gate, Gated
 from hackmatrix_rl.algorithms.self_play._learning import LearnFromBuffer, SearchLoss, Sizes
 from hackmatrix_rl.algorithms.self_play._search import PlayoutCap, Search
-from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, env_keys
+from hackmatrix_rl.env import Batched, Environment, SingleGame, Symmetry, check_discrete, env_keys
 from hackmatrix_rl.system import bytes_of
 from hackmatrix_rl.system.batching import taken
 from hackmatrix_rl.system.errors import ArgumentError, instance, whole
@@ -211,6 +211,7 @@ class SelfPlay(training.LearnerAlgorithm[SelfPlayState]):
             instance("gate", gate, Gate, "Gate(0.55, games=40, interval=50)")
         if symmetry is not None:
             instance("symmetry", symmetry, Symmetry, "VertexPermutations(6)")
+        check_discrete(Batched(game).spec, "self-play")
         self.optimization.check_policy(policy, Batched(game).spec)
         if jax.tree.leaves(policy.initial_carry()):
             raise ArgumentError(

@@ -6,7 +6,18 @@ from typing import Any
 import jax
 
 from hackmatrix_rl.agent.networks import NETWORKS, ActorCritic, ConvActorCritic, WithAuxiliaryHead
-from hackmatrix_rl.env import CELL, Batched, Environment, HackMatrix, Memory, Number, game_identity
+from hackmatrix_rl.env import (
+    CELL,
+    ActionSpace,
+    Batched,
+    Box,
+    Environment,
+    HackMatrix,
+    Memory,
+    MultiDiscrete,
+    Number,
+    game_identity,
+)
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.games.hackmatrix import Action
 from hackmatrix_rl.runs.export._program import named_arrays
@@ -39,7 +50,7 @@ def contract(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
     game = environment.game if isinstance(environment, Batched) else environment
     of_game: dict[str, Any] = {"environment": type(game).__name__}
     observation: dict[str, Any] = {}
-    actions: dict[str, Any] = {"count": spec.num_actions}
+    actions = _actions(agent, spec.actions)
     if isinstance(environment, HackMatrix):
         identity = game_identity(environment.observation)
         of_game |= {"rules": identity.rules, "league": environment.config.league}
@@ -53,16 +64,25 @@ def contract(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
         "written_by": f"hackmatrix-rl {version('hackmatrix-rl')}",
         **of_game,
         "observation": {**observation, "arrays": described(spec.observation, "observation")},
-        "actions": {
-            **actions,
-            "mask": "true where an action is legal; logits of illegal actions are -inf",
-            "choice": "the likeliest" if agent.greedy else "drawn from softmax(logits)",
-        },
+        "actions": actions,
         "network": {"name": name, "carry": described(carry, "carry")},
         "value": "expected discounted return in units of reward"
         if agent.value_scale is not None
         else "in units of the network, which the checkpoint does not hold",
         "gamma": agent.gamma,
+    }
+
+
+def _actions(agent: PolicyAgent, space: ActionSpace) -> dict[str, Any]:
+    """The space of actions, and what the outputs say about them."""
+    if isinstance(space, Box):
+        return {"low": list(space.low), "high": list(space.high), "choice": "the likeliest"}
+    parts = {"parts": list(space.sizes)} if isinstance(space, MultiDiscrete) else {}
+    return {
+        "count": space.mask_size,
+        **parts,
+        "mask": "true where an action is legal; logits of illegal actions are -inf",
+        "choice": "the likeliest" if agent.greedy else "drawn from softmax(logits)",
     }
 
 

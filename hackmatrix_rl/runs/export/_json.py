@@ -7,7 +7,7 @@ import numpy as np
 
 from hackmatrix_rl.agent import IDENTITY_SCALE
 from hackmatrix_rl.agent.networks import Dense
-from hackmatrix_rl.env import Environment
+from hackmatrix_rl.env import Box, Environment
 from hackmatrix_rl.evaluation import PolicyAgent
 from hackmatrix_rl.runs.checkpoints import affine
 from hackmatrix_rl.runs.export._contract import contract, described, playing_network
@@ -23,7 +23,7 @@ def as_json(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
     The inputs of the layers are the features of `EnvSpec.encode`, `grid` and `flat`. The value is
     in units of reward.
     """
-    layers = _layers(agent)
+    layers = _layers(agent, environment)
     spec = environment.spec
     features = jax.eval_shape(spec.encode, spec.observation)
     return {
@@ -34,7 +34,7 @@ def as_json(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
     }
 
 
-def _layers(agent: PolicyAgent) -> dict[str, Any]:
+def _layers(agent: PolicyAgent, environment: Environment) -> dict[str, Any]:
     """The layers by name, each `weight` `[inputs, outputs]` and `bias`; float32."""
     name, found = playing_network(agent.policy)
     network: Any = found
@@ -42,6 +42,11 @@ def _layers(agent: PolicyAgent) -> dict[str, Any]:
         raise ConfigError(
             f"this format holds the networks {', '.join(NETWORKS)}, not {type(network).__name__}. "
             "Use --format onnx or stablehlo, which take every network."
+        )
+    if isinstance(environment.spec.actions, Box):
+        raise ConfigError(
+            f"this format holds logits, and the actions are {environment.spec.actions}. Use "
+            "--format onnx or stablehlo, which hold the likeliest action."
         )
     value = network.heads.value
     if not isinstance(value, Dense):

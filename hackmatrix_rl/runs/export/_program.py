@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from hackmatrix_rl.agent import IDENTITY_SCALE
-from hackmatrix_rl.env import Environment
+from hackmatrix_rl.env import Box, Environment
 from hackmatrix_rl.evaluation import PolicyAgent
 
-_RESERVED = ("mask", "carry", "next_carry", "logits", "value")
+_RESERVED = ("mask", "action", "carry", "next_carry", "logits", "value")
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Program:
         function: maps the inputs of one position to its outputs, both in order.
         inputs: the arrays of the observation, `mask`, and the arrays of the carry, by name.
         outputs: the names of the outputs: `logits`, which are -inf where the mask is false, `value`
-            in units of reward, and the next carry.
+            in units of reward, and the next carry. A `Box` has no mask, and the likeliest `action`
+            in place of logits.
     """
 
     function: Callable[..., tuple[Array, ...]]
@@ -45,14 +46,21 @@ def program_of(agent: PolicyAgent, environment: Environment) -> Program:
     seen, memory = named_arrays(observation, "observation"), named_arrays(carry, "carry")
 
     def function(*arrays: Array) -> tuple[Array, ...]:
-        shown, (mask, *before) = arrays[: len(seen)], arrays[len(seen) :]
+        shown, before = arrays[: len(seen)], list(arrays[len(seen) :])
+        mask = before.pop(0) if masks else spec.actions.every()
         logits, value, after = agent.policy(_filled(observation, shown), _filled(carry, before))
-        masked = jnp.where(mask, logits, -jnp.inf)
+        if isinstance(spec.actions, Box):
+            pi = agent.policy.distribution(logits, mask)
+            masked = pi.to_environment(pi.mode())
+        else:
+            masked = jnp.where(mask, logits, -jnp.inf)
         return masked, scale.denormalize(value), *jax.tree.leaves(after)
 
-    mask = jax.ShapeDtypeStruct((spec.num_actions,), jnp.dtype(bool))
-    outputs = ("logits", "value", *(f"next_{name}" for name in memory))
-    return Program(function, {**seen, "mask": mask, **memory}, outputs)
+    masks = {}
+    if spec.actions.mask_size:
+        masks["mask"] = jax.ShapeDtypeStruct((spec.actions.mask_size,), jnp.dtype(bool))
+    outputs = ("logits" if masks else "action", "value", *(f"next_{name}" for name in memory))
+    return Program(function, {**seen, **masks, **memory}, outputs)
 
 
 def named_arrays(tree: PyTree, what: str) -> dict[str, jax.ShapeDtypeStruct]:

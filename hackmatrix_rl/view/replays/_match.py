@@ -219,7 +219,7 @@ def _advance(
     return state, legal_actions(config, state), outcome
 
 
-Choice = TypeVar("Choice", bound=int)
+Choice = TypeVar("Choice", bound=int | str)
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,8 @@ def opinion_of(action: Choice, thought: Thought, legal: Sequence[Choice]) -> Opi
     def by_action(numbers: Array | np.ndarray | None) -> dict[Choice, Any]:
         if numbers is None:
             return {}
-        found = {each: np.asarray(numbers)[each].item() for each in legal}
+        every: Any = np.asarray(numbers)
+        found = {each: every[each].item() for each in legal}
         kept = {each: number for each, number in found.items() if not np.isnan(number)}
         return dict(sorted(kept.items(), key=lambda pair: -pair[1]))
 

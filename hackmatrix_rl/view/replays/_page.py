@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
@@ -160,17 +161,31 @@ def recording_data(
     film = Film()
     moments = []
     drawings = recording.drawings()
+    numbers: dict[int | str, int] = {each: each for each in range(recording.num_actions)}
     for number, (scene, drawing) in enumerate(zip(recording.scenes, drawings, strict=True)):
-        moments.append(film.scene(scene, drawing, recording.player))
+        moments.append(film.scene(_numbered(scene, numbers), drawing, recording.player))
         on_move(number + 1, len(drawings))
     return {
         "title": f"{recording.environment}: {recording.summary()}",
         "player": recording.player,
-        "actions": [{"name": action_name(each)} for each in range(recording.num_actions)],
+        "actions": [{"name": action_name(each)} for each in numbers],
         "board": {"width": drawings[0].width, "height": drawings[0].height},
         "shapes": film.shapes,
         "moments": moments,
     }
+
+
+def _numbered(scene: Scene, numbers: dict[int | str, int]) -> Scene:
+    """The scene with numbers for the texts of actions, each new one the next number."""
+
+    def number(action: int | str) -> int:
+        return numbers.setdefault(action, len(numbers))
+
+    opinion = scene.opinion
+    if opinion is not None:
+        opinion = replace(opinion, action=number(opinion.action))
+    action = None if scene.action is None else number(scene.action)
+    return replace(scene, action=action, opinion=opinion)
 
 
 def page_of_games(data: Mapping[str, Any]) -> tuple[str, str]:

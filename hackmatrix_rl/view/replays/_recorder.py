@@ -11,7 +11,7 @@ from hackmatrix_rl.env import Environment, picture_of
 from hackmatrix_rl.evaluation import Agent, Step, play_steps
 from hackmatrix_rl.view._observed import observed
 from hackmatrix_rl.view.replays._match import opinion_of
-from hackmatrix_rl.view.replays._recording import Recording, Scene
+from hackmatrix_rl.view.replays._recording import Recording, Scene, action_text
 
 MOST_STEPS = 2_000
 """Most steps of a game that is played only for watching."""
@@ -56,15 +56,17 @@ def record(
         taken += len(picture)
         return picture
 
-    action: int | None = None
+    listed = environment.spec.actions.count > 0
+    action: int | str | None = None
     reward = 0.0
     terms: Mapping[str, float] = {}
     step: Step | None = None
     for step in play_steps(player, environment, key, game=game, max_steps=max_steps, look=look):
-        legal = tuple(int(each) for each in np.flatnonzero(step.mask))
-        opinion = opinion_of(step.action, step.thought, legal)
+        legal = tuple(int(each) for each in np.flatnonzero(step.mask)) if listed else ()
+        chosen = action_text(step.action)
+        opinion = opinion_of(chosen, step.thought, legal)
         yield Scene(step.seen, legal, action, reward, terms, None, opinion)
-        action, reward, terms = step.action, step.reward, step.terms
+        action, reward, terms = chosen, step.reward, step.terms
     if step is not None:
         last = step.seen if step.last_seen is None else step.last_seen
         yield Scene(last, (), action, reward, terms, step.end or None)
@@ -83,7 +85,7 @@ def recorded(
         how: further arguments of `record`.
     """
     scenes = list(record(player, environment, key, **how))
-    return Recording(environment.title, name, environment.spec.num_actions, scenes)
+    return Recording(environment.title, name, environment.spec.actions.count, scenes)
 
 
 def _png(pixels: np.ndarray) -> bytes:

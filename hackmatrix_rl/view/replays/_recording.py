@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hackmatrix_rl.env import MOST_PIXELS
 from hackmatrix_rl.system import read_json, typed_path, write_json
 from hackmatrix_rl.system.errors import (
@@ -37,11 +39,13 @@ class Scene:
 
     picture: str | bytes  #: Lines of text, or the content of a PNG file.
     legal: tuple[int, ...]  #: The legal actions; none at the end.
-    action: int | None = None  #: The action that led here; `None` at the start.
+    #: The action that led here: a number, or the text of an action of a space that is no list;
+    #: `None` at the start.
+    action: int | str | None = None
     reward: float = 0.0  #: The reward of that action.
     terms: Mapping[str, float] | None = None  #: The reward terms by name, if there are any.
     end: str | None = None  #: `terminated`, `truncated`, or `None` before the end.
-    opinion: Opinion[int] | None = None  #: The player's opinion of the position.
+    opinion: Opinion[int | str] | None = None  #: The player's opinion of the position.
 
     def drawing(self) -> Drawing:
         """The picture, at least 320 pixels wide or high."""
@@ -59,7 +63,7 @@ class Recording:
 
     environment: str  #: The displayed name of the environment.
     player: str  #: The displayed name of the player.
-    num_actions: int
+    num_actions: int  #: Number of actions; 0 unless they are a list.
     scenes: Sequence[Scene]  #: All positions, from the start.
 
     @property
@@ -154,9 +158,16 @@ class Recording:
         return _Reader(content).recording()
 
 
-def action_name(action: int) -> str:
+def action_name(action: int | str) -> str:
     """The name of an action in any environment but HackMatrix."""
-    return f"action {action}"
+    return action if isinstance(action, str) else f"action {action}"
+
+
+def action_text(action: int | np.ndarray) -> int | str:
+    """The form of an action in a recording."""
+    if not isinstance(action, np.ndarray):
+        return action
+    return printable(", ".join(f"{part:.3g}" for part in action.tolist()), _LONGEST)
 
 
 def _size(png: bytes) -> tuple[int, int]:
@@ -199,7 +210,7 @@ class _Reader:
                 f"not a recording: format is {shortened(content.get('format'))}, "
                 f"expected {RECORDING}"
             )
-        self._actions = self._whole("num_actions", content.get("num_actions"), 1, _MOST_ACTIONS)
+        self._actions = self._whole("num_actions", content.get("num_actions"), 0, _MOST_ACTIONS)
         pictures = [
             self._picture(f"pictures[{number}]", each)
             for number, each in enumerate(self._list("pictures", content.get("pictures")))
@@ -229,7 +240,7 @@ class _Reader:
         legal = self._list(f"{name}.legal", found.get("legal"))
         return Scene(
             picture=pictures[place],
-            legal=tuple(self._action(f"{name}.legal", each) for each in legal),
+            legal=tuple(self._legal(f"{name}.legal", each) for each in legal),
             action=None if action is None else self._action(f"{name}.action", action),
             reward=self._number(f"{name}.reward", found.get("reward")),
             terms={
@@ -240,7 +251,10 @@ class _Reader:
             opinion=self._opinion(f"{name}.opinion", found.get("opinion")),
         )
 
-    def _opinion(self, name: str, found: Any) -> Opinion[int] | None:
+    def _legal(self, name: str, found: Any) -> int:
+        return self._whole(name, found, 0, self._actions - 1)
+
+    def _opinion(self, name: str, found: Any) -> Opinion[int | str] | None:
         if found is None:
             return None
         if not isinstance(found, dict):
@@ -250,13 +264,13 @@ class _Reader:
             value = found.get(field)
             return None if value is None else self._number(f"{name}.{field}", value)
 
-        def pairs(field: str) -> dict[int, Any]:
+        def pairs(field: str) -> dict[int | str, Any]:
             listed = self._list(f"{name}.{field}", found.get(field, []))
             if not all(isinstance(each, list) and len(each) == 2 for each in listed):
                 raise self._wrong(f"{name}.{field}", listed, "pairs of an action and a number")
             return {self._action(f"{name}.{field}", action): value for action, value in listed}
 
-        def numbers(field: str) -> dict[int, float]:
+        def numbers(field: str) -> dict[int | str, float]:
             found = pairs(field)
             return {each: self._number(f"{name}.{field}", value) for each, value in found.items()}
 
@@ -293,7 +307,9 @@ class _Reader:
             raise self._wrong(name, found, f"a list of at most {_MOST_SCENES:,}")
         return found
 
-    def _action(self, name: str, found: Any) -> int:
+    def _action(self, name: str, found: Any) -> int | str:
+        if not self._actions:
+            return self._text(name, found)
         return self._whole(name, found, 0, self._actions - 1)
 
     def _whole(self, name: str, found: Any, least: int, most: int) -> int:

@@ -26,13 +26,13 @@ LEAST_WIDTH, LEAST_HEIGHT = 80, 24
 _WIDEST = 120  # columns; longer lines are hard to read
 
 
-def action_name(action: int, signs: Signs) -> str:
+def action_name(action: int | str, signs: Signs) -> str:
     """The name of an action, with an arrow for a direction of HackMatrix."""
     is_way = isinstance(action, Action) and action < SIPHON
     return f"{signs.arrows[action]} {_label(action)}" if is_way else _label(action)
 
 
-def _label(action: int) -> str:
+def _label(action: int | str) -> str:
     return action.label if isinstance(action, Action) else named(action)
 
 

@@ -71,7 +71,7 @@ class Games(Served):
             scenes.append(scene)
             self._say(f"{self._name} plays: step {len(scenes)}")
         place = self._environment
-        recording = Recording(place.title, self._name, place.spec.num_actions, scenes)
+        recording = Recording(place.title, self._name, place.spec.actions.count, scenes)
         data = recording_data(
             recording, on_move=lambda done, total: self._say(f"Drawing: step {done} of {total}")
         )
