@@ -249,7 +249,7 @@ def check_policy(
         _every_way(policy, observations, carries, done)
     )
     said = place(policy, "__call__")
-    _check_finite(said, *called)
+    _check_finite(said, called)
     _compare(said, "called again on the same observation", called, again)
     _compare(said, "applied to a whole sequence by its evaluator", called, unrolled)
     _compare(said, "applied step by step by its evaluator", called, stepped)
@@ -264,7 +264,9 @@ def check_policy_numbers(policy: ActorCritic, spec: EnvSpec) -> None:
     _check_parameters(policy)
     if not is_ours(policy):
         outputs = eqx.filter_jit(policy)(_made_up(spec, 0, ()), policy.initial_carry())
-        _check_finite(place(policy, "__call__"), *jax.device_get(outputs[:2]))
+        _check_finite(place(policy, "__call__"), jax.device_get(outputs[:2]))
+        action = policy.distribution(outputs[0], spec.actions.every()).mode()
+        _check_finite(place(policy, "distribution"), (np.asarray(action),), ("an action",))
 
 
 def _check_parameters(policy: ActorCritic) -> None:
@@ -291,8 +293,10 @@ def _check_parameters(policy: ActorCritic) -> None:
             )
 
 
-def _check_finite(said: str, logits: np.ndarray, value: np.ndarray) -> None:
-    for name, values in (("logits", logits), ("a value", value)):
+def _check_finite(
+    said: str, outputs: tuple[np.ndarray, ...], names: tuple[str, ...] = ("logits", "a value")
+) -> None:
+    for name, values in zip(names, outputs, strict=True):
         if not np.isfinite(values).all():
             raise ValueError(
                 f"{said} returns {name} that is not finite for made-up observations: "

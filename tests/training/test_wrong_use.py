@@ -12,11 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from env.targets import Dials, Target
 
 import hackmatrix_rl as hm
-from hackmatrix_rl.agent import RolloutCollector
+from hackmatrix_rl.agent import DiagonalGaussian, RolloutCollector
+from hackmatrix_rl.agent.networks import TransformerActorCritic
+from hackmatrix_rl.algorithms.imitation import CloneLoss
 from hackmatrix_rl.algorithms.r2d2 import EpsilonGreedy, Prioritized, ValueRescaling
-from hackmatrix_rl.env import CartPole, EnvSpec, EpisodeStatistics
+from hackmatrix_rl.env import CartPole, EnvSpec, EpisodeStatistics, Features
 from hackmatrix_rl.evaluation import Agent, RandomAgent
 from hackmatrix_rl.training import Algorithm, Linear, TrainState, adam
 
@@ -109,6 +112,31 @@ def net(change: Callable[..., Any] | None = None, first: Any = ()) -> Net:
     return Net(LINEAR, change or (lambda *found: found), first)
 
 
+class Four(hm.ActorCritic):
+    """Four parameters, and the distribution of logits."""
+
+    weight: jax.Array = eqx.field(default_factory=lambda: jnp.ones(4))
+
+    def __call__(self, observation, carry):
+        return jnp.sum(observation) * self.weight, self.weight[0], carry
+
+
+class Undefined(Four):
+    """Its actions are not numbers, though its outputs are."""
+
+    def distribution(self, parameters, mask):
+        return DiagonalGaussian(jnp.log(-jnp.abs(parameters) - 1.0), BOX.spec.actions)
+
+
+class Five(Four):
+    """As many logits as there are in all parts."""
+
+    weight: jax.Array = eqx.field(default_factory=lambda: jnp.ones(5))
+
+
+BOX, PARTS = hm.Batched(Target()), hm.Batched(Dials())
+
+
 class Wide(Net):
     """Computes in float32 whatever its parameters are."""
 
@@ -139,6 +167,12 @@ class Single(hm.SingleGame):
 
     def play(self, state, action, *, key):
         return hm.Played(state, jnp.float32(0), state > 5)
+
+
+class Nothing(Single):
+    """It does not say which actions there are."""
+
+    num_actions = hm.SingleGame.num_actions
 
 
 class NarrowMemory(Net):
@@ -271,6 +305,26 @@ CASES: dict[str, Callable[[], Any]] = {
     "vmap_over_one": lambda: jax.vmap(MLP, in_axes=(0, None))(jnp.zeros(2), ()),
     "policy_mask_none": lambda: hm.MaskedCategorical(jnp.zeros(2), None),
     "policy_mask_float": lambda: hm.MaskedCategorical(jnp.zeros(2), jnp.ones(2)),
+    # The space of actions.
+    "head_of_a_box": lambda: trainer(BOX, policy=net()),
+    "logits_for_a_box": lambda: trainer(BOX, policy=Four()),
+    "logits_for_parts": lambda: trainer(PARTS, policy=Five()),
+    "actions_are_nan": lambda: trainer(BOX, policy=Undefined()),
+    "box_is_infinite": lambda: hm.Box((0, 0), (1, np.inf)),
+    "num_actions_of_spec": lambda: EnvSpec(num_actions=2, observation=SEEN),
+    "r2d2_in_a_box": lambda: hm.R2D2(BOX, hm.GRUActorCritic(BOX.spec, width=4, key=KEY)),
+    "pqn_in_parts": lambda: hm.PQN(PARTS, hm.MLPActorCritic(PARTS.spec, width=4, key=KEY)),
+    "self_play_in_a_box": lambda: hm.SelfPlay(Target(), hm.MLPActorCritic(BOX.spec, key=KEY)),
+    "search_in_a_box": lambda: hm.Searcher(hm.MLPActorCritic(BOX.spec, key=KEY), BOX),
+    "embeds_a_box": lambda: TransformerActorCritic(
+        dataclasses.replace(BOX.spec, encode=lambda seen: Features(seen, seen[None, None])), key=KEY
+    ),
+    "soft_labels_in_a_box": lambda: hm.Imitation(
+        hm.PPO(BOX, hm.MLPActorCritic(BOX.spec, key=KEY), loss=CloneLoss()),
+        RandomAgent(BOX.spec.actions),
+        soft_labels=True,
+    ),
+    "game_without_actions": lambda: hm.check_environment(hm.Batched(Nothing())),
     # The environment.
     "integer_reward": lambda: trainer(shows(reward=lambda t: t.reward.astype(jnp.int32))),
     "mask_none": lambda: trainer(shows(mask=lambda t: None)),
@@ -390,7 +444,26 @@ CASES: dict[str, Callable[[], Any]] = {
 
 # For each case the type of the error, what came, what was expected, and the line to change.
 EXPECTED = {
-    "logits_size": ("ValueError", "Net.__call__", "logits", "(1,)", "(2,)", "num_actions"),
+    "logits_size": ("ValueError", "Net.__call__", "logits", "(1,)", "(2,)", "num_parameters"),
+    "head_of_a_box": (
+        "ValueError",
+        "Net.__call__",
+        "(2,)",
+        "(4,)",
+        "Box((-1.0, -1.0), (3.0, 3.0))",
+    ),
+    "logits_for_a_box": ("ValueError", "Four.distribution", "DiagonalGaussian(parameters, spec"),
+    "logits_for_parts": ("ValueError", "Five.distribution", "int32 of shape ()", "ProductOfCat"),
+    "actions_are_nan": ("ValueError", "Undefined.distribution", "an action", "not finite", "nan"),
+    "box_is_infinite": ("ValueError", "high[1] is inf", "finite bound"),
+    "num_actions_of_spec": ("TypeError", "num_actions", "actions=2"),
+    "r2d2_in_a_box": ("ConfigError", "R2D2 needs Discrete", "Box((-1.0, -1.0)", "PPO"),
+    "pqn_in_parts": ("ConfigError", "PQN needs Discrete", "MultiDiscrete(sizes=(3, 2))", "PPO"),
+    "self_play_in_a_box": ("ConfigError", "self-play needs Discrete", "Box", "PPO"),
+    "search_in_a_box": ("ConfigError", "a tree search needs Discrete", "Box", "PPO"),
+    "embeds_a_box": ("ConfigError", "embeds each action", "Box", "mlp"),
+    "soft_labels_in_a_box": ("ArgumentError", "soft_labels", "Box", "soft_labels=False"),
+    "game_without_actions": ("TypeError", "Nothing", "num_actions", "hm.Box"),
     "value_shape": ("ValueError", "Net.__call__", "value", "(1,)", "shape ()", "value[0]"),
     "value_is_integer": ("ValueError", "value int32", "float32", ".astype(jnp.float32)"),
     "two_results": ("TypeError", "a tuple of 2", "three things", "return logits, value, carry"),

@@ -48,11 +48,11 @@ def action_space(space: Any) -> ActionSpace:
     if kind == "Discrete":
         return Discrete(int(space.n))
     if kind == "MultiDiscrete":
-        return MultiDiscrete(np.ravel(space.nvec))
+        return MultiDiscrete(tuple(np.ravel(space.nvec).tolist()))
     if kind == "Box" and np.issubdtype(space.dtype, np.floating):
-        bounds = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
+        low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
         try:
-            return Box(*(np.broadcast_to(bound, space.shape).ravel() for bound in bounds))
+            return Box(tuple(low.ravel().tolist()), tuple(high.ravel().tolist()))
         except ValueError as error:
             raise ValueError(f"actions are {space!r}: {error}") from error
     raise ValueError(

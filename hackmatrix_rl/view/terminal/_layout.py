@@ -28,8 +28,9 @@ _WIDEST = 120  # columns; longer lines are hard to read
 
 def action_name(action: int | str, signs: Signs) -> str:
     """The name of an action, with an arrow for a direction of HackMatrix."""
-    is_way = isinstance(action, Action) and action < SIPHON
-    return f"{signs.arrows[action]} {_label(action)}" if is_way else _label(action)
+    if isinstance(action, Action) and action < SIPHON:
+        return f"{signs.arrows[action]} {_label(action)}"
+    return _label(action)
 
 
 def _label(action: int | str) -> str:
