@@ -41,8 +41,7 @@ class RunningMoments(eqx.Module):
     def update(self, seen: Float[Array, "num_steps num_envs *shape"]) -> "RunningMoments":
         """The moments with a rollout added. Numbers that would become NaN or infinite stay."""
         size = seen.shape[0] * seen.shape[1]
-        count = self.count + size
-        share = size / count
+        share = size / (count := self.count + size)
         # Relative to the old mean: float32 rounds less.
         away = seen.astype(jnp.float32) - self.mean[None, None]
         shift, variance = jnp.mean(away, axis=(0, 1)), jnp.var(away, axis=(0, 1))
@@ -59,10 +58,6 @@ class Normalized(ActorCritic):
     unnormalized: Any  #: The network.
     #: `RunningMoments` for each floating-point array of an observation, `None` for other arrays.
     moments: NonTrainable
-
-    @property
-    def heads(self) -> Any:
-        return self.unnormalized.heads
 
     def initial_carry(self) -> PyTree[Array]:
         return self.unnormalized.initial_carry()
@@ -88,6 +83,10 @@ class NormalizedCall(Normalized):
 @final
 class NormalizedTrunk(Normalized, RecurrentActorCritic):
     """`Normalized` for a network with a trunk; normalising needs no memory, so `drive` does it."""
+
+    @property  # type: ignore[misc]  # an `AbstractVar` may be a property
+    def heads(self) -> Any:  # type: ignore[override]
+        return self.unnormalized.heads
 
     def drive(self, observation: PyTree[Array]) -> PyTree[Array]:
         network, seen = self.unnormalized, self.normalize(observation)
@@ -125,7 +124,8 @@ def add_normalization(policy: ActorCritic, spec: EnvSpec) -> ActorCritic:
             "codes for its encoder. Leave it out",
             normalize_observations=True,
         )
-    kind = NormalizedTrunk if isinstance(policy, TrunkActorCritic) else NormalizedCall
+    trunk = isinstance(policy, TrunkActorCritic)
+    kind: type[Normalized] = NormalizedTrunk if trunk else NormalizedCall
     return kind(policy, NonTrainable(moments))
 
 
