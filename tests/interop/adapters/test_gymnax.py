@@ -51,7 +51,7 @@ def test_its_limit_truncates():
 
 
 def test_real_actions_are_a_box():
-    environment = hm.from_gymnax("Pendulum-v1")
+    environment = hm.from_gymnax("Pendulum-v1", max_steps=4)
     assert environment.spec.actions == hm.Box((-2.0,), (2.0,))
     hm.check_environment(environment, steps=10)
 
