@@ -122,7 +122,7 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session
 def adapters(session: nox.Session) -> None:
-    """gymnasium, gymnax and pgx: the game in theirs, their games here, and the page about them."""
+    """gymnasium, gymnax, Brax and pgx: the game in theirs, their games here, and their page."""
     install(session, "adapters")
     paths = ("tests/interop/adapters", "tests/pages/test_code_blocks.py")
     session.run("pytest", *PARALLEL, *paths, "-k", "adapters or coming", *session.posargs)

@@ -65,8 +65,10 @@ from .games.hackmatrix import RewardConfig as RewardConfig
 from .games.hackmatrix import legal_actions as legal_actions
 from .games.hackmatrix import new_game as new_game
 from .games.hackmatrix import play as play
+from .interop.adapters import from_brax as from_brax
 from .interop.adapters import from_gymnasium as from_gymnasium
 from .interop.adapters import from_gymnax as from_gymnax
+from .interop.adapters import from_mjx as from_mjx
 from .interop.adapters import from_neurogym as from_neurogym
 from .interop.adapters import from_pgx as from_pgx
 from .interop.adapters import to_gymnax as to_gymnax

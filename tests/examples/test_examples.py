@@ -29,6 +29,7 @@ SCRIPTS = {
     "own_network.py": (["4096"], "4,096 steps"),
     "own_memory.py": (["60000"], r"mean return \+1.00"),
     "own_environment.py": (["300000"], r"mean return \+0.9"),
+    "own_continuous.py": (["120000"], r"mean return -1\.\d"),
     "own_reward.py": (["4096"], r"learned_return +[-+]\d"),
     "own_loss.py": (["4096"], r"4,096 steps.* bonus \d"),
     "own_algorithm.py": (["40960"], "40,960 steps.* return"),

@@ -139,7 +139,7 @@ UNCLAIMED = {
     **dict.fromkeys(("--recipe pretrained", "--vertices 14"), "takes hours"),
     "--coordinator": "is for several machines",
     "docker run": "is README's first command, in an image",
-    **dict.fromkeys(("--env gymnax:", "--env pgx:", "--env gymnasium:"), "needs an extra"),
+    **dict.fromkeys(("--env gymnax:", "--env brax:", "--env pgx:", "--env gymnasium:"), "needs an extra"),
     **dict.fromkeys(
         (
             *("--precision", "--network", "--observation", "--league", "--preset", "--teacher"),
@@ -265,7 +265,7 @@ def test_commands_run_as_printed(block, environment, folder):
         shell(block.code, environment, folder)
         return
     for command in block.commands():
-        package = re.search(r"--env (gymnax|pgx|gymnasium|neurogym):", command)
+        package = re.search(r"--env (gymnax|brax|pgx|gymnasium|neurogym):", command)
         if package and find_spec(package[1]) is None:
             read(command)  # the session `adapters` has it
         else:

@@ -28,6 +28,19 @@ _WIDE: Mapping[str, Any] = {
     "updates_per_dispatch": 8,
 }
 
+_CONTINUOUS: Mapping[str, Any] = {
+    **config.SMALL,
+    "cpu_devices": 2,
+    "total_timesteps": 1_000_000,
+    "num_envs": 64,
+    "num_steps": 256,
+    "num_minibatches": 16,
+    "update_epochs": 10,
+    "ent_coef": 0.0,
+    "entropy_floor": None,  # the entropy of a density may be negative
+    "normalize_observations": True,
+}
+
 CONTINUED: Mapping[str, Any] = {
     "total_timesteps": 16_000_000,
     # Without the terms that UNDO can repeat; a stage and a point are rewarded immediately.
@@ -89,6 +102,7 @@ class PPOConfig(config.ActorCriticConfig):
         "cpu": {**config.CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
         **{kind: {**_WIDE, "device": kind} for kind in ("gpu", "tpu")},
         "debug": {**config.DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
+        "continuous": _CONTINUOUS,  # for real-valued actions, on any device
     }
 
     sized_presets: ClassVar[tuple[str, ...]] = ("gpu", "tpu")
@@ -197,6 +211,8 @@ class PPOConfig(config.ActorCriticConfig):
             preset: a name in `presets`.
             settings: the settings that override it.
         """
+        if preset == "continuous":
+            return dict(_CONTINUOUS)
         chosen = super().preset_settings(preset, settings)
         elsewhere = settings.get("env", config.HACKMATRIX) != config.HACKMATRIX
         if "device" not in chosen or settings.get("init") is None or elsewhere:

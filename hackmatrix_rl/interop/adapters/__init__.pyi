@@ -1,9 +1,12 @@
 from ._from_gymnasium import GymnasiumGames as GymnasiumGames
 from ._from_gymnasium import from_gymnasium as from_gymnasium
 from ._from_gymnasium import from_neurogym as from_neurogym
+from ._from_jax import BraxGame as BraxGame
 from ._from_jax import GymnaxGame as GymnaxGame
 from ._from_jax import PgxGame as PgxGame
+from ._from_jax import from_brax as from_brax
 from ._from_jax import from_gymnax as from_gymnax
+from ._from_jax import from_mjx as from_mjx
 from ._from_jax import from_pgx as from_pgx
 from ._from_jax import to_gymnax as to_gymnax
 from ._hack_env import HackEnv as HackEnv

@@ -2,9 +2,12 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import jax
+import numpy as np
 
+from hackmatrix_rl.env import ActionSpace, Box, Discrete, MultiDiscrete
 from hackmatrix_rl.system.errors import ConfigError, first_line, printable, similar
 
 _LINE = 400
@@ -33,6 +36,28 @@ def making(package: str) -> Iterator[None]:
         raise ValueError(
             f"{package} cannot make it: {printable(first_line(error), _LINE)}"
         ) from error
+
+
+def action_space(space: Any) -> ActionSpace:
+    """The actions of a space of gymnasium or gymnax; several axes become one.
+
+    Raises:
+        ValueError: the space is of another kind, or a `Box` of integers or without finite bounds.
+    """
+    kind = type(space).__name__
+    if kind == "Discrete":
+        return Discrete(int(space.n))
+    if kind == "MultiDiscrete":
+        return MultiDiscrete(tuple(np.ravel(space.nvec).tolist()))
+    if kind == "Box" and np.issubdtype(space.dtype, np.floating):
+        low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
+        try:
+            return Box(tuple(low.ravel().tolist()), tuple(high.ravel().tolist()))
+        except ValueError as error:
+            raise ValueError(f"actions are {space!r}: {error}") from error
+    raise ValueError(
+        f"actions are {space!r}; this package needs Discrete, MultiDiscrete, or a Box of floats"
+    )
 
 
 @contextmanager

@@ -285,7 +285,7 @@ class Trials:
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Plays one action in each task. The end of a trial is a termination."""
-        played = [task.step(int(action)) for task, action in zip(self._tasks, actions, strict=True)]
+        played = [task.step(each) for task, each in zip(self._tasks, actions.tolist(), strict=True)]
         seen = np.stack([each[0] for each in played])
         reward = np.asarray([each[1] for each in played], np.float32)
         terminated = np.asarray([each[4]["new_trial"] or each[2] for each in played], bool)

@@ -1,4 +1,4 @@
-"""Environments of gymnax and pgx in this package, and games of this package in gymnax."""
+"""Environments of gymnax, pgx, Brax and MuJoCo Playground here, and ours in gymnax."""
 
 from contextlib import suppress
 from typing import Any, final
@@ -9,19 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, PyTree, Shaped
 
-from hackmatrix_rl.env import (
-    ActionSpace,
-    Batched,
-    Box,
-    Discrete,
-    HackMatrixGame,
-    Played,
-    SingleGame,
-)
-from hackmatrix_rl.interop.adapters._extras import jax_defaults, making, no_such
+from hackmatrix_rl.env import ActionSpace, Batched, Box, HackMatrixGame, Played, SingleGame
+from hackmatrix_rl.interop.adapters._extras import action_space, jax_defaults, making, no_such
 from hackmatrix_rl.interop.adapters._foreign_pictures import figure_pixels, svg_pixels
 from hackmatrix_rl.system import require
-from hackmatrix_rl.system.errors import instance, refusing
+from hackmatrix_rl.system.errors import instance
 
 
 class GymnaxState(eqx.Module):
@@ -33,7 +25,7 @@ class GymnaxState(eqx.Module):
 
 @final
 class GymnaxGame(SingleGame[GymnaxState]):
-    """An environment of gymnax 1.0 or newer, with discrete actions or a vector of real numbers.
+    """An environment of gymnax 1.0 or newer.
 
     The step limit truncates an episode; it does not terminate it.
 
@@ -46,7 +38,7 @@ class GymnaxGame(SingleGame[GymnaxState]):
 
     @property
     def actions(self) -> ActionSpace:
-        """The space of actions of the gymnax environment."""
+        """The actions of the gymnax environment; several axes become one."""
         return self.space
 
     @property
@@ -69,16 +61,14 @@ class GymnaxGame(SingleGame[GymnaxState]):
     ) -> Played:
         """One step without gymnax's autoreset."""
         with jax_defaults():
+            theirs = self.environment.action_space(self.params)
+            action = action.reshape(theirs.shape).astype(theirs.dtype)
             seen, game, reward, terminated, _ = self.environment.step_env(
                 key, state.game, action, self.params
             )
             truncated = self.environment.is_truncated(game, self.params)
-        # `lax.scan` needs the dtypes that `start` returned.
-        after = jax.tree.map(
-            lambda new, old: jnp.asarray(new).astype(old.dtype), GymnaxState(game, seen), state
-        )
         return Played(
-            state=after,
+            state=_with_dtypes(state, GymnaxState(game, seen)),
             reward=jnp.asarray(reward).astype(jnp.float32),
             terminated=jnp.asarray(terminated).astype(bool),
             truncated=jnp.asarray(truncated).astype(bool),
@@ -98,22 +88,14 @@ class GymnaxGame(SingleGame[GymnaxState]):
             return figure_pixels(lambda: render(state.game, self.params))
 
 
-def _space(space: Any) -> ActionSpace:
-    """A space of gymnax in this package."""
-    if hasattr(space, "n"):
-        return Discrete(int(space.n))
-    if not hasattr(space, "low"):
-        raise ValueError(
-            f"{type(space).__name__} is not supported; this package needs Discrete, as in "
-            "CartPole-v1, or a Box, as in Pendulum-v1"
-        )
-    low, high = (np.broadcast_to(bound, space.shape) for bound in (space.low, space.high))
-    return Box(tuple(low.tolist()), tuple(high.tolist()))
-
-
 def _strong(tree: PyTree) -> PyTree[Array]:
     """Converts Python numbers and weakly typed arrays to strongly typed arrays."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), tree)
+
+
+def _with_dtypes(state: PyTree[Array], after: PyTree[Array]) -> PyTree[Array]:
+    """`after` with the dtypes of `state`, which `lax.scan` needs."""
+    return jax.tree.map(lambda old, new: jnp.asarray(new).astype(old.dtype), state, after)
 
 
 def from_gymnax(
@@ -129,8 +111,8 @@ def from_gymnax(
 
     Raises:
         ConfigError: gymnax is not installed.
-        ValueError: there is no such environment, its actions are of another space, or gymnax is
-            older than 1.0.
+        ValueError: there is no such environment, its space of actions is not supported, or gymnax
+            is older than 1.0.
     """
     gymnax = require("gymnax", extra="gymnax", caller="from_gymnax")
     environment: Any = name
@@ -152,8 +134,7 @@ def from_gymnax(
         )
     if params is None:
         params = environment.default_params if default is None else default
-    with refusing(f"the actions of {environment.name}: ", of=(TypeError, ValueError)):
-        space = _space(environment.action_space(params))
+    space = action_space(environment.action_space(params))
     return Batched(GymnaxGame(environment, _strong(params), space), max_steps=max_steps)
 
 
@@ -260,3 +241,86 @@ def from_pgx(name: str | Any, *, max_steps: int | None = None) -> Batched[Any]:
             "game, such as 2048"
         )
     return Batched(PgxGame(game), max_steps=max_steps)
+
+
+@final
+class BraxGame(SingleGame[Any]):
+    """An environment of Brax or MuJoCo Playground without its wrappers; its state is a `State`.
+
+    Source: Freeman et al. 2021, "Brax: a differentiable physics engine for large scale rigid body
+    simulation"; Zakka et al. 2025, "MuJoCo Playground".
+    """
+
+    environment: Any = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    @property
+    def actions(self) -> ActionSpace:
+        """Numbers between -1 and 1, which the environment scales to its actuators."""
+        size = self.environment.action_size
+        return Box((-1.0,) * size, (1.0,) * size)
+
+    def start(self, *, key: Key[Array, ""]) -> Any:
+        """A new episode."""
+        with jax_defaults():
+            # Some environments store the key in their state, as an array of integers.
+            return _strong(self.environment.reset(jax.random.key_data(key)))
+
+    def observe(self, state: Any) -> PyTree[Array]:
+        """The observation of the environment."""
+        return state.obs
+
+    def play(self, state: Any, action: Shaped[Array, " k"], *, key: Key[Array, ""]) -> Played:
+        """One step; the environment draws from its state, not from the key."""
+        with jax_defaults():
+            after = _with_dtypes(state, self.environment.step(state, action))
+        return Played(after, after.reward, after.done.astype(bool))
+
+    @property
+    def title(self) -> str:
+        """The name of the environment."""
+        return self.name
+
+
+def from_brax(name: str | Any, *, max_steps: int | None = 1000, **settings: Any) -> Batched[Any]:
+    """A Brax environment as an `Environment` of this package.
+
+    Args:
+        name: an environment by name, such as `"ant"`; or a `brax.envs.Env` without wrappers.
+        max_steps: a step limit, which truncates; `None` for none.
+        settings: passed to the environment, such as `backend="spring"`.
+
+    Raises:
+        ConfigError: brax is not installed.
+        ValueError: there is no such environment, or it does not take these settings.
+    """
+    brax = require("brax.envs", extra="brax", caller="from_brax")
+    if not isinstance(name, str):
+        return Batched(BraxGame(name, type(name).__name__), max_steps=max_steps)
+    if name not in brax._envs:
+        raise ValueError(no_such("brax has no environment", name, brax._envs))
+    with making("brax"), jax_defaults():
+        environment = brax.get_environment(name, **settings)
+    return Batched(BraxGame(environment, name), max_steps=max_steps)
+
+
+def from_mjx(name: str, *, max_steps: int | None = None, **settings: Any) -> Batched[Any]:
+    """An environment of MuJoCo Playground, which runs on MJX, as an `Environment` of this package.
+
+    Args:
+        name: a name in its registry, such as `"CartpoleBalance"`.
+        max_steps: a step limit, which truncates; `None` for its `episode_length`.
+        settings: override its config, such as `impl="jax"`.
+
+    Raises:
+        ConfigError: MuJoCo Playground is not installed.
+        ValueError: there is no such environment, or its config has no such setting.
+    """
+    registry = require("mujoco_playground", extra="mjx", caller="from_mjx").registry
+    if name not in registry.ALL_ENVS:
+        raise ValueError(no_such("mujoco_playground has no environment", name, registry.ALL_ENVS))
+    with making("mujoco_playground"), jax_defaults():
+        config = registry.get_default_config(name)
+        environment = registry.load(name, config_overrides=settings)
+    limit = config.episode_length if max_steps is None else max_steps
+    return Batched(BraxGame(environment, name), max_steps=limit)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from hackmatrix_rl import env
-from hackmatrix_rl.env import ActionSpace, Box, Discrete, MultiDiscrete
+from hackmatrix_rl.interop.adapters._extras import action_space
 from hackmatrix_rl.interop.adapters._workers import without_main
 
 
@@ -44,8 +44,7 @@ class Host:
         drawn: returns a host of the same games with a render mode; `None` if they have none.
         masked: whether `info["action_mask"]` holds the legal actions.
         shape: shapes and JAX dtypes of the observation's leaves.
-        actions: the space of actions.
-        first_action: gymnasium's number of action 0, or of each part's; 0 for a Box.
+        actions: the space of actions; several axes of gymnasium's become one.
     """
 
     def __init__(
@@ -64,12 +63,18 @@ class Host:
             one = self.make(1)
         try:
             check(one)
-            self.actions, self.first_action = _actions(one.single_action_space)
+            self._theirs = one.single_action_space
+            try:
+                self.actions = action_space(self._theirs)
+            except ValueError as error:
+                raise ValueError(
+                    f"{error}. from_gymnasium(..., wrappers=[...]) in Python, or in your own --env "
+                    "module:factory, can change them: gymnasium.wrappers.TransformAction"
+                ) from error
             with foreign():
                 _, info = one.reset(seed=[0])
             space = one.single_observation_space
-            size = self.actions.mask_size
-            self.masked = size > 0 and np.shape(info.get("action_mask")) == (1, size)
+            self.masked = np.shape(info.get("action_mask")) == (1, self.actions.mask_size)
             self.shape = _leaves(space)
             spec = getattr(one, "spec", None)
             self.title = "gymnasium" if spec is None else str(spec.id)
@@ -150,7 +155,7 @@ class Host:
             return self._step(batch.games, np.asarray(actions))
 
     def _step(self, games: Any, actions: np.ndarray) -> tuple[Any, ...]:
-        seen, reward, terminated, truncated, info = games.step(self.first_action + actions)
+        seen, reward, terminated, truncated, info = games.step(self._as_theirs(actions))
         now = self._cast(seen)
         last = jax.tree.map(np.copy, now)
         mask = self._mask(info, len(actions))
@@ -165,6 +170,13 @@ class Host:
         truncated = np.asarray(truncated, bool) & ~terminated
         return now, last, mask, last_mask, np.asarray(reward, np.float32), terminated, truncated
 
+    def _as_theirs(self, actions: np.ndarray) -> np.ndarray:
+        theirs, shaped = self._theirs, actions.reshape(-1, *self._theirs.shape)
+        if isinstance(self.actions, env.Box):
+            # A bound of float64 may lie between two numbers of float32.
+            return np.clip(shaped.astype(theirs.dtype), theirs.low, theirs.high)
+        return shaped + theirs.start
+
     def _mask(self, info: dict[str, Any], count: int) -> np.ndarray:
         if self.masked:
             return np.array(info["action_mask"], bool)
@@ -177,23 +189,6 @@ class Host:
 def _close_all(batches: dict[int, Batch]) -> None:
     while batches:
         batches.popitem()[1].close()
-
-
-def _actions(space: Any) -> tuple[ActionSpace, Any]:
-    """A space of gymnasium in this package, and gymnasium's numbers of its first actions."""
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Discrete):
-        return Discrete(int(space.n)), int(space.start)
-    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        return MultiDiscrete(tuple(space.nvec.tolist())), space.start
-    if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        return Box(tuple(space.low.tolist()), tuple(space.high.tolist())), np.float32(0)
-    raise ValueError(
-        f"actions are {space}; this package needs Discrete, or MultiDiscrete or Box of one axis. "
-        "from_gymnasium(..., wrappers=[...]) in Python, or in your own --env module:factory, can "
-        "make them so: gymnasium.wrappers.TransformAction"
-    )
 
 
 def _leaves(space: Any) -> Any:

@@ -54,7 +54,7 @@ _TASKS = {
     "ready_set_go": _Task("ReadySetGo", "ReadySetGoConfig"),
 }
 _MADE = (_CARTPOLE, *_TASKS)
-_ADAPTERS = ("gymnax", "pgx", "gymnasium", "neurogym")
+_ADAPTERS = ("gymnax", "brax", "mjx", "pgx", "gymnasium", "neurogym")
 ENVIRONMENTS = (HACKMATRIX, *_MADE, *(f"{prefix}:NAME" for prefix in _ADAPTERS), "module:factory")
 """The values of `--env`."""
 
@@ -66,6 +66,8 @@ def _maker(env: str) -> Callable[..., Any]:
 def _adapter(prefix: str) -> Callable[..., Any]:
     found: Mapping[str, Callable[..., Any]] = {
         "gymnax": adapters.from_gymnax,
+        "brax": adapters.from_brax,
+        "mjx": adapters.from_mjx,
         "pgx": adapters.from_pgx,
         "gymnasium": adapters.from_gymnasium,
         "neurogym": adapters.from_neurogym,

@@ -296,6 +296,14 @@ class Switches(gymnasium.Env):
     ("space", "found", "action", "reward"),
     [
         (gymnasium.spaces.Box(-2, 2, (3,)), hm.Box((-2,) * 3, (2,) * 3), [0.5, 1.0, -2.0], -0.5),
+        # The float32 next to 0.1 is larger than 0.1.
+        (gymnasium.spaces.Box(-1, 0.1, (), float), hm.Box((-1,), (0.1,)), [0.1], 0.1),
+        (
+            gymnasium.spaces.Box(-2, 2, (2, 2)),
+            hm.Box((-2,) * 4, (2,) * 4),
+            [0.5, 1.0, -2.0, 1.0],
+            0.5,
+        ),
         (
             gymnasium.spaces.MultiDiscrete([3, 2], start=[1, 5]),
             hm.MultiDiscrete((3, 2)),
@@ -311,14 +319,19 @@ def test_real_and_several_actions_are_played_as_they_are(space, found, action, r
     state, _ = environment.reset(keys)
     actions = jnp.array([action] * 2, found.dtype)
     _, timestep = environment.step(state, actions, keys)
-    assert timestep.reward.tolist() == [reward] * 2
+    np.testing.assert_allclose(timestep.reward, [reward] * 2)
     assert timestep.mask.shape == (2, found.mask_size)
     state.close()
 
 
 def test_what_it_cannot_play_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"actions are Tuple.*needs Discrete, or Mul"):
-        hm.from_gymnasium(lambda count: Switches.batch(count, gymnasium.spaces.Tuple([TWO, TWO])))
+    for space, said in (
+        (gymnasium.spaces.Tuple([TWO, TWO]), "Tuple.*needs Discrete, MultiDiscrete, or a Box of"),
+        (gymnasium.spaces.Box(0, 9, (2,), np.uint8), "Box.*uint8.; this package needs"),
+        (gymnasium.spaces.Box(-np.inf, 1, (2,)), r"Box.*: low\[0\] is -inf; expected a finite"),
+    ):
+        with pytest.raises(ValueError, match=f"actions are {said}"):
+            hm.from_gymnasium(lambda count, space=space: Switches.batch(count, space))
     with pytest.raises(ValueError, match=r"reads Box, and Dict of these"):
         hm.from_gymnasium("FrozenLake-v1")
     with pytest.raises(ValueError, match=r"expected AutoresetMode\.SAME_STEP"):

@@ -51,7 +51,7 @@ def test_its_limit_truncates():
 
 
 def test_real_actions_are_a_box():
-    environment = hm.from_gymnax("Pendulum-v1")
+    environment = hm.from_gymnax("Pendulum-v1", max_steps=4)
     assert environment.spec.actions == hm.Box((-2.0,), (2.0,))
     hm.check_environment(environment, steps=10)
 
@@ -60,7 +60,7 @@ def test_what_it_cannot_play_is_refused_by_name():
     with pytest.raises(ValueError, match=r"'CartPole'; the nearest is CartPole-v1; it has .*Catch"):
         hm.from_gymnax("CartPole")
     unbounded = gymnax.make("Pendulum-v1")[1].replace(max_torque=jnp.inf)
-    with pytest.raises(ValueError, match=r"actions of Pendulum-v1: low\[0\] is -inf"):
+    with pytest.raises(ValueError, match=r"actions are Box\(.*: low\[0\] is -inf; expected a fin"):
         hm.from_gymnax("Pendulum-v1", unbounded)
     with pytest.raises(ValueError, match="does not separate truncation from termination"):
         hm.from_gymnax(object())
