@@ -138,7 +138,9 @@ UNCLAIMED = {
     **dict.fromkeys(("--recipe pretrained", "--vertices 14"), "takes hours"),
     "--coordinator": "is for several machines",
     "docker run": "is README's first command, in an image",
-    **dict.fromkeys(("--env gymnax:", "--env brax:", "--env pgx:", "--env gymnasium:"), "needs an extra"),
+    **dict.fromkeys(
+        ("--env gymnax:", "--env brax:", "--env pgx:", "--env gymnasium:"), "needs an extra"
+    ),
     **dict.fromkeys(
         (
             *("--precision", "--network", "--observation", "--league", "--preset", "--teacher"),
