@@ -1,4 +1,4 @@
-"""Adapters between this package and gymnasium, gymnax, pgx and NeuroGym, in both directions.
+"""Adapters between this package and other packages of environments.
 
 `__init__.pyi` lists the public names. Each is imported on first use.
 """

@@ -1,0 +1,127 @@
+"""PPO with real-valued actions: `--preset continuous` beside rejax with its own configurations.
+
+    pip install --group peers
+    python benchmarks/continuous.py [--games Pendulum-v1] [--players ours rejax] [--json FILE]
+    python benchmarks/continuous.py --games brax:halfcheetah --players ours --steps 3_000_000
+
+The three seeds of a player train in one compiled program. A return is the mean over the last 10%
+of the training: of its episodes here, and of evaluations with sampled actions in rejax, which has
+128 episodes in each. Compilation is not timed; rejax's evaluations are left
+out of its second training, whose speed counts. rejax's configurations are those of its repository,
+except that a training of rejax ends after whole updates.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from peers import BeforeGymnax1
+
+SEEDS = 3
+EVALUATIONS = 100
+# configs/gymnax of rejax; both have 10 epochs of 10 minibatches.
+REJAX: dict[str, dict[str, Any]] = {
+    "Pendulum-v1": {
+        "num_envs": 100,
+        "learning_rate": 1e-3,
+        "total_timesteps": 150_000,
+        "gamma": 0.995,
+        "agent_kwargs": {"activation": "swish"},
+        "normalize_observations": True,
+    },
+    "MountainCarContinuous-v0": {
+        "num_envs": 5,
+        "learning_rate": 3e-4,
+        "total_timesteps": 200_000,
+        "gamma": 0.9,
+        "agent_kwargs": {"activation": "relu"},
+    },
+}
+AIMS = {"Pendulum-v1": -200, "MountainCarContinuous-v0": 90}
+
+
+def ours(game: str, steps: int | None) -> dict[str, Any]:
+    """The command with the preset's defaults."""
+    env = game if ":" in game else f"gymnax:{game}"
+    command = [sys.executable, "-m", "hackmatrix_rl", "train", "--env", env]
+    command += ["--preset", "continuous", "--seeds", str(SEEDS), "--eval-episodes", "0"]
+    if steps is not None:
+        command += ["--total-timesteps", str(steps)]
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        subprocess.run([*command, "--run-dir", run], check=True, stdout=subprocess.DEVNULL)
+        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    end = rows[-1]["env_steps"]
+    last = [row for row in rows if row["env_steps"] > 0.9 * end]
+    returns = []
+    for member in range(SEEDS):
+        seen = [row.get(f"member/{member}/return") for row in last]
+        seen = [each for each in seen if each is not None]
+        returns.append(sum(seen) / len(seen))
+    # Each seed takes `env_steps`.
+    took = rows[-1]["seconds"] - rows[0]["seconds"]
+    speed = SEEDS * (end - rows[0]["env_steps"]) / took
+    return {"returns": returns, "steps": end, "speed": speed}
+
+
+def rejax(game: str, steps: int | None) -> dict[str, Any]:
+    """The configuration of rejax, unless there are `steps`."""
+    import gymnax
+    from rejax import PPO
+
+    environment, params = gymnax.make(game)
+    settings = {**REJAX[game], "num_steps": 100, "num_epochs": 10, "num_minibatches": 10}
+    settings |= {"max_grad_norm": 10, "ent_coef": 0.0, "clip_eps": 0.2, "vf_coef": 0.5}
+    steps = steps or settings["total_timesteps"]
+    update = settings["num_envs"] * settings["num_steps"]
+    every = max(1, steps // EVALUATIONS // update) * update
+    steps -= steps % every
+    settings["agent_kwargs"] = dict(settings["agent_kwargs"])  # rejax empties it
+    algorithm = PPO.create(
+        env=BeforeGymnax1(environment),
+        env_params=params,
+        **{**settings, "total_timesteps": steps},
+        eval_freq=every,
+        skip_initial_evaluation=True,
+    )
+    keys = jax.random.split(jax.random.key(0), SEEDS)
+    _, (_, returns) = jax.jit(jax.vmap(algorithm.train))(keys)
+    late = jnp.mean(returns, axis=2)[:, -max(1, returns.shape[1] // 10) :]
+    silent = algorithm.replace(eval_callback=lambda algorithm, state, key: ())
+    train = jax.jit(jax.vmap(silent.train)).lower(keys).compile()
+    began = time.perf_counter()
+    jax.block_until_ready(train(keys))
+    seconds = time.perf_counter() - began
+    return {"returns": late.mean(axis=1).tolist(), "steps": steps, "speed": SEEDS * steps / seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--games", nargs="+", default=list(REJAX))
+    parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS))
+    parser.add_argument("--steps", type=int, help="of each seed; default: the configuration's")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    options = parser.parse_args()
+    rows = []
+    for game in options.games:
+        for name in options.players:
+            row = {"game": game, "player": name, **PLAYERS[name](game, options.steps)}
+            rows.append(row)
+            print(f"{game} {name}: {row['steps']:,} steps, {row['speed']:,.0f} steps/s, returns",
+                  *(f"{each:.1f}" for each in row["returns"]), f"aim {AIMS.get(game, 'none')}",
+                  flush=True)  # fmt: skip
+            if options.json:
+                options.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+PLAYERS = {"ours": ours, "rejax": rejax}
+
+if __name__ == "__main__":
+    main()
