@@ -42,7 +42,9 @@ def test_random_actions_are_legal(name):
     space = SPACES[name][0]
     generator = np.random.default_rng(0)
     mask = generator.random((200, space.mask_size)) < 0.6
-    actions = space.draw(generator, mask)
+    keys = jax.random.split(jax.random.key(0), len(mask))
+    drawn = jax.vmap(lambda mask, key: space.sample(mask, key=key))(jnp.asarray(mask), keys)
+    actions = np.asarray(drawn)
     assert (actions.shape, actions.dtype) == ((200, *space.shape), space.dtype)
     played = ~space.lacks_action(mask)
     assert name == "box" or 0 < played.mean() < 1
