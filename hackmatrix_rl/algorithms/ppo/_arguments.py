@@ -7,11 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
-from jaxtyping import Array
+from jaxtyping import Array, Bool, PyTree
 
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, evaluator_of
-from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths
+from hackmatrix_rl.agent.precision import PrecisionPolicy, parameter_paths, parameters_of, path_name
 from hackmatrix_rl.env import EnvSpec, check_blocks, check_is_environment, check_own_shapes
 from hackmatrix_rl.system import errors
 from hackmatrix_rl.training.sharding import ShardedCollector, devices_of_one
@@ -64,6 +64,13 @@ def critic_warmup_of(given: Any, policy: ActorCritic) -> int:
             f"{type(policy).__name__} has none of this name. Use a TrunkActorCritic, or 0"
         )
     return steps
+
+
+def all_or_value_head(policy: ActorCritic, everything: Bool[Array, ""]) -> PyTree[Bool[Array, ""]]:
+    """For each parameter, whether it changes: all do, or the value head's alone."""
+    return jax.tree.map_with_path(
+        lambda path, _: everything | training.is_value_head(path_name(path)), parameters_of(policy)
+    )
 
 
 def collector_of(

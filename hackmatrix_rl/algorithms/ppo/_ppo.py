@@ -11,8 +11,9 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt32
 
 from hackmatrix_rl import agent, training
 from hackmatrix_rl.agent.networks import ActorCritic, add_normalization, update_moments
-from hackmatrix_rl.agent.precision import PrecisionPolicy, parameters_of, path_name
+from hackmatrix_rl.agent.precision import PrecisionPolicy
 from hackmatrix_rl.algorithms.ppo._arguments import (
+    all_or_value_head,
     check_games,
     check_output,
     collector_of,
@@ -22,7 +23,7 @@ from hackmatrix_rl.algorithms.ppo._arguments import (
     target_kl_of,
 )
 from hackmatrix_rl.algorithms.ppo._learning_only import empty_rollout
-from hackmatrix_rl.algorithms.ppo._teacher import check_teacher, teacher_log_probs
+from hackmatrix_rl.algorithms.ppo._teacher import teacher_log_probs, teaches_of
 from hackmatrix_rl.env import Environment, env_keys
 from hackmatrix_rl.system import bytes_of, errors
 from hackmatrix_rl.training.sharding import ShardedCollector, devices_of_one
@@ -85,11 +86,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         scale = learner.value_scale.update(targets.value_target)
         batches = self.sizes.minibatches
         first = state.update.astype(jnp.uint32) * jnp.uint32(batches.count)
-        advice = None
-        if state.teacher is not None:
-            advice = teacher_log_probs(
-                state.teacher, rollout, precision=self.precision, mesh=self.mesh
-            )
+        advice = teacher_log_probs(state.teacher, rollout, precision=self.precision, mesh=self.mesh)
         batch = agent.Batch.from_rollout(
             rollout, targets, scale, number=first, teacher_log_probs=advice
         )
@@ -229,9 +226,7 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         self.normalize_observations = errors.truth("normalize_observations", normalize_observations)
         if normalize_observations:
             policy = add_normalization(policy, environment.spec)
-        self.teaches = bool(getattr(self.loss, "needs_teacher", False))
-        if self.teaches:
-            check_teacher(policy)
+        self.teaches = teaches_of(self.loss, policy)
         self.environment = environment
         self.collect = collector_of(collector, sizes.num_steps, self.loss, environment.spec, mesh)
         self.sizes = sizes
@@ -252,11 +247,8 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         collect = self.collect
         if isinstance(collect, ShardedCollector):
             collect = collect.collect  # `shard_map` compiles what it maps
-        return eqx.tree_at(
-            lambda ppo: (ppo.environment, ppo.collect),
-            self,
-            (training.CompiledEnvironment(self.environment), collect),
-        )
+        compiled = training.CompiledEnvironment(self.environment)
+        return eqx.tree_at(lambda ppo: (ppo.environment, ppo.collect), self, (compiled, collect))
 
     @property
     def precision(self) -> PrecisionPolicy:
@@ -295,10 +287,3 @@ class PPO(training.LearnerAlgorithm[PPOState]):
         seen = bytes_of((spec.stored, spec.actions.one)) + spec.actions.mask_size
         games = math.ceil(self.sizes.num_envs / devices_of_one(self.mesh))
         return games * self.collect.num_steps * seen
-
-
-def all_or_value_head(policy: ActorCritic, everything: Bool[Array, ""]) -> PyTree[Bool[Array, ""]]:
-    """For each parameter, whether it changes: all do, or the value head's alone."""
-    return jax.tree.map_with_path(
-        lambda path, _: everything | training.is_value_head(path_name(path)), parameters_of(policy)
-    )

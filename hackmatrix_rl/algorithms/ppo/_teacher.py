@@ -14,13 +14,15 @@ from hackmatrix_rl.training.sharding import BY_STEP_AND_ENVIRONMENT, REPLICATED
 
 
 def teacher_log_probs(
-    teacher: ActorCritic, rollout: agent.Rollout, *, precision: PrecisionPolicy, mesh: Mesh
-) -> Float32[Array, "num_steps num_envs num_parameters"]:
+    teacher: ActorCritic | None, rollout: agent.Rollout, *, precision: PrecisionPolicy, mesh: Mesh
+) -> Float32[Array, "num_steps num_envs num_parameters"] | None:
     """The parameters of a teacher's distributions, such as log-probabilities of all actions.
 
     Each device asks the teacher about its own environments, one step after another: that takes
-    no more memory than acting does.
+    no more memory than acting does. `None` without a teacher.
     """
+    if teacher is None:
+        return None
     arrays, code = eqx.partition(precision.cast_to_compute(teacher), eqx.is_array)
 
     def on_one(
@@ -42,6 +44,14 @@ def teacher_log_probs(
         out_specs=BY_STEP_AND_ENVIRONMENT,
         check_vma=False,  # the specs say what varies over devices
     )(arrays, rollout.observation, rollout.mask)
+
+
+def teaches_of(loss: Any, policy: ActorCritic) -> bool:
+    """Whether a loss needs a teacher; raises if the policy cannot be one."""
+    teaches = bool(getattr(loss, "needs_teacher", False))
+    if teaches:
+        check_teacher(policy)
+    return teaches
 
 
 def check_teacher(policy: ActorCritic) -> None:
