@@ -236,10 +236,8 @@ def test_the_likeliest_action_of_a_box_is_exported():
     environment = hm.Batched(Target())
     agent = agent_with(hm.MLPActorCritic(environment.spec, width=WIDTH, key=jax.random.key(3)))
     seen = np.asarray(first_positions(environment, 20).observation)
-    key = jax.random.key(0)
-    action, _ = jax.vmap(lambda seen: replace(agent, greedy=True).act(seen, EMPTY, (), key=key))(
-        seen
-    )
+    greedy, key = replace(agent, greedy=True), jax.random.key(0)
+    action, _ = jax.vmap(lambda seen: greedy.act(seen, EMPTY, (), key=key))(seen)
     program = jax.export.deserialize(bytearray(as_stablehlo(agent, environment)))
     session = onnxruntime.InferenceSession(as_onnx(agent, environment))
     assert [each.name for each in session.get_outputs()] == ["action", "value"]
