@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -58,6 +58,12 @@ class Encoder:
         return cast
 
 
+if TYPE_CHECKING:
+    Actions = ActionSpace
+else:  # the constructor converts a whole number
+    Actions = Any
+
+
 @dataclass(frozen=True)
 class EnvSpec:
     """The specification of an environment, for a network.
@@ -82,7 +88,7 @@ class EnvSpec:
         ValueError: `actions` is less than 1, or `split` belongs to another `encode`.
     """
 
-    actions: ActionSpace
+    actions: Actions
     observation: PyTree
     encode: Callable[[PyTree], Features] = flat_features
     terms: tuple[str, ...] = ()

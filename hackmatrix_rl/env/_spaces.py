@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,11 @@ from jaxtyping import Array, Bool, Float, Float32, Int32, Key, Shaped
 from hackmatrix_rl.system.errors import check_actions, check_array, described, whole
 
 Mask = Bool[Array, " mask_size"]
+if TYPE_CHECKING:
+    Sizes = tuple[int, ...]
+    Bounds = tuple[float, ...]
+else:  # constructors convert other sequences, which a check of types at run time must let pass
+    Sizes = Bounds = Any
 
 
 class ActionSpace(ABC):
@@ -143,7 +148,7 @@ class MultiDiscrete(ActionSpace):
         ValueError: `sizes` is empty, or a size is less than 1.
     """
 
-    sizes: tuple[int, ...]
+    sizes: Sizes
 
     def __post_init__(self) -> None:
         if not isinstance(self.sizes, tuple | list | np.ndarray):
@@ -206,8 +211,8 @@ class Box(ActionSpace):
             is not less than the upper one.
     """
 
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+    low: Bounds
+    high: Bounds
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):

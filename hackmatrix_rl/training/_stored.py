@@ -42,9 +42,12 @@ def is_array(leaf: object) -> bool:
 
 
 def leaves_by_path(tree: PyTree) -> dict[str, Any]:
-    """The array leaves of a tree, or their shapes, by their paths."""
+    """The array leaves of a tree, or their shapes, by their paths.
+
+    Arrays without elements, such as the masks of a `Box`, are left out: Orbax stores none.
+    """
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, is_array))
-    return {path_name(path): leaf for path, leaf in leaves}
+    return {path_name(path): leaf for path, leaf in leaves if leaf.size}
 
 
 def arrays_to_store(tree: PyTree) -> dict[str, jax.Array]:
@@ -161,8 +164,13 @@ class Stored:
             raise ValueError(wrong)
         arrays, rest = eqx.partition(like, is_array)
         named = self.named_as(like)
-        filled = [named._array(name) for name in leaves_by_path(like)]
-        return cast(Tree, eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), filled), rest))
+        filled = jax.tree.map_with_path(
+            lambda path, leaf: (
+                named._array(path_name(path)) if leaf.size else np.zeros(leaf.shape, leaf.dtype)
+            ),
+            arrays,
+        )
+        return cast(Tree, eqx.combine(filled, rest))
 
     def _array(self, name: str) -> np.ndarray | jax.Array:
         if name in self.keys:

@@ -155,7 +155,7 @@ def products_of_size(jaxpr, size, *, inside_cond=False):
 
 
 def test_what_is_not_due_is_in_a_branch_that_is_not_taken():
-    head = AuxiliaryHead(16, SPEC.num_actions, 1, width=37, key=KEY)
+    head = AuxiliaryHead(16, SPEC.actions, 1, width=37, key=KEY)
     policy = eqx.tree_at(lambda p: p.auxiliary, POLICY, head)
     parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
     batch = random_batch(policy, SPEC)

@@ -10,6 +10,7 @@ from ._added_heads import AuxiliaryHead as AuxiliaryHead
 from ._added_heads import CategoricalValue as CategoricalValue
 from ._added_heads import WithAuxiliaryHead as WithAuxiliaryHead
 from ._added_heads import add_auxiliary_head as add_auxiliary_head
+from ._added_heads import with_gaussian as with_gaussian
 from ._added_heads import with_value_head as with_value_head
 from ._blocks import GatheredBlock as GatheredBlock
 from ._choice import blocks_of as blocks_of

@@ -15,11 +15,12 @@ from hackmatrix_rl.agent.networks._layers import (
     POLICY_GAIN,
     VALUE_GAIN,
     Dense,
+    DenseHeads,
     Heads,
     ValueHead,
 )
 from hackmatrix_rl.agent.networks._names import VALUE_HEADS
-from hackmatrix_rl.env import ActionSpace, EnvSpec
+from hackmatrix_rl.env import ActionSpace, Box, EnvSpec
 
 RANGE, BINS = 10.0, 101
 """The bins reach from -`RANGE` to `RANGE`, in standard deviations of the value's targets."""
@@ -102,6 +103,30 @@ def with_value_head(policy: ActorCritic, head: str, *, key: Key[Array, ""]) -> A
         smoothing = HL_GAUSS if head == "hl-gauss" else None
         value = CategoricalValue(inputs, smoothing=smoothing, key=key)
     return eqx.tree_at(lambda network: network.heads.value, policy, value)
+
+
+def with_gaussian(
+    policy: ActorCritic, *, own_std: bool = False, squash: bool = False, key: Key[Array, ""]
+) -> ActorCritic:
+    """The network with a new policy head for `Box` actions; no other parameter changes.
+
+    Args:
+        policy: a network of this package whose head is one dense layer.
+        own_std: whether each observation has its own standard deviations; by default all share
+            them.
+        squash: whether the distribution is a `TanhGaussian`, not a `DiagonalGaussian`.
+        key: source of randomness for the head.
+
+    Raises:
+        ValueError: the network has another head, or its actions are no `Box`.
+    """
+    heads = policy.heads if isinstance(policy, TrunkActorCritic) else None
+    if not isinstance(heads, DenseHeads) or not isinstance(heads.actions, Box):
+        raise ValueError(f"{type(policy).__name__} has no dense policy head for actions of a Box")
+    inputs = heads.policy.weight.shape[0]
+    new = DenseHeads(inputs, heads.actions, own_std=own_std, squash=squash, key=key)
+    new = eqx.tree_at(lambda heads: heads.value, new, heads.value)
+    return eqx.tree_at(lambda network: network.heads, policy, new)
 
 
 class AuxiliaryHead(eqx.Module):

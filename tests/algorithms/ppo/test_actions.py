@@ -10,10 +10,11 @@ from training.states import assert_same, assert_same_but_for_rounding
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import PPOLoss, TanhGaussian
-from hackmatrix_rl.agent.networks import DenseHeads, TrunkActorCritic
+from hackmatrix_rl.agent.networks import DenseHeads, TrunkActorCritic, with_gaussian
 from hackmatrix_rl.algorithms.imitation import CloneLoss
 from hackmatrix_rl.evaluation import Agent, policy_divergence
 
+NIGHTLY = pytest.mark.nightly
 KEY = jax.random.key(0)
 SIZES = {"num_envs": 32, "num_steps": 8, "num_minibatches": 2, "learning_rate": 0.01}
 GAMES = {"box": hm.Batched(Target()), "multi": hm.Batched(Dials())}
@@ -62,8 +63,14 @@ class Squashed(TrunkActorCritic):
         return jax.nn.tanh(self.layer(observation)), carry
 
 
-def test_a_squashed_policy_with_its_own_standard_deviation_learns():
-    trainer, _ = trained(ppo("box", Squashed), 60)
+def squashed(spec, *, width, key):
+    policy = hm.MLPActorCritic(spec, width=width, key=key)
+    return with_gaussian(policy, own_std=True, squash=True, key=key)
+
+
+@pytest.mark.parametrize("network", [squashed, pytest.param(Squashed, marks=NIGHTLY)])
+def test_a_squashed_policy_with_its_own_standard_deviation_learns(network):
+    trainer, _ = trained(ppo("box", network), 60)
     hm.check_policy(trainer.policy, GAMES["box"].spec)
     pi = trainer.policy.distribution(jnp.zeros(4), jnp.zeros(0, bool))
     assert isinstance(pi, TanhGaussian)
@@ -77,8 +84,15 @@ COMBINED = {
 }
 
 
-@pytest.mark.parametrize("how", COMBINED)
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("box", "gru"),
+        ("multi", "kl"),
+        *(pytest.param("box", how, marks=NIGHTLY) for how in ("lstm", "kl")),
+        *(pytest.param("multi", how, marks=NIGHTLY) for how in ("gru", "lstm")),
+    ],
+)
 def test_it_combines_with_memory_precision_devices_and_kl(name, how):
     trainer, report = trained(ppo(name, **COMBINED[how]), 2)
     numbers = dict(report.learning)
@@ -94,11 +108,13 @@ def leaves(policy):
     return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(policy, eqx.is_array))]
 
 
+@pytest.mark.nightly
 def test_two_devices_train_as_one():
     one, two = (trained(ppo("box", mesh=hm.mesh(f"data={size}")), 2)[0] for size in (1, 2))
     assert_same_but_for_rounding(one.state.learner, two.state.learner, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.nightly
 def test_a_member_of_a_population_is_the_training_of_its_key():
     keys = jax.vmap(jax.random.key)(jnp.arange(2))
     together, _ = trained(hm.Population([ppo("box", key=key) for key in keys]), 2, keys)
@@ -125,7 +141,7 @@ class Knows(Agent):
         return (dials if observation.ndim == 2 else observation), carry
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", ["box", pytest.param("multi", marks=NIGHTLY)])
 def test_a_teacher_is_imitated_by_likelihood(name):
     student = ppo(name, loss=CloneLoss())
     trainer, report = trained(

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import equinox as eqx
@@ -15,6 +16,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from cli.commands import assert_refused, done, invoke
+from env.targets import Target
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
@@ -32,6 +34,7 @@ from hackmatrix_rl.runs.export import (
 from hackmatrix_rl.runs.export._onnx_graph import Graph
 from hackmatrix_rl.runs.export._onnx_primitives import Converter
 from hackmatrix_rl.system import exports_load_until
+from hackmatrix_rl.system.errors import ConfigError
 
 pytestmark = pytest.mark.view
 
@@ -227,6 +230,25 @@ def test_every_format_plays_own_environments(network, name):
     right = wanted(agent, timestep, carries_of(agent, 20))
     for plays in (assert_numpy_plays, assert_onnx_plays, assert_stablehlo_plays):
         plays(agent, environment, timestep, right)
+
+
+def test_the_likeliest_action_of_a_box_is_exported():
+    environment = hm.Batched(Target())
+    agent = agent_with(hm.MLPActorCritic(environment.spec, width=WIDTH, key=jax.random.key(3)))
+    seen = np.asarray(first_positions(environment, 20).observation)
+    greedy, key = replace(agent, greedy=True), jax.random.key(0)
+    action, _ = jax.vmap(lambda seen: greedy.act(seen, EMPTY, (), key=key))(seen)
+    program = jax.export.deserialize(bytearray(as_stablehlo(agent, environment)))
+    session = onnxruntime.InferenceSession(as_onnx(agent, environment))
+    assert [each.name for each in session.get_outputs()] == ["action", "value"]
+    np.testing.assert_allclose(program.call(seen)[0], action, atol=2e-5)
+    np.testing.assert_allclose(session.run(None, {"observation": seen})[0], action, atol=2e-5)
+    assert contract(agent, environment)["actions"]["high"] == [3.0, 3.0]
+    with pytest.raises(ConfigError, match=r"holds logits, .* Box.* --format onnx or stablehlo"):
+        as_json(agent, environment)
+
+
+EMPTY = np.zeros(0, bool)
 
 
 @pytest.mark.parametrize("network", OTHERS)

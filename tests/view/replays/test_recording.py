@@ -10,14 +10,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compiling import compilations
+from env.targets import Dials, Target
 from PIL import Image
 
 import hackmatrix_rl as hm
 from hackmatrix_rl.env import check_pictures
-from hackmatrix_rl.evaluation import RandomAgent
+from hackmatrix_rl.evaluation import PolicyAgent, RandomAgent
 from hackmatrix_rl.system.errors import ConfigError
 from hackmatrix_rl.view import observed, save_gif
-from hackmatrix_rl.view.replays import Recording, load_game, page_of_recording, recorded
+from hackmatrix_rl.view.replays import (
+    Recording,
+    load_game,
+    page_of_recording,
+    recorded,
+    recording_data,
+)
 
 pytestmark = pytest.mark.view
 
@@ -71,6 +78,22 @@ def test_a_game_starts_and_goes_on_by_one_program_each():
     # What else is compiled takes one game out of its batch, and makes its key.
     rest = set(programs) - {"start_games", "_step"}
     assert not {name for name in rest if not re.match("dynamic_slice|squeeze|_?threefry", name)}
+
+
+@pytest.mark.parametrize(
+    ("game", "texts"), [(Target(), ["-1, 2.97", "-1, -0.295"]), (Dials(), ["0, 1"])]
+)
+def test_actions_that_are_no_list_are_kept_as_text(game, texts, tmp_path):
+    environment = hm.Batched(game)
+    player = PolicyAgent(hm.MLPActorCritic(environment.spec, width=8, depth=1, key=KEY))
+    found = recorded(player, environment, KEY)
+    assert [scene.action for scene in found.scenes] == [None, *texts]
+    assert {scene.legal for scene in found.scenes} == {()}
+    found.save(tmp_path / "game.json")
+    assert Recording.load(tmp_path / "game.json").as_dict() == found.as_dict()
+    data = recording_data(found)
+    assert [each["name"] for each in data["actions"]] == texts
+    assert [moment["action"] for moment in data["moments"]] == [None, *range(len(texts))]
 
 
 @pytest.fixture(scope="module")
