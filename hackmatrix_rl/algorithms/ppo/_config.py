@@ -36,7 +36,7 @@ _CONTINUOUS: Mapping[str, Any] = {
     "num_steps": 256,
     "num_minibatches": 16,
     "update_epochs": 10,
-    "ent_coef": 0.0,
+    "ent_coef": "linear:0.3:0@0.5",  # less does not reach the goal of MountainCarContinuous
     "entropy_floor": None,  # the entropy of a density may be negative
     "normalize_observations": True,
 }
