@@ -420,7 +420,10 @@ def _points_left(before: HackMatrixState, after: HackMatrixState) -> Bool[Array,
 
 
 def _blocks(tree: Tree) -> Tree:
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, BLOCK, *leaf.shape[1:]), tree)
+    # Not -1: a mask of a `Box` has no elements.
+    return jax.tree.map(
+        lambda leaf: leaf.reshape(leaf.shape[0] // BLOCK, BLOCK, *leaf.shape[1:]), tree
+    )
 
 
 def _take(tree: Tree, index: Int32[Array, " blocks"]) -> Tree:

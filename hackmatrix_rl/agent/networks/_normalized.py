@@ -5,7 +5,7 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Float32, PyTree
+from jaxtyping import Array, Bool, Float, Float32, PyTree
 
 from hackmatrix_rl.agent.networks._actor_critic import (
     ActorCritic,
@@ -14,6 +14,7 @@ from hackmatrix_rl.agent.networks._actor_critic import (
     TrunkOutput,
 )
 from hackmatrix_rl.agent.networks._added_heads import WithAuxiliaryHead
+from hackmatrix_rl.agent.networks._distributions import Distribution
 from hackmatrix_rl.agent.precision import NonTrainable
 from hackmatrix_rl.env import EnvSpec
 from hackmatrix_rl.system.errors import ArgumentError
@@ -69,6 +70,14 @@ class Normalized(ActorCritic):
             observation,
             self.moments.value,
         )
+
+    def distribution(
+        self,
+        parameters: Float32[Array, "*batch num_parameters"],
+        mask: Bool[Array, "*batch mask_size"],
+    ) -> Distribution:
+        distribution: Distribution = self.unnormalized.distribution(parameters, mask)
+        return distribution
 
 
 @final
