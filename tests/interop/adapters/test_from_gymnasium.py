@@ -297,7 +297,7 @@ class Switches(gymnasium.Env):
     [
         (gymnasium.spaces.Box(-2, 2, (3,)), hm.Box((-2,) * 3, (2,) * 3), [0.5, 1.0, -2.0], -0.5),
         # The float32 next to 0.1 is larger than 0.1.
-        (gymnasium.spaces.Box(-1, 0.1, (), float), hm.Box((-1,), (0.1,)), [0.1], 0.1),
+        (gymnasium.spaces.Box(-1, 0.1, (1,), float), hm.Box((-1,), (0.1,)), [0.1], 0.1),
         (
             gymnasium.spaces.Box(-2, 2, (2, 2)),
             hm.Box((-2,) * 4, (2,) * 4),
