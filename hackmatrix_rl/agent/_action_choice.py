@@ -11,8 +11,8 @@ from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, Shaped
 from hackmatrix_rl.agent._collector_state import CollectorState
 from hackmatrix_rl.agent.networks import Distribution, MaskedCategorical
 
-Logits = Float32[Array, "num_envs num_actions"]
-Mask = Bool[Array, "num_envs num_actions"]
+Logits = Float32[Array, "num_envs num_parameters"]
+Mask = Bool[Array, "num_envs mask_size"]
 PerEnv = Float32[Array, " num_envs"]
 Keys = Key[Array, " num_envs"]
 Chosen = tuple[Shaped[Array, "num_envs *action"], PyTree[Array], PyTree[Array]]

@@ -23,9 +23,9 @@ from hackmatrix_rl.agent.precision import accumulate_in_float32
 from hackmatrix_rl.system.batching import is_dense
 
 Step = tuple[
-    Float32[Array, "batch num_actions"], Float32[Array, " batch"], PyTree[Array], PyTree[Array]
+    Float32[Array, "batch num_parameters"], Float32[Array, " batch"], PyTree[Array], PyTree[Array]
 ]
-Outputs = tuple[Float32[Array, "num_steps batch num_actions"], Float32[Array, "num_steps batch"]]
+Outputs = tuple[Float32[Array, "num_steps batch num_parameters"], Float32[Array, "num_steps batch"]]
 Hidden = Float[Array, "num_steps batch width"]
 Done = Bool[Array, "num_steps batch"]
 
