@@ -66,7 +66,7 @@ def ours(game: str, steps: int | None) -> dict[str, Any]:
         seen = [each for each in seen if each is not None]
         returns.append(sum(seen) / len(seen))
     # Each seed takes `env_steps`.
-    took = rows[-1]["seconds"] - rows[0]["seconds"]
+    took = sum(row["seconds"] for row in rows[1:])
     speed = SEEDS * (end - rows[0]["env_steps"]) / took
     return {"returns": returns, "steps": end, "speed": speed}
 
