@@ -1,6 +1,6 @@
 """Trains with several optimizers for equal steps: the table of learning.md.
 
-    nice -n 5 python benchmarks/optimizers.py [cartpole imitation]
+    nice -n 5 python benchmarks/optimizers.py [cartpole imitation ppo]
 
 Each command trains three seeds of each learning rate in one program. Results are written to
 benchmarks/learning/optimizers.json after each command, and a measurement that is stopped continues
@@ -19,7 +19,10 @@ from scipy.stats import t
 
 FILE = Path(__file__).parent / "learning" / "optimizers.json"
 SEEDS = 3
-RATES = {"lion": ("1e-4", "3e-4", "1e-3"), "sgd": ("0.1", "0.3", "1")}
+RATES = {
+    **{"lion": ("1e-4", "3e-4", "1e-3"), "sgd": ("0.1", "0.3", "1")},
+    "ppo adam": ("3e-4", "1e-3", "3e-3"),
+}
 USUAL = ("1e-3", "3e-3", "1e-2")
 SMALL = ("--cpu-devices", "1", "--eval-episodes", "0", "--save-interval-minutes", "none")
 TASKS = {
@@ -39,6 +42,14 @@ TASKS = {
         "accuracy",
         (("adam", "f32"), ("muon", "f32"), ("lion", "f32")),
     ),
+    "ppo": (
+        (
+            *("train", "--algorithm", "ppo", "--network", "mlp", "--width", "128"),
+            *("--num-envs", "256", "--total-timesteps", "409_600"),
+        ),
+        "return",
+        (*((name, "f32") for name in ("adam", "muon", "lion")), ("adam", "bf16"), ("muon", "bf16")),
+    ),
 }
 """By task: the command, the metric of the last tenth, and optimizers with their precisions."""
 
@@ -46,7 +57,7 @@ TASKS = {
 def measure(task: str, optimizer: str, precision: str) -> None:
     """Trains with one optimizer, and stores the metric of each training."""
     command, metric, _ = TASKS[task]
-    rates = RATES.get(optimizer, USUAL)
+    rates = RATES.get(f"{task} {optimizer}", RATES.get(optimizer, USUAL))
     if task == "imitation":  # one rate: the expert takes most of the time
         rates = rates[:1]
     vary = ("--vary", f"learning_rate={','.join(rates)}")

@@ -51,9 +51,8 @@ def main(steps: int) -> None:
     trainer = hm.Trainer(ppo, updates_per_dispatch=10)
     for metrics in trainer.train(steps, key=jax.random.key(1)):
         print(metrics.summary())
-    found = hm.evaluate(
-        trainer.policy, environment, episodes=200, greedy=True, key=jax.random.key(2)
-    )
+    games = {"episodes": 200, "key": jax.random.key(2)}
+    found = hm.evaluate(trainer.policy, environment, greedy=True, **games)
     print(f"mean return {found.estimate('return').mean:+.2f} (without a force: about -10)")
 
 
