@@ -202,8 +202,7 @@ class RunFields:
     )
     metric_names: str = in_watching(
         "own",
-        f"Names of metrics in trackers: own, in groups (train/return); flat (return), until "
-        f"version {ENDS}; or on Weights & Biases the original project's, with its units.",
+        f"Metric names in trackers: own (train/return), flat (until {ENDS}), or the original's.",
         choices=("own", "flat", "original"),
     )
     tensorboard: bool | None = in_watching(None, "Retired: `tracker` says it.")

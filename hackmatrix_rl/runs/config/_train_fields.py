@@ -61,8 +61,8 @@ class TrainFields:
     # The game
     env: str = in_game(
         HACKMATRIX,
-        "Environment: hackmatrix, cartpole, a memory task, gymnax:NAME, brax:NAME, mjx:NAME, "
-        "pgx:NAME, gymnasium:NAME, module:factory.",
+        "Environment: hackmatrix, cartpole, a memory task, gymnax:NAME (brax, mjx, pgx, "
+        "gymnasium), module:factory.",
         resume="it learns in that environment",
         alike=True,
     )
