@@ -390,8 +390,6 @@ OF_ENVIRONMENTS = {
     "--env-args corridor=3": "--env-args corridor=3 ... --league",
     "--env cartpole --league original": "--league original ... --env cartpole",
     "--env cartpole --reward victory=1": "--reward victory=1: a setting of",
-    "--env gymnax:Pendulum-v1 --algorithm r2d2": "R2D2 needs Discrete actions ... Box((-2.0,), (",
-    "--env gymnax:Pendulum-v1 --network transformer": "--network transformer",
     "--env cartpole --algorithm imitation": "--algorithm imitation needs",
 }
 OF_COMMANDS = {

@@ -121,7 +121,7 @@ def test_the_help_points_to_headings_that_there_are(command):
         (["train", "--value-head", "h"], ["hl-gauss"]),
         (
             ["train", "--preset", ""],
-            ["auto", "cpu", "gpu", "tpu", "debug", "fast", "max", "quality"],
+            ["auto", "cpu", "gpu", "tpu", "debug", "continuous", "fast", "max", "quality"],
         ),
     ],
 )

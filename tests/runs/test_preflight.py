@@ -63,7 +63,7 @@ def test_what_is_seen_in_a_rollout_is_counted(trainer):
     rollout, _ = eqx.filter_eval_shape(
         update.collect, trainer.policy, update.environment, trainer.state.collector_state
     )
-    seen = jax.tree.leaves((rollout.observation, rollout.mask))
+    seen = jax.tree.leaves((rollout.observation, rollout.action, rollout.mask))
     made = sum(leaf.size * leaf.dtype.itemsize for leaf in seen)
     assert estimate_memory(trainer).working == made
 

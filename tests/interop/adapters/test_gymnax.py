@@ -56,6 +56,13 @@ def test_real_actions_are_a_box():
     hm.check_environment(environment, steps=10)
 
 
+def test_what_needs_a_list_of_actions_refuses_them_before_compiling():
+    train = ("train", "--env", "gymnax:Pendulum-v1", "--dry-run")
+    said = "R2D2 needs Discrete actions, and this environment has Box((-2.0,), (2.0,))"
+    assert_refused(invoke(*train, "--algorithm", "r2d2"), said)
+    assert_refused(invoke(*train, "--network", "transformer"), "--network transformer")
+
+
 def test_what_it_cannot_play_is_refused_by_name():
     with pytest.raises(ValueError, match=r"'CartPole'; the nearest is CartPole-v1; it has .*Catch"):
         hm.from_gymnax("CartPole")
