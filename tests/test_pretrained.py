@@ -58,7 +58,7 @@ def test_it_plays_as_it_did(agent):
     player, environment = find_player(f"pretrained@{agent}")
     card = card_of(agent)
     assert card["league"] == environment.config.league == agent.partition("/")[2]
-    # Earlier cards have the figure of the likeliest action alone, without `PolicyAgent.undo_memory`.
+    # Earlier cards have the figure of the likeliest action alone, without `undo_memory`.
     remembers = int(agent.partition("/")[0]) > 2
     alone = dataclasses.replace(player, greedy=True)
     player = player.likeliest(environment) if remembers else alone
