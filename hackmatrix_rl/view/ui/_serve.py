@@ -100,6 +100,7 @@ def _run(table: Served, worker: Worker, listening: socket.socket, token: str) ->
     app = make_app(table, worker, token=token, hosts=hosts)
     config = uvicorn.Config(
         app,
+        http="h11",  # whatever else is installed: it refuses a request without a host
         access_log=False,  # it would contain the token
         lifespan="off",
         log_level="critical",  # Ctrl-C during a long answer is not an error; `_app` logs faults
