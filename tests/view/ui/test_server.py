@@ -68,7 +68,7 @@ def serving(make):
         worker = Worker()
         hosts = frozenset({f"127.0.0.1:{port}"})
         app = make_app(make(say=worker.say), worker, token=TOKEN, hosts=hosts)
-        config = uvicorn.Config(app, lifespan="off", log_level="critical", ws="none")
+        config = uvicorn.Config(app, http="h11", lifespan="off", log_level="critical", ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
