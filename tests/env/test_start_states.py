@@ -17,6 +17,7 @@ from hackmatrix_rl.games.hackmatrix import Content, legal_actions
 from hackmatrix_rl.training.sharding import mesh
 
 from .corridor import CORRIDOR, EASY_FIRST, reached
+from .targets import Target
 
 NUM_ENVS, STEPS = 2 * BLOCK, 400
 GAME = HackMatrix(max_steps=60)
@@ -179,6 +180,12 @@ def test_a_schedule_opens_the_given_states():
     assert set().union(*found) == set(range(1, 8))
     seen = np.argmax(np.asarray(timestep.observation), axis=2)
     np.testing.assert_array_equal(seen, cells)
+
+
+def test_games_with_real_actions_start_in_given_states():
+    game = Target()
+    given = jax.vmap(lambda key: game.start(key=key))(jax.random.split(jax.random.key(0), 4))
+    hm.check_environment(hm.StartStates(hm.Batched(game), hm.GivenStates(given), 0.5), steps=4)
 
 
 def test_games_start_in_the_stages_asked_for():

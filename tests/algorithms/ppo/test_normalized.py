@@ -274,6 +274,20 @@ def test_an_auxiliary_head_stays_outermost():
     assert moments_of(update_moments(policy, seen)).player.count == 6
 
 
+class OwnDistribution(Own):
+    """A network that prefers every action alike."""
+
+    def distribution(self, parameters, mask):
+        return hm.MaskedCategorical(jnp.zeros_like(parameters), mask)
+
+
+def test_a_network_keeps_its_own_distribution():
+    spec = hm.CartPole().spec
+    policy = add_normalization(OwnDistribution(OWN), spec)
+    pi = policy.distribution(jnp.array([1.0, 2.0]), spec.actions.every())
+    np.testing.assert_allclose(pi.probs, 0.5)
+
+
 def test_cartpole_in_odd_units_is_learned_with_it_and_not_without():
     def final(normalizes):
         environment = Scaled(max_steps=200)
