@@ -88,10 +88,12 @@ class Shortcuts(SphinxDirective):
 
 
 def home(name: str) -> str:
-    """The room that describes a name of `hm`; the package itself for what is in none."""
+    """The room whose page indexes a name of `hm`; the package itself for what is in none."""
     value = getattr(hackmatrix_rl, name)
     pages = sorted({page.stem for page in FOLDER.glob("*.md")} - {"hm", "index"})
     rooms = [f"{ROOT}.{page}" for page in pages]
+    # Another room may offer the name of the one that defines it.
+    rooms.sort(key=lambda room: room != offered_by(value))
     found = (room for room in rooms if vars(importlib.import_module(room)).get(name) is value)
     return next(found, ROOT)
 

@@ -15,6 +15,7 @@ from hackmatrix_rl.runs.config import (
     HACKMATRIX,
     DeviceGames,
     RunConfig,
+    TrainConfig,
     algorithms,
     check_settings,
     cpu_devices,
@@ -70,11 +71,13 @@ def config_here(
         stored = initial_settings(
             changes["init"], changes.get("league"), trust_code=trust_code, named=changes.keys()
         )
-        kind = algorithms().get(changes.get("algorithm") or algorithm)
-        has = None if kind is None else {each.name for each in settings_of(kind)}
+        chosen, _ = default_algorithm(preset, changes.get("env", HACKMATRIX))
+        named = changes.get("algorithm") or algorithm or chosen
+        # Stages have settings in common, whatever their algorithms.
+        kind = TrainConfig if "stages" in changes else algorithms().get(str(named), TrainConfig)
+        has = {each.name for each in settings_of(kind)}
         # An algorithm that lacks these settings refuses `init` itself, with the reason.
-        kept = {name: value for name, value in stored.items() if has is None or name in has}
-        changes = {**kept, **changes}
+        changes = {**{name: value for name, value in stored.items() if name in has}, **changes}
     if (stages := changes.pop("stages", None)) is not None:
         changes.pop("algorithm", None)
         note(f"in {len(stages)} stages")

@@ -45,7 +45,7 @@ class ProbabilisticReasoningConfig:
     longest_delay: int = 5  #: The most steps of the delay.
     decision: int = 5  #: The player chooses, 1 or more.
     shapes: int = 4  #: Number of shapes in a trial, and of places for them, 1 or more.
-    #: The evidence of each kind of shape: the log10 odds of choice 2.
+    #: The log10 odds of choice 2 for each kind of shape.
     weights: tuple[float, ...] = (-10, -0.9, -0.7, -0.5, -0.3, 0.3, 0.5, 0.7, 0.9, 10)
 
     def __post_init__(self) -> None:

@@ -27,7 +27,6 @@ from hackmatrix_rl.runs.config import (
     check_alike,
     check_trusted,
     config_class,
-    options_of,
     settings_of,
 )
 from hackmatrix_rl.system.errors import ConfigError, refusing, same_structure
@@ -58,9 +57,7 @@ def initial_settings(
     # They decide what the weights mean; rules and actions also have an identity. The league is
     # not among them: an agent of one league may start a training in another.
     alike = [each.name for each in settings_of(other) if each.metadata["alike"]]
-    every = {each.name for each in options_of(TrainConfig)}  # with any algorithm
-    settings = {name: getattr(other, name) for name in alike}
-    return {name: value for name, value in settings.items() if name in every or value is True}
+    return {name: getattr(other, name) for name in alike}
 
 
 def initial_weights(
