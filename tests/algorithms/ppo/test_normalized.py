@@ -247,9 +247,12 @@ def test_a_run_keeps_its_moments_and_another_training_starts_from_them(tmp_path)
     started = compose(replace(config, init=path, run_dir=None), read_init=True)
     assert_same(started.policy, loaded.policy)
     imitation = {"algorithm": "imitation", "env": "cartpole", "teacher": "random"}
-    for other in (given, imitation):
+    for other, advice in (
+        (given, "Use --normalize-observations"),
+        (imitation, "imitation, which lacks it"),
+    ):
         other = make_config("debug", {**other, "network": "mlp", "width": 8, "init": path})
-        with pytest.raises(ConfigError, match="trained with --normalize-observations, but this"):
+        with pytest.raises(ConfigError, match=f"trained with --normalize-observations, .*{advice}"):
             initial_weights(other, loaded.policy)
 
 
