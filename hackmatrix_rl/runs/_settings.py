@@ -74,7 +74,9 @@ def config_here(
         chosen, _ = default_algorithm(preset, changes.get("env", HACKMATRIX))
         named = changes.get("algorithm") or algorithm or chosen
         # Stages have settings in common, whatever their algorithms.
-        kind = TrainConfig if "stages" in changes else algorithms().get(str(named), TrainConfig)
+        kind: type[Any] = TrainConfig
+        if "stages" not in changes:
+            kind = algorithms().get(str(named), kind)
         has = {each.name for each in settings_of(kind)}
         # An algorithm that lacks these settings refuses `init` itself, with the reason.
         changes = {**{name: value for name, value in stored.items() if name in has}, **changes}
