@@ -269,7 +269,9 @@ class BraxGame(SingleGame[Any]):
     def play(self, state: Any, action: Shaped[Array, " k"], *, key: Key[Array, ""]) -> Played:
         """One step; the environment draws from its state, not from the key."""
         with jax_defaults():
-            after = _with_dtypes(state, self.environment.step(state, action))
+            # A copy: many environments change the dictionary of metrics that they are given.
+            after = self.environment.step(jax.tree.map(jnp.asarray, state), action)
+            after = _with_dtypes(state, after)
         return Played(after, after.reward, after.done.astype(bool))
 
     @property
