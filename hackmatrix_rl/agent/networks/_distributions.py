@@ -242,7 +242,7 @@ class _Gaussian(Distribution):
         each = other.log_std - self.log_std + 0.5 * (ratio + apart - 1.0)
         return jnp.sum(each, axis=-1)
 
-    def _draw(self, key: Key[Array, ""]) -> Numbers:
+    def sample(self, key: Key[Array, ""]) -> Numbers:
         noise = jax.random.normal(key, self.mean.shape, jnp.float32)
         return self.mean + jnp.exp(self.log_std) * noise
 
@@ -282,7 +282,7 @@ class DiagonalGaussian(_Gaussian):
         super().__init__(parameters, actions)
 
     def sample(self, key: Key[Array, ""]) -> Numbers:
-        return self._scaled(self._draw(key))
+        return self._scaled(super().sample(key))
 
     def log_prob(self, action: Numbers) -> Float32[Array, "*batch"]:
         middle, half = self._bounds()
@@ -316,9 +316,6 @@ class TanhGaussian(_Gaussian):
     def __init__(self, parameters: Parameters, actions: Box) -> None:
         """As of a `DiagonalGaussian`."""
         super().__init__(parameters, actions)
-
-    def sample(self, key: Key[Array, ""]) -> Numbers:
-        return self._draw(key)
 
     def log_prob(self, action: Numbers) -> Float32[Array, "*batch"]:
         half = self._bounds()[1]

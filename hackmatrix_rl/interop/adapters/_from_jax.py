@@ -269,9 +269,8 @@ class BraxGame(SingleGame[Any]):
     def play(self, state: Any, action: Shaped[Array, " k"], *, key: Key[Array, ""]) -> Played:
         """One step; the environment draws from its state, not from the key."""
         with jax_defaults():
-            # A copy: many environments change the dictionary of metrics that they are given.
-            after = self.environment.step(jax.tree.map(jnp.asarray, state), action)
-            after = _with_dtypes(state, after)
+            given = jax.tree.map(jnp.asarray, state)  # some change the metrics in it in place
+            after = _with_dtypes(state, self.environment.step(given, action))
         return Played(after, after.reward, after.done.astype(bool))
 
     @property

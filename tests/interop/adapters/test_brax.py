@@ -60,6 +60,26 @@ def test_an_environment_may_change_the_metrics_that_it_is_given():
     assert timestep.reward.tolist() == [2.0]
 
 
+def test_an_environment_of_mujoco_playground_steps():
+    pytest.importorskip("mujoco_playground")
+    environment = hm.from_mjx("CartpoleBalance", impl="jax", max_steps=2)
+    assert environment.spec.actions == hm.Box((-1.0,), (1.0,))
+    keys = jax.random.split(jax.random.key(0), 2)
+
+    @jax.jit
+    def play(keys):
+        state, _ = environment.reset(keys)
+
+        def step(state, _):
+            return environment.step(state, jnp.zeros((2, 1)), keys)
+
+        return jax.lax.scan(step, state, length=2)[1]
+
+    timestep = play(keys)
+    assert ((timestep.reward > 0.99) & (timestep.reward < 1)).all()  # it starts almost upright
+    assert timestep.truncated.tolist() == [[False, False], [True, True]]
+
+
 def test_what_brax_does_not_have_is_refused_by_name():
     pytest.importorskip("brax")
     with pytest.raises(ValueError, match=r"no environment 'halfchetah'; the nearest is halfcheet"):
