@@ -129,6 +129,13 @@ def adapters(session: nox.Session) -> None:
 
 
 @nox.session
+def mjx(session: nox.Session) -> None:
+    """An environment of MuJoCo Playground; it brings Warp, a large download."""
+    install(session, "mjx")
+    session.run("pytest", "tests/interop/adapters/test_brax.py", *session.posargs)
+
+
+@nox.session
 def sb3(session: nox.Session) -> None:
     """MaskablePPO of sb3-contrib on the game; it brings torch, a large download."""
     install(session, "sb3")

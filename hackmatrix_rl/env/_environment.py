@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, no_type_check
 
 import equinox as eqx
 import jax
@@ -58,12 +58,7 @@ class Encoder:
         return cast
 
 
-if TYPE_CHECKING:
-    Actions = ActionSpace
-else:  # the constructor converts a whole number
-    Actions = Any
-
-
+@no_type_check  # of beartype at run time: the constructor converts a whole number
 @dataclass(frozen=True)
 class EnvSpec:
     """The specification of an environment, for a network.
@@ -88,7 +83,7 @@ class EnvSpec:
         ValueError: `actions` is less than 1, or `split` belongs to another `encode`.
     """
 
-    actions: Actions
+    actions: ActionSpace
     observation: PyTree
     encode: Callable[[PyTree], Features] = flat_features
     terms: tuple[str, ...] = ()

@@ -24,6 +24,7 @@ from hackmatrix_rl.system.batching import select
 from hackmatrix_rl.system.errors import instance, whole
 
 GameState = TypeVar("GameState")
+Action = Shaped[Array, "*action"]
 
 
 class Played(NamedTuple):
@@ -74,9 +75,7 @@ class SingleGame(eqx.Module, Generic[GameState]):
         """The observation of the player."""
 
     @abstractmethod
-    def play(
-        self, state: GameState, action: Shaped[Array, "*action"], *, key: Key[Array, ""]
-    ) -> Played:
+    def play(self, state: GameState, action: Action, *, key: Key[Array, ""]) -> Played:
         """Takes one action.
 
         Args:
@@ -258,9 +257,7 @@ class Batched(Environment, Generic[GameState]):
         keys: Key[Array, " num_envs"],
         after: BatchedState[GameState],
     ) -> BatchedState[GameState]:
-        def play(
-            game: GameState, action: Shaped[Array, "*action"], key: Key[Array, ""]
-        ) -> PyTree[Array]:
+        def play(game: GameState, action: Action, key: Key[Array, ""]) -> PyTree[Array]:
             return self.game.play(game, action, key=jax.random.split(key)[0]).state
 
         games = jax.vmap(play)(before.games, actions, keys)
@@ -272,7 +269,7 @@ class Batched(Environment, Generic[GameState]):
         return state, self._timestep(state, state, jnp.float32(0), no, no)
 
     def _step(
-        self, state: BatchedState[GameState], action: Shaped[Array, "*action"], key: Key[Array, ""]
+        self, state: BatchedState[GameState], action: Action, key: Key[Array, ""]
     ) -> tuple[BatchedState[GameState], Timestep]:
         play_key, start_key = jax.random.split(key)
         played = self.game.play(state.games, action, key=play_key)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,6 @@ from jaxtyping import Array, Bool, Float, Float32, Int32, Key, Shaped
 from hackmatrix_rl.system.errors import check_actions, check_array, described, whole
 
 Mask = Bool[Array, " mask_size"]
-if TYPE_CHECKING:
-    Sizes = tuple[int, ...]
-    Bounds = tuple[float, ...]
-else:  # constructors convert other sequences, which a check of types at run time must let pass
-    Sizes = Bounds = Any
 
 
 class ActionSpace(ABC):
@@ -45,14 +40,9 @@ class ActionSpace(ABC):
         """The length of the mask of legal actions; 0 for a space without one."""
 
     @property
-    @abstractmethod
     def num_parameters(self) -> int:
         """The number of outputs of a policy, which parametrize its distribution of actions."""
-
-    @property
-    def one(self) -> jax.ShapeDtypeStruct:
-        """The shape and dtype of one action."""
-        return jax.ShapeDtypeStruct(self.shape, self.dtype)
+        return self.mask_size
 
     def zeros(self, *batch: int) -> Shaped[Array, "*batch_and_shape"]:
         """Zeros with the shape and dtype of a batch of actions."""
@@ -72,9 +62,7 @@ class ActionSpace(ABC):
         """Where a mask leaves no action."""
 
     @abstractmethod
-    def sample(
-        self, mask: Bool[Array, " mask_size"], *, key: Key[Array, ""]
-    ) -> Shaped[Array, "*shape"]:
+    def sample(self, mask: Mask, *, key: Key[Array, ""]) -> Shaped[Array, "*shape"]:
         """A uniformly random legal action; the first action if none is legal."""
 
     @property
@@ -83,9 +71,7 @@ class ActionSpace(ABC):
         return self.mask_size
 
     @abstractmethod
-    def features(
-        self, action: Shaped[Array, "*shape"], dtype: DTypeLike
-    ) -> Float[Array, " features"]:
+    def features(self, action: Shaped[Array, "*shape"], dtype: DTypeLike) -> Float[Array, " n"]:
         """One action as the input of a network."""
 
     def clip(self, actions: Shaped[Array, "*batch_and_shape"]) -> Shaped[Array, "*batch_and_shape"]:
@@ -118,10 +104,6 @@ class Discrete(ActionSpace):
     def mask_size(self) -> int:
         return self.n
 
-    @property
-    def num_parameters(self) -> int:
-        return self.n
-
     def check(self, actions: Any, keys: Any) -> None:
         check_actions(actions, keys)
 
@@ -136,6 +118,7 @@ class Discrete(ActionSpace):
         return jax.nn.one_hot(action, self.n, dtype=dtype)
 
 
+@no_type_check  # of beartype at run time: the constructor converts other sequences
 @dataclass(frozen=True)
 class MultiDiscrete(ActionSpace):
     """Several discrete parts at once: int32 `[parts]`. The mask concatenates the parts' masks.
@@ -148,7 +131,7 @@ class MultiDiscrete(ActionSpace):
         ValueError: `sizes` is empty, or a size is less than 1.
     """
 
-    sizes: Sizes
+    sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
         if not isinstance(self.sizes, tuple | list | np.ndarray):
@@ -171,10 +154,6 @@ class MultiDiscrete(ActionSpace):
     def mask_size(self) -> int:
         return sum(self.sizes)
 
-    @property
-    def num_parameters(self) -> int:
-        return sum(self.sizes)
-
     def split(self, values: Any) -> list[Any]:
         """Values by action, such as a mask or logits, as one array for each part."""
         ends = np.cumsum(self.sizes).tolist()
@@ -183,20 +162,17 @@ class MultiDiscrete(ActionSpace):
     def lacks_action(self, mask: Bool[np.ndarray, "batch mask_size"]) -> Bool[np.ndarray, " batch"]:
         return np.asarray(np.any([~part.any(axis=1) for part in self.split(mask)], axis=0))
 
-    def sample(
-        self, mask: Bool[Array, " mask_size"], *, key: Key[Array, ""]
-    ) -> Int32[Array, " parts"]:
+    def sample(self, mask: Mask, *, key: Key[Array, ""]) -> Int32[Array, " parts"]:
         keys = jax.random.split(key, len(self.sizes))
         parts = zip(self.sizes, self.split(mask), keys, strict=True)
         return jnp.stack([Discrete(size).sample(part, key=key) for size, part, key in parts])
 
-    def features(
-        self, action: Int32[Array, " parts"], dtype: DTypeLike
-    ) -> Float[Array, " mask_size"]:
+    def features(self, action: Int32[Array, " parts"], dtype: DTypeLike) -> Float[Array, " n"]:
         parts = zip(self.sizes, action, strict=True)
         return jnp.concatenate([Discrete(size).features(part, dtype) for size, part in parts])
 
 
+@no_type_check  # of beartype, as above
 @dataclass(frozen=True)
 class Box(ActionSpace):
     """A vector of real numbers between bounds: float32 `[k]`. It has no mask.
@@ -211,8 +187,8 @@ class Box(ActionSpace):
             is not less than the upper one.
     """
 
-    low: Bounds
-    high: Bounds
+    low: tuple[float, ...]
+    high: tuple[float, ...]
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
@@ -239,16 +215,13 @@ class Box(ActionSpace):
         return 2 * len(self.low)
 
     def clip(self, actions: Shaped[Array, "*batch k"]) -> Shaped[Array, "*batch k"]:
-        """The nearest actions within the bounds."""
         low, high = (np.asarray(bound, np.float32) for bound in (self.low, self.high))
         return jnp.clip(actions, *(jnp.broadcast_to(bound, actions.shape) for bound in (low, high)))
 
     def lacks_action(self, mask: Bool[np.ndarray, "batch mask_size"]) -> Bool[np.ndarray, " batch"]:
         return np.zeros(mask.shape[0], bool)
 
-    def sample(
-        self, mask: Bool[Array, " mask_size"], *, key: Key[Array, ""]
-    ) -> Float32[Array, " k"]:
+    def sample(self, mask: Mask, *, key: Key[Array, ""]) -> Float32[Array, " k"]:
         low, high = (jnp.asarray(bound, jnp.float32) for bound in (self.low, self.high))
         return jax.random.uniform(key, self.shape, jnp.float32, low, high)
 

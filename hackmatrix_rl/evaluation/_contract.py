@@ -124,7 +124,7 @@ def _check_shapes(player: Agent, environment: Environment) -> None:
         ) from error
     if not isinstance(chosen, tuple) or len(chosen) != 2:
         raise TypeError(f"{said} returns {described(chosen)}; expected: return action, carry")
-    one = spec.actions.one
+    one = jax.eval_shape(spec.actions.zeros)
     hint = f"one action, jnp.{one.dtype}"
     check_array(f"{said} returns as action", chosen[0], str(one.dtype), one.shape, hint=hint)
     changed = difference("carry", carry, chosen[1])

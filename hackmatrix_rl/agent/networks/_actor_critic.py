@@ -13,7 +13,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, PyTree
 
 from hackmatrix_rl.agent.networks._blocks import WrappedBlock
-from hackmatrix_rl.agent.networks._distributions import Distribution, MaskedCategorical
+from hackmatrix_rl.agent.networks._distributions import (
+    Distribution,
+    MaskedCategorical,
+    Masks,
+    Parameters,
+)
 from hackmatrix_rl.agent.networks._layers import Dense, Heads
 from hackmatrix_rl.agent.precision import parameters_of
 from hackmatrix_rl.env import Encoder, EnvSpec, Features, FeatureSplit
@@ -154,11 +159,7 @@ class ActorCritic(eqx.Module):
             of all actions, including illegal ones; the value; and the next carry.
         """
 
-    def distribution(
-        self,
-        parameters: Float32[Array, "*batch num_parameters"],
-        mask: Bool[Array, "*batch mask_size"],
-    ) -> Distribution:
+    def distribution(self, parameters: Parameters, mask: Masks) -> Distribution:
         """The distribution of actions from the outputs of the network and the legal actions.
 
         By default the parameters are logits of a `MaskedCategorical`. A network for another space
@@ -204,11 +205,7 @@ class TrunkActorCritic(ActorCritic):
         logits, value = self.heads(hidden)
         return logits, value, carry
 
-    def distribution(
-        self,
-        parameters: Float32[Array, "*batch num_parameters"],
-        mask: Bool[Array, "*batch mask_size"],
-    ) -> Distribution:
+    def distribution(self, parameters: Parameters, mask: Masks) -> Distribution:
         return self.heads.distribution(parameters, mask)
 
 

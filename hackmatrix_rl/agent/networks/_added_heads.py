@@ -6,10 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Key, PyTree, Shaped
+from jaxtyping import Array, Float, Float32, Key, PyTree, Shaped
 
 from hackmatrix_rl.agent.networks._actor_critic import ActorCritic, TrunkActorCritic, TrunkOutput
-from hackmatrix_rl.agent.networks._distributions import Distribution
+from hackmatrix_rl.agent.networks._distributions import Distribution, Masks, Parameters
 from hackmatrix_rl.agent.networks._layers import (
     HIDDEN_GAIN,
     POLICY_GAIN,
@@ -201,11 +201,7 @@ class WithAuxiliaryHead(TrunkActorCritic):
     def initial_carry(self) -> PyTree[Array]:
         return self.headless.initial_carry()
 
-    def distribution(
-        self,
-        parameters: Float32[Array, "*batch num_parameters"],
-        mask: Bool[Array, "*batch mask_size"],
-    ) -> Distribution:
+    def distribution(self, parameters: Parameters, mask: Masks) -> Distribution:
         return self.headless.distribution(parameters, mask)
 
     def trunk(self, observation: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:

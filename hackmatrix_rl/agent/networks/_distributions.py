@@ -17,6 +17,9 @@ LOG_STD_RANGE = (-20.0, 2.0)
 """Bounds of the logarithm of a standard deviation (Haarnoja et al. 2018, "Soft actor-critic")."""
 
 Action = Shaped[Array, "*batch_and_action"]
+Parameters = Float32[Array, "*batch num_parameters"]
+Masks = Bool[Array, "*batch mask_size"]
+Numbers = Float32[Array, "*batch k"]
 
 
 class Distribution(eqx.Module):
@@ -29,7 +32,7 @@ class Distribution(eqx.Module):
 
     @property
     @abstractmethod
-    def parameters(self) -> Float32[Array, "*batch num_parameters"]:
+    def parameters(self) -> Parameters:
         """The parameters, normalised: as outputs of a network, they give the same distribution."""
 
     @abstractmethod
@@ -177,12 +180,7 @@ class ProductOfCategoricals(Distribution):
 
     parts: tuple[MaskedCategorical, ...]
 
-    def __init__(
-        self,
-        logits: Float32[Array, "*batch mask_size"],
-        mask: Bool[Array, "*batch mask_size"],
-        actions: MultiDiscrete,
-    ) -> None:
+    def __init__(self, logits: Parameters, mask: Masks, actions: MultiDiscrete) -> None:
         """Normalises the logits of each part over its legal actions.
 
         Raises:
@@ -194,7 +192,7 @@ class ProductOfCategoricals(Distribution):
         self.parts = tuple(MaskedCategorical(*part) for part in parts)
 
     @property
-    def parameters(self) -> Float32[Array, "*batch mask_size"]:
+    def parameters(self) -> Parameters:
         """The log-probabilities of all parts."""
         return jnp.concatenate([part.log_probs for part in self.parts], axis=-1)
 
@@ -222,12 +220,18 @@ class ProductOfCategoricals(Distribution):
 class _Gaussian(Distribution):
     """Independent normal distributions, in units in which the bounds of a `Box` are -1 and 1."""
 
-    mean: Float32[Array, "*batch k"]
-    log_std: Float32[Array, "*batch k"]
+    mean: Numbers
+    log_std: Numbers
     actions: Box = eqx.field(static=True)
 
+    def __init__(self, parameters: Parameters, actions: Box) -> None:
+        _check_size("parameters", parameters, actions)
+        self.mean, log_std = jnp.split(parameters.astype(jnp.float32), 2, axis=-1)
+        self.log_std = jnp.clip(log_std, *LOG_STD_RANGE)
+        self.actions = actions
+
     @property
-    def parameters(self) -> Float32[Array, "*batch parameters"]:
+    def parameters(self) -> Parameters:
         """The means, then the logarithms of the standard deviations."""
         return jnp.concatenate([self.mean, self.log_std], axis=-1)
 
@@ -238,24 +242,18 @@ class _Gaussian(Distribution):
         each = other.log_std - self.log_std + 0.5 * (ratio + apart - 1.0)
         return jnp.sum(each, axis=-1)
 
-    def _read(self, parameters: Float32[Array, "*batch parameters"], actions: Box) -> None:
-        _check_size("parameters", parameters, actions)
-        self.mean, log_std = jnp.split(parameters.astype(jnp.float32), 2, axis=-1)
-        self.log_std = jnp.clip(log_std, *LOG_STD_RANGE)
-        self.actions = actions
-
-    def _draw(self, key: Key[Array, ""]) -> Float32[Array, "*batch k"]:
+    def sample(self, key: Key[Array, ""]) -> Numbers:
         noise = jax.random.normal(key, self.mean.shape, jnp.float32)
         return self.mean + jnp.exp(self.log_std) * noise
 
-    def _log_density(self, x: Float32[Array, "*batch k"]) -> Float32[Array, "*batch k"]:
+    def _log_density(self, x: Numbers) -> Numbers:
         z = (x - self.mean) / jnp.exp(self.log_std)
         return -0.5 * z**2 - self.log_std - 0.5 * math.log(2 * math.pi)
 
-    def _entropies(self) -> Float32[Array, "*batch k"]:
+    def _entropies(self) -> Numbers:
         return self.log_std + 0.5 * math.log(2 * math.pi * math.e)
 
-    def _bounds(self) -> tuple[Float32[Array, "*batch k"], Float32[Array, "*batch k"]]:
+    def _bounds(self) -> tuple[Numbers, Numbers]:
         """Middle and half width of the bounds."""
         low, high = np.asarray(self.actions.low), np.asarray(self.actions.high)
         middle, half = ((each / 2).astype(np.float32) for each in (low + high, high - low))
@@ -273,7 +271,7 @@ class DiagonalGaussian(_Gaussian):
     implementation details of proximal policy optimization" (the clipped action).
     """
 
-    def __init__(self, parameters: Float32[Array, "*batch parameters"], actions: Box) -> None:
+    def __init__(self, parameters: Parameters, actions: Box) -> None:
         """Reads the means, then the logarithms of the standard deviations.
 
         The logarithms are clipped to `LOG_STD_RANGE`.
@@ -281,26 +279,26 @@ class DiagonalGaussian(_Gaussian):
         Raises:
             ValueError: the number of parameters is not twice the number of bounds.
         """
-        self._read(parameters, actions)
+        super().__init__(parameters, actions)
 
-    def sample(self, key: Key[Array, ""]) -> Float32[Array, "*batch k"]:
-        return self._scaled(self._draw(key))
+    def sample(self, key: Key[Array, ""]) -> Numbers:
+        return self._scaled(super().sample(key))
 
-    def log_prob(self, action: Float32[Array, "*batch k"]) -> Float32[Array, "*batch"]:
+    def log_prob(self, action: Numbers) -> Float32[Array, "*batch"]:
         middle, half = self._bounds()
         return jnp.sum(self._log_density((action - middle) / half) - jnp.log(half), axis=-1)
 
     def entropy(self) -> Float32[Array, "*batch"]:
         return jnp.sum(self._entropies() + jnp.log(self._bounds()[1]), axis=-1)
 
-    def mode(self) -> Float32[Array, "*batch k"]:
+    def mode(self) -> Numbers:
         return self._scaled(self.mean)
 
-    def to_environment(self, action: Float32[Array, "*batch k"]) -> Float32[Array, "*batch k"]:
+    def to_environment(self, action: Numbers) -> Numbers:
         """The action clipped to the bounds."""
         return self.actions.clip(action)
 
-    def _scaled(self, x: Float32[Array, "*batch k"]) -> Float32[Array, "*batch k"]:
+    def _scaled(self, x: Numbers) -> Numbers:
         middle, half = self._bounds()
         return middle + half * x
 
@@ -315,20 +313,11 @@ class TanhGaussian(_Gaussian):
     of `tanh` is in the form `2 (log 2 - x - softplus(-2 x))`, which does not overflow.
     """
 
-    def __init__(self, parameters: Float32[Array, "*batch parameters"], actions: Box) -> None:
-        """Reads the means, then the logarithms of the standard deviations.
+    def __init__(self, parameters: Parameters, actions: Box) -> None:
+        """As of a `DiagonalGaussian`."""
+        super().__init__(parameters, actions)
 
-        The logarithms are clipped to `LOG_STD_RANGE`.
-
-        Raises:
-            ValueError: the number of parameters is not twice the number of bounds.
-        """
-        self._read(parameters, actions)
-
-    def sample(self, key: Key[Array, ""]) -> Float32[Array, "*batch k"]:
-        return self._draw(key)
-
-    def log_prob(self, action: Float32[Array, "*batch k"]) -> Float32[Array, "*batch"]:
+    def log_prob(self, action: Numbers) -> Float32[Array, "*batch"]:
         half = self._bounds()[1]
         squashing = jnp.log(half) + _log_derivative(action)
         return jnp.sum(self._log_density(action) - squashing, axis=-1)
@@ -339,34 +328,28 @@ class TanhGaussian(_Gaussian):
         It has no closed form. The mean is by Gauss-Hermite quadrature, so it needs no samples.
         """
         mean, std = self.mean[..., None], jnp.exp(self.log_std)[..., None]
-        nodes, weights = (jnp.broadcast_to(each, (*self.mean.shape, _NODES)) for each in _HERMITE)
-        change = jnp.sum(weights * _log_derivative(mean + std * nodes), axis=-1)
+        nodes = jnp.broadcast_to(_NODES, (*self.mean.shape, _NODES.size))
+        change = jnp.average(_log_derivative(mean + std * nodes), axis=-1, weights=_WEIGHTS)
         return jnp.sum(self._entropies() + jnp.log(self._bounds()[1]) + change, axis=-1)
 
-    def mode(self) -> Float32[Array, "*batch k"]:
+    def mode(self) -> Numbers:
         """The mean of the normal distributions, as is usual; after `tanh` it is the median."""
         return self.mean
 
-    def to_environment(self, action: Float32[Array, "*batch k"]) -> Float32[Array, "*batch k"]:
+    def to_environment(self, action: Numbers) -> Numbers:
         """The squashed action."""
         middle, half = self._bounds()
         return self.actions.clip(middle + half * jnp.tanh(action))
 
-    def from_environment(self, action: Float32[Array, "*batch k"]) -> Float32[Array, "*batch k"]:
+    def from_environment(self, action: Numbers) -> Numbers:
         """The number before `tanh`; an action at a bound is taken as one just inside."""
         middle, half = self._bounds()
         inside = 1.0 - 1e-6
         return jnp.arctanh(jnp.clip((action - middle) / half, -inside, inside))
 
 
-_NODES = 16
-_HERMITE = tuple(
-    (each / scale).astype(np.float32)
-    for each, scale in zip(
-        np.polynomial.hermite_e.hermegauss(_NODES), (1.0, math.sqrt(2 * math.pi)), strict=True
-    )
-)
-"""Nodes and weights of the mean over a standard normal distribution."""
+_NODES, _WEIGHTS = np.asarray(np.polynomial.hermite_e.hermegauss(16), np.float32)
+"""Of Gauss-Hermite quadrature; the weights add up to `sqrt(2 pi)`."""
 
 
 def _log_derivative(x: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
@@ -383,11 +366,7 @@ def _check_size(name: str, parameters: Any, actions: ActionSpace) -> None:
 
 
 def distribution_of(
-    actions: ActionSpace,
-    parameters: Float32[Array, "*batch num_parameters"],
-    mask: Bool[Array, "*batch mask_size"],
-    *,
-    squash: bool = False,
+    actions: ActionSpace, parameters: Parameters, mask: Masks, *, squash: bool = False
 ) -> Distribution:
     """The distribution of a space; `squash` chooses `TanhGaussian` for a `Box`."""
     if isinstance(actions, Box):

@@ -7,11 +7,13 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Float32, Key
+from jaxtyping import Array, Float, Float32, Key
 
 from hackmatrix_rl.agent.networks._distributions import (
     Distribution,
     MaskedCategorical,
+    Masks,
+    Parameters,
     distribution_of,
 )
 from hackmatrix_rl.env import ActionSpace, Box
@@ -196,11 +198,7 @@ class Heads(eqx.Module):
     def __call__(self, hidden: Float[Array, " inputs"]) -> HeadOutputs:
         """The parameters of the distribution, and the value."""
 
-    def distribution(
-        self,
-        parameters: Float32[Array, "*batch num_parameters"],
-        mask: Bool[Array, "*batch mask_size"],
-    ) -> Distribution:
+    def distribution(self, parameters: Parameters, mask: Masks) -> Distribution:
         """As in `ActorCritic`."""
         return MaskedCategorical(parameters, mask)
 
@@ -267,11 +265,7 @@ class DenseHeads(Heads):
             parameters = jnp.concatenate([parameters, self.log_std.astype(jnp.float32)])
         return parameters, output
 
-    def distribution(
-        self,
-        parameters: Float32[Array, "*batch num_parameters"],
-        mask: Bool[Array, "*batch mask_size"],
-    ) -> Distribution:
+    def distribution(self, parameters: Parameters, mask: Masks) -> Distribution:
         return distribution_of(self.actions, parameters, mask, squash=self.squash)
 
     def value_input(self, hidden: Float[Array, " inputs"]) -> Float[Array, " some"]:

@@ -5,7 +5,7 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Float32, PyTree
+from jaxtyping import Array, Float, Float32, PyTree
 
 from hackmatrix_rl.agent.networks._actor_critic import (
     ActorCritic,
@@ -14,7 +14,7 @@ from hackmatrix_rl.agent.networks._actor_critic import (
     TrunkOutput,
 )
 from hackmatrix_rl.agent.networks._added_heads import WithAuxiliaryHead
-from hackmatrix_rl.agent.networks._distributions import Distribution
+from hackmatrix_rl.agent.networks._distributions import Distribution, Masks, Parameters
 from hackmatrix_rl.agent.precision import NonTrainable
 from hackmatrix_rl.env import EnvSpec
 from hackmatrix_rl.system.errors import ArgumentError
@@ -71,13 +71,8 @@ class Normalized(ActorCritic):
             self.moments.value,
         )
 
-    def distribution(
-        self,
-        parameters: Float32[Array, "*batch num_parameters"],
-        mask: Bool[Array, "*batch mask_size"],
-    ) -> Distribution:
-        distribution: Distribution = self.unnormalized.distribution(parameters, mask)
-        return distribution
+    def distribution(self, parameters: Parameters, mask: Masks) -> Distribution:
+        return self.unnormalized.distribution(parameters, mask)
 
 
 @final
@@ -104,8 +99,7 @@ class NormalizedTrunk(Normalized, RecurrentActorCritic):
     def advance(self, driven: PyTree[Array], carry: PyTree[Array]) -> TrunkOutput:
         network = self.unnormalized
         advance = network.advance if isinstance(network, RecurrentActorCritic) else network.trunk
-        output: TrunkOutput = advance(driven, carry)
-        return output
+        return advance(driven, carry)
 
 
 def add_normalization(policy: ActorCritic, spec: EnvSpec) -> ActorCritic:
@@ -153,6 +147,5 @@ def update_moments(policy: ActorCritic, observations: PyTree[Array]) -> ActorCri
 
 def unwrapped(policy: PyTree) -> Any:
     """The network without auxiliary head and normalisation."""
-    if isinstance(policy, WithAuxiliaryHead):
-        return unwrapped(policy.headless)
-    return policy.unnormalized if isinstance(policy, Normalized) else policy
+    network = getattr(policy, "headless", policy)
+    return getattr(network, "unnormalized", network)

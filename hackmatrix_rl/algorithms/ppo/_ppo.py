@@ -284,6 +284,6 @@ class PPO(training.LearnerAlgorithm[PPOState]):
     def working_bytes(self, state: PPOState) -> int:
         """Bytes of observations, actions and masks of a rollout on one device."""
         spec = self.environment.spec
-        seen = bytes_of((spec.stored, spec.actions.one)) + spec.actions.mask_size
+        seen = bytes_of((spec.stored, jax.eval_shape(spec.actions.zeros))) + spec.actions.mask_size
         games = math.ceil(self.sizes.num_envs / devices_of_one(self.mesh))
         return games * self.collect.num_steps * seen

@@ -14,6 +14,12 @@ _LINE = 400
 """Most characters of another package's error that a message quotes."""
 
 
+def check_known(what: str, name: str, known: Collection[str]) -> None:
+    """Raises a ValueError for an unknown name; see `no_such`."""
+    if name not in known:
+        raise ValueError(no_such(what, name, known))
+
+
 def no_such(what: str, name: str, known: Collection[str], listed: str | None = None) -> str:
     """One line about an unknown name: the nearest known one, and where all are listed.
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, Key, PyTree, Shaped
 
 from hackmatrix_rl.env import ActionSpace, Batched, Box, HackMatrixGame, Played, SingleGame
-from hackmatrix_rl.interop.adapters._extras import action_space, jax_defaults, making, no_such
+from hackmatrix_rl.interop.adapters._extras import action_space, check_known, jax_defaults, making
 from hackmatrix_rl.interop.adapters._foreign_pictures import figure_pixels, svg_pixels
 from hackmatrix_rl.system import require
 from hackmatrix_rl.system.errors import instance
@@ -118,9 +118,7 @@ def from_gymnax(
     environment: Any = name
     default: Any = None
     if isinstance(name, str):
-        known = list(gymnax.registered_envs)
-        if name not in known:
-            raise ValueError(no_such("gymnax has no environment", name, known))
+        check_known("gymnax has no environment", name, gymnax.registered_envs)
         with making("gymnax"), jax_defaults():
             environment, default = gymnax.make(name, **settings)
     elif settings:
@@ -230,9 +228,7 @@ def from_pgx(name: str | Any, *, max_steps: int | None = None) -> Batched[Any]:
     pgx = require("pgx", extra="pgx", caller="from_pgx")
     game: Any = name
     if isinstance(name, str):
-        known = list(pgx.available_envs())
-        if name not in known:
-            raise ValueError(no_such("pgx has no game", name, known))
+        check_known("pgx has no game", name, pgx.available_envs())
         with making("pgx"), jax_defaults():
             game = pgx.make(name)
     if game.num_players != 1:
@@ -273,7 +269,8 @@ class BraxGame(SingleGame[Any]):
     def play(self, state: Any, action: Shaped[Array, " k"], *, key: Key[Array, ""]) -> Played:
         """One step; the environment draws from its state, not from the key."""
         with jax_defaults():
-            after = _with_dtypes(state, self.environment.step(state, action))
+            given = jax.tree.map(jnp.asarray, state)  # some change the metrics in it in place
+            after = _with_dtypes(state, self.environment.step(given, action))
         return Played(after, after.reward, after.done.astype(bool))
 
     @property
@@ -297,8 +294,7 @@ def from_brax(name: str | Any, *, max_steps: int | None = 1000, **settings: Any)
     brax = require("brax.envs", extra="brax", caller="from_brax")
     if not isinstance(name, str):
         return Batched(BraxGame(name, type(name).__name__), max_steps=max_steps)
-    if name not in brax._envs:
-        raise ValueError(no_such("brax has no environment", name, brax._envs))
+    check_known("brax has no environment", name, brax._envs)
     with making("brax"), jax_defaults():
         environment = brax.get_environment(name, **settings)
     return Batched(BraxGame(environment, name), max_steps=max_steps)
@@ -317,8 +313,7 @@ def from_mjx(name: str, *, max_steps: int | None = None, **settings: Any) -> Bat
         ValueError: there is no such environment, or its config has no such setting.
     """
     registry = require("mujoco_playground", extra="mjx", caller="from_mjx").registry
-    if name not in registry.ALL_ENVS:
-        raise ValueError(no_such("mujoco_playground has no environment", name, registry.ALL_ENVS))
+    check_known("mujoco_playground has no environment", name, registry.ALL_ENVS)
     with making("mujoco_playground"), jax_defaults():
         config = registry.get_default_config(name)
         environment = registry.load(name, config_overrides=settings)

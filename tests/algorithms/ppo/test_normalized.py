@@ -20,6 +20,7 @@ from training.states import arrays, assert_same, assert_same_but_for_rounding
 import hackmatrix_rl as hm
 from hackmatrix_rl.agent import RunningScale
 from hackmatrix_rl.agent.networks import (
+    ActorCritic,
     TrunkActorCritic,
     WithAuxiliaryHead,
     add_auxiliary_head,
@@ -254,6 +255,29 @@ def test_a_run_keeps_its_moments_and_another_training_starts_from_them(tmp_path)
         other = make_config("debug", {**other, "network": "mlp", "width": 8, "init": path})
         with pytest.raises(ConfigError, match=f"trained with --normalize-observations, .*{advice}"):
             initial_weights(other, loaded.policy)
+
+
+class Frozen(ActorCritic):
+    """A network behind the numbers of a training, which nothing knows as such."""
+
+    network: ActorCritic
+    mean: np.ndarray
+    std: np.ndarray
+
+    def initial_carry(self):
+        return self.network.initial_carry()
+
+    def __call__(self, observation, carry):
+        return self.network(jnp.clip((observation - self.mean) / self.std, -10, 10), carry)
+
+
+def test_an_evaluation_plays_with_the_moments_of_the_training(two):
+    moments = jax.tree.map(np.asarray, moments_of(two))
+    by_hand = Frozen(unwrapped(two), moments.mean, np.sqrt(moments.variance + np.float32(1e-8)))
+    given = {"episodes": 64, "key": KEY, "greedy": True, "record": True}
+    found, right = (hm.evaluate(policy, ENV, **given) for policy in (two, by_hand))
+    for ours, theirs in zip(found.actions, right.actions, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_an_export_plays_as_the_agent_and_json_refuses(two):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cli.commands import assert_refused, invoke
+from cli.commands import assert_refused, done, invoke
 from PIL import Image
 from processes import finish, start
 from training.states import assert_same
@@ -452,3 +452,16 @@ def _shown(picture):
         return picture
     with Image.open(io.BytesIO(picture)) as image:
         return np.asarray(image.convert("RGB"))[0, 0, 0]
+
+
+def test_an_environment_of_mujoco_trains_and_is_evaluated(tmp_path, monkeypatch):
+    pytest.importorskip("mujoco")
+    pytest.importorskip("imageio")
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its log there
+    environment = hm.from_gymnasium("InvertedPendulum-v5")
+    assert environment.spec.actions == hm.Box((-3.0,), (3.0,))
+    assert environment.spec.observation.shape == (4,)
+    small = ("--num-envs", 2, "--num-steps", 64, "--num-minibatches", 1, "--update-epochs", 1)
+    given = ("--env", "gymnasium:InvertedPendulum-v5", "--preset", "continuous", *small)
+    done("train", *given, "--total-timesteps", 128, "--run-dir", "run", "--eval-episodes", 0)
+    assert "length" in done("eval", "run", "--episodes", 2).output
