@@ -32,6 +32,7 @@ from peers import BeforeGymnax1
 
 EVALUATIONS = 100
 BACKEND = "spring"
+ENTROPY = "linear:0.01:0"  # the preset's is too much for several numbers of an action
 # Both have 10 epochs of 10 minibatches.
 REJAX: dict[str, dict[str, Any]] = {
     "Pendulum-v1": {
@@ -79,7 +80,7 @@ def ours(game: str, steps: int | None, seeds: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "hackmatrix_rl", "train", "--env", env]
     command += ["--preset", "continuous", "--seeds", str(seeds), "--eval-episodes", "0"]
     if env.startswith("brax:"):
-        command += ["--env-args", f"backend={BACKEND}"]
+        command += ["--env-args", f"backend={BACKEND}", "--ent-coef", ENTROPY]
     if steps is not None:
         command += ["--total-timesteps", str(steps)]
     with tempfile.TemporaryDirectory() as folder:
