@@ -12,8 +12,7 @@ timed: rejax trains a second time without them, and Brax times its own epochs, o
 two compile. A training of rejax or Brax ends after whole updates.
 
 Source: the settings of rejax are those of its configs/gymnax; those of Brax are from its
-notebooks/training.ipynb, which trains ant and halfcheetah for 50 M steps. Its `spring` physics is
-the fastest on a CPU.
+notebooks/training.ipynb, which trains for 50 M steps. Its `spring` physics is the fastest on a CPU.
 """
 
 import argparse
@@ -60,16 +59,7 @@ BRAX: dict[str, dict[str, Any]] = {
         "entropy_cost": 1e-2,
         "num_envs": 4096,
         "batch_size": 2048,
-    },
-    "halfcheetah": {
-        "reward_scaling": 1,
-        "unroll_length": 20,
-        "num_updates_per_batch": 8,
-        "discounting": 0.95,
-        "entropy_cost": 1e-3,
-        "num_envs": 2048,
-        "batch_size": 512,
-    },
+    }
 }
 AIMS = {"Pendulum-v1": -200, "MountainCarContinuous-v0": 90}
 
