@@ -158,6 +158,17 @@ def test_a_standard_deviation_stays_finite():
     assert np.isfinite(low.log_prob(low.sample(KEY)))
 
 
+@pytest.mark.parametrize("beyond", [-25.0, 3.0])
+def test_a_standard_deviation_comes_back_from_beyond_its_bounds(beyond):
+    def parts(log_std):
+        pi = DiagonalGaussian(jnp.array([0.1, log_std]), hm.Box((-1.0,), (1.0,)))
+        return pi.log_prob(jnp.array([0.1])), pi.entropy()
+
+    of_density, of_entropy = jax.jacobian(parts)(jnp.float32(beyond))
+    np.testing.assert_allclose(of_density, -1.0)
+    assert of_entropy == (1.0 if beyond < 0 else 0.0)  # an entropy bonus never leads further out
+
+
 def test_wrong_sizes_name_what_is_expected():
     with pytest.raises(ValueError, match=r"parameters is of shape \(3,\); expected 6 numbers"):
         DiagonalGaussian(jnp.zeros(3), BOX)

@@ -227,7 +227,8 @@ class _Gaussian(Distribution):
     def __init__(self, parameters: Parameters, actions: Box) -> None:
         _check_size("parameters", parameters, actions)
         self.mean, log_std = jnp.split(parameters.astype(jnp.float32), 2, axis=-1)
-        self.log_std = jnp.clip(log_std, *LOG_STD_RANGE)
+        # The gradient passes the bounds: without one, it would stay beyond them.
+        self.log_std = log_std + jax.lax.stop_gradient(jnp.clip(log_std, *LOG_STD_RANGE) - log_std)
         self.actions = actions
 
     @property
@@ -251,7 +252,8 @@ class _Gaussian(Distribution):
         return -0.5 * z**2 - self.log_std - 0.5 * math.log(2 * math.pi)
 
     def _entropies(self) -> Numbers:
-        return self.log_std + 0.5 * math.log(2 * math.pi * math.e)
+        log_std = jnp.minimum(self.log_std, LOG_STD_RANGE[1] - 1e-3)  # a bonus leads no further
+        return log_std + 0.5 * math.log(2 * math.pi * math.e)
 
     def _bounds(self) -> tuple[Numbers, Numbers]:
         """Middle and half width of the bounds."""
