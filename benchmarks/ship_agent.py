@@ -1,14 +1,15 @@
 """Ships a trained agent: its last checkpoint, without state that only a resume needs, and a card.
 
     python benchmarks/ship_agent.py RUN [RUN ...] --command TEXT [--command TEXT ...]
-        --hardware TEXT --recipe NAME [--episodes 10000] [--failing TEXT ...] [--note TEXT ...]
+        --hardware TEXT --recipe NAME --version N [--episodes 10000] [--failing TEXT ...]
+        [--note TEXT ...]
     python benchmarks/ladder.py ...                      # which plays the shipped agent
-    python benchmarks/ship_agent.py --ladder original    # its figures, into the card
+    python benchmarks/ship_agent.py --version N --ladder original    # its figures, into the card
 
 The runs are the stages of one training, in order (imitation, then PPO from there); the last one is
 shipped, into hackmatrix_rl/pretrained/ under its version and league. RUN@STEPS is a stage from
-which the next one started after that number of steps, although the run continued. `pretrained` (or
-`pretrained/no-rewind`) is all stages of the agent that is shipped now, and needs no --command. A
+which the next one started after that number of steps, although the run continued. A shipped agent
+(`pretrained@2/no-rewind`) is all stages of its card, and needs no --command. A
 run of the recipe itself (`train --recipe NAME`) must be the only one, and needs none either.
 
 The card names the recipe (hackmatrix_rl/recipes/) that repeats the training. It reports how each
@@ -37,7 +38,6 @@ from hackmatrix_rl.games.hackmatrix import LEAGUES
 from hackmatrix_rl.runs import find_player
 from hackmatrix_rl.runs.checkpoints import (
     CARD,
-    CURRENT,
     PRETRAINED,
     find_checkpoint,
     read_metadata,
@@ -68,6 +68,11 @@ OTHER_WAYS = {
 _OWN = ("run_dir", "checkpoint_dir", "init", "eval_episodes", "save_interval_minutes")
 
 
+def is_shipped(run: str) -> bool:
+    """Whether a run is an agent of the package, by its name."""
+    return run.partition("/")[0].partition("@")[0] == PRETRAINED
+
+
 def stages_of(
     runs: Sequence[str], commands: Sequence[str], hardware: str
 ) -> Iterator[dict[str, Any]]:
@@ -80,7 +85,7 @@ def stages_of(
     """
     left = list(commands)
     for run in runs:
-        if run.partition("/")[0] == PRETRAINED:
+        if is_shipped(run):
             yield from json.loads((Path(find_checkpoint(run)) / CARD).read_text())["stages"]
         else:
             yield stage_of(run, left.pop(0), hardware)
@@ -199,7 +204,7 @@ def main() -> None:
     )
     parser.add_argument("--hardware", help="hardware of the training, as text")
     parser.add_argument("--recipe", choices=recipe_names(), help="recipe that repeats the training")
-    parser.add_argument("--version", type=int, default=CURRENT, help="that the agent becomes")
+    parser.add_argument("--version", type=int, required=True, help="that the agent becomes")
     parser.add_argument("--episodes", type=int, default=10_000)
     parser.add_argument("--failing", action="append", default=[], help="a known failing, as text")
     parser.add_argument(
@@ -210,7 +215,7 @@ def main() -> None:
     if given.ladder is not None:
         add_ladder(f"{PRETRAINED}@{given.version}", given.ladder)
         return
-    new = [run for run in given.runs if run.partition("/")[0] != PRETRAINED]
+    new = [run for run in given.runs if not is_shipped(run)]
     by_recipe = len(given.runs) == len(new) == 1 and not given.command
     told = by_recipe or len(new) == len(given.command)
     if not new or not told or not given.hardware or not given.recipe:

@@ -22,7 +22,6 @@ from hackmatrix_rl.evaluation import evaluate
 from hackmatrix_rl.games.hackmatrix import LEAGUES
 from hackmatrix_rl.runs import config_here, find_player
 from hackmatrix_rl.runs.checkpoints import (
-    CURRENT,
     find_checkpoint,
     initial_settings,
     initial_weights,
@@ -48,8 +47,19 @@ def card_of(agent):
     return json.loads((FOLDER / agent / "card.json").read_text())
 
 
-def test_the_current_version_is_there_in_both_leagues():
-    assert {f"{CURRENT}/{league}" for league in LEAGUES} <= set(SHIPPED)
+CURRENT = {
+    league: max(
+        (each for each in SHIPPED if each.endswith(f"/{league}")),
+        key=lambda e: int(e.partition("/")[0]),
+    )
+    for league in LEAGUES
+}
+"""The newest agent of each league."""
+
+
+def test_the_newest_agent_of_a_league_needs_no_version():
+    for league, agent in CURRENT.items():
+        assert find_checkpoint(f"pretrained/{league}") == find_checkpoint(f"pretrained@{agent}")
 
 
 @pytest.mark.nightly
@@ -98,11 +108,11 @@ def test_its_card_tells_how_it_was_trained_and_what_it_reaches(agent):
     for way in ("greedy", "sampled"):
         assert evaluation[way].keys() >= {"won", "return", "stage", "undos"}
     assert card["failings"]
-    if agent.startswith(f"{CURRENT}/"):
+    if agent in CURRENT.values():
         others = evaluation["other_ways"]
-        assert {"search(pretrained, 30)", "pretrained --search 32", "without UNDO"} <= others.keys()
+        assert {"pretrained --search 32", "without UNDO"} <= others.keys()
         for told in others.values():
-            assert told["games"] >= 512
+            assert told["games"] >= 128
             assert told["score"] > 0
             for mean, low, high in (told["return"], told["won"]):
                 assert low < mean < high
@@ -172,7 +182,7 @@ def test_it_is_loaded_by_name():
 
 def test_a_loaded_agent_has_its_card_and_the_last_discount_of_its_training(tmp_path):
     loaded = hm.load("pretrained/no-rewind")
-    assert loaded.card == card_of(f"{CURRENT}/no-rewind")
+    assert loaded.card == card_of(CURRENT["no-rewind"])
     assert dataclasses.replace(loaded, folder=epath.Path(tmp_path)).card is None
     player, _ = find_player("pretrained")
     assert hm.load("pretrained").config.gamma == player.gamma

@@ -1,7 +1,6 @@
 from ._arrays import read_arrays as read_arrays
 from ._complaints import Complaints as Complaints
 from ._finder import CARD as CARD
-from ._finder import CURRENT as CURRENT
 from ._finder import PRETRAINED as PRETRAINED
 from ._finder import Report as Report
 from ._finder import checkpoints_in as checkpoints_in

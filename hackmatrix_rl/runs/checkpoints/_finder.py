@@ -26,9 +26,6 @@ from hackmatrix_rl.system.errors import ConfigError, DamagedFileError, NoCheckpo
 PRETRAINED = "pretrained"
 """The name of the package's agent. A version and a league may follow: `pretrained@1/no-rewind`."""
 
-CURRENT = 2
-"""The version of the agent that `pretrained` alone names. Every released version stays."""
-
 CARD = "card.json"
 """The file next to such an agent's checkpoint that describes its training."""
 
@@ -55,7 +52,10 @@ def shipped_checkpoint(name: str) -> Path | None:
     found = _NAME.fullmatch(in_league(name, None))
     if found is None or found[3] not in LEAGUES:
         return None
-    place = _FOLDER / (found[2] or str(CURRENT)) / found[3]
+    version, league = found[2], found[3]
+    if version is None:  # the newest of the league; every released version stays
+        version = max((each.parent.name for each in _FOLDER.glob(f"*/{league}")), key=int)
+    place = _FOLDER / version / league
     return place if place.is_dir() else None
 
 
