@@ -112,7 +112,7 @@ def test_its_card_tells_how_it_was_trained_and_what_it_reaches(agent):
         others = evaluation["other_ways"]
         assert {"pretrained --search 32", "without UNDO"} <= others.keys()
         for told in others.values():
-            assert told["games"] >= 128
+            assert told["games"] >= 256
             assert told["score"] > 0
             for mean, low, high in (told["return"], told["won"]):
                 assert low < mean < high
