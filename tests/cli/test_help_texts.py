@@ -19,7 +19,7 @@ def test_every_help_says_what_it_said(request):
     asked = [[name, "--help"] for name in main.list_commands(click.Context(main))]
     for name in algorithms_of("train"):
         asked.append(["train", "--algorithm", name, "--help-all"])
-    said = "".join(f"$ hackmatrix-rl {' '.join(words)}\n{done(*words).output}\n" for words in asked)
+    said = "".join(f"$ hackmatrix-rl {' '.join(words)}\n{done(*words).stdout}\n" for words in asked)
     if request.config.getoption("--write-fingerprints"):
         STORED.write_text(said)
     assert said == STORED.read_text()
