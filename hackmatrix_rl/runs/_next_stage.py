@@ -49,6 +49,7 @@ class NextStage(Hook):
         """Its settings, if the stage before it ends at this update and after these steps."""
         assert self._before.then is not None
         # The weights are read from the checkpoint, as in a resumed run, which gets the same bits.
+        # mypy sees a `RunConfig`; stages are trainings, which have both fields.
         start = str(self._folder.checkpoints / str(update))
         return replace(self._before.then, begun_at=steps, init=start)  # type: ignore[call-arg]
 

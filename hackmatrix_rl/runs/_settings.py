@@ -71,12 +71,12 @@ def config_here(
         stored = initial_settings(
             changes["init"], changes.get("league"), trust_code=trust_code, named=changes.keys()
         )
-        chosen, _ = default_algorithm(preset, changes.get("env", HACKMATRIX))
-        named = changes.get("algorithm") or algorithm or chosen
+        default, _ = default_algorithm(preset, changes.get("env", HACKMATRIX))
+        chosen = changes.get("algorithm") or algorithm or default
         # Stages have settings in common, whatever their algorithms.
         kind: type[Any] = TrainConfig
         if "stages" not in changes:
-            kind = algorithms().get(str(named), kind)
+            kind = algorithms().get(str(chosen), kind)
         has = {each.name for each in settings_of(kind)}
         # An algorithm that lacks these settings refuses `init` itself, with the reason.
         changes = {**{name: value for name, value in stored.items() if name in has}, **changes}

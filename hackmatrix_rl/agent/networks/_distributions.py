@@ -252,7 +252,8 @@ class _Gaussian(Distribution):
         return -0.5 * z**2 - self.log_std - 0.5 * math.log(2 * math.pi)
 
     def _entropies(self) -> Numbers:
-        log_std = jnp.minimum(self.log_std, LOG_STD_RANGE[1] - 1e-3)  # a bonus leads no further
+        # No gradient at the upper bound: an entropy bonus would lead further out.
+        log_std = jnp.minimum(self.log_std, LOG_STD_RANGE[1] - 1e-3)
         return log_std + 0.5 * math.log(2 * math.pi * math.e)
 
     def _bounds(self) -> tuple[Numbers, Numbers]:
@@ -316,7 +317,7 @@ class TanhGaussian(_Gaussian):
     """
 
     def __init__(self, parameters: Parameters, actions: Box) -> None:
-        """As of a `DiagonalGaussian`."""
+        """Reads the parameters as `DiagonalGaussian` does; it raises the same errors."""
         super().__init__(parameters, actions)
 
     def log_prob(self, action: Numbers) -> Float32[Array, "*batch"]:

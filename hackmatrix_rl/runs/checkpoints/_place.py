@@ -14,6 +14,7 @@ from hackmatrix_rl.system.errors import ConfigError, shortened
 _PATTERNS = "*?[]#"
 
 
+# mypy knows no computed base class.
 class _Folder(type(epath.Path(os.sep))):  # type: ignore[misc]
     """A local path whose `glob` does not interpret the name of the folder as a pattern.
 

@@ -218,7 +218,11 @@ def check_alike(config: RunConfig, other: RunConfig) -> None:
         if each.metadata["alike"] and here != there:
             was, is_now = as_given(each.name, there), as_given(each.name, here)
             if not hasattr(config, each.name):
-                is_now = f"--algorithm {config.algorithm}, which lacks it. Start from another."
-            else:
-                is_now = f"{is_now}. Use {was}, or start from another."
-            raise ConfigError(f"trained with {was}, but this training has {is_now}")
+                raise ConfigError(
+                    f"trained with {was}, which --algorithm {config.algorithm} lacks. Start from "
+                    "another."
+                )
+            raise ConfigError(
+                f"trained with {was}, but this training has {is_now}. "
+                f"Use {was}, or start from another."
+            )

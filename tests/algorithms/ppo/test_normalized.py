@@ -250,7 +250,7 @@ def test_a_run_keeps_its_moments_and_another_training_starts_from_them(tmp_path)
     imitation = {"algorithm": "imitation", "env": "cartpole", "teacher": "random"}
     for other, advice in (
         (given, "Use --normalize-observations"),
-        (imitation, "imitation, which lacks it"),
+        (imitation, "which --algorithm imitation lacks"),
     ):
         other = make_config("debug", {**other, "network": "mlp", "width": 8, "init": path})
         with pytest.raises(ConfigError, match=f"trained with --normalize-observations, .*{advice}"):
