@@ -227,24 +227,28 @@ def main() -> None:
     checkpoint = find_checkpoint(last)
     metadata = read_metadata(checkpoint)
     config = config_from_dict(metadata["config"])
+    # Before the target is removed, which may be the agent that the training started from.
+    stages = list(
+        stages_of_recipe(last, given.recipe, given.hardware)
+        if by_recipe
+        else stages_of(given.runs, given.command, given.hardware)
+    )
+    target = FOLDER / str(given.version) / config.league
+    shutil.rmtree(target, ignore_errors=True)
+    size = trim_checkpoint(checkpoint, target, rounded=True)
     card = {
         "league": config.league,
         "observation": config.observation,
         "network": config.network,
         "versions": metadata["versions"],
         "recipe": given.recipe,
-        "stages": list(
-            stages_of_recipe(last, given.recipe, given.hardware)
-            if by_recipe
-            else stages_of(given.runs, given.command, given.hardware)
-        ),
+        "stages": stages,
         "notes": given.note,
-        "evaluation": evaluation_of(last, given.episodes),
+        "evaluation": evaluation_of(
+            f"{PRETRAINED}@{given.version}/{config.league}", given.episodes
+        ),
         "failings": given.failing,
     }
-    target = FOLDER / str(given.version) / config.league
-    shutil.rmtree(target, ignore_errors=True)
-    size = trim_checkpoint(checkpoint, target)
     write_json(target / CARD, card, indent=1)
     print(f"{target}: {size / 1e6:.2f} MB")
 

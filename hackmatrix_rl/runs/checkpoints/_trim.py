@@ -3,11 +3,12 @@
 import errno
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from etils import epath
 
 from hackmatrix_rl.runs.checkpoints._arrays import VALUE_SCALE, check_written, read_arrays
@@ -79,6 +80,23 @@ def write_trimmed(found: Trimmed, target: epath.PathLike) -> int:
     return write_manifest(copy)
 
 
-def trim_checkpoint(source: epath.PathLike, target: epath.PathLike) -> int:
-    """Copies a checkpoint as `trimmed`. Returns the size of the copy in bytes."""
-    return write_trimmed(trimmed(source), target)
+def trim_checkpoint(
+    source: epath.PathLike, target: epath.PathLike, *, rounded: bool = False
+) -> int:
+    """Copies a checkpoint as `trimmed`. Returns the size of the copy in bytes.
+
+    `rounded` weights have the 8 significant bits of bfloat16 in their own dtype; compressed, they
+    take half the space.
+    """
+    found = trimmed(source)
+    if rounded:
+        policy = found.parts["policy"]
+        arrays = {name: _rounded(array) for name, array in policy.arrays.items()}
+        found = replace(found, parts={**found.parts, "policy": replace(policy, arrays=arrays)})
+    return write_trimmed(found, target)
+
+
+def _rounded(array: np.ndarray) -> np.ndarray:
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        return array
+    return array.astype(jnp.bfloat16).astype(array.dtype)
