@@ -7,6 +7,7 @@ import math
 import re
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -231,6 +232,20 @@ def test_the_files_are_small_and_name_no_place():
     for path in files:
         # Neither the folders nor the machine of the training.
         assert not re.search(rb"/(work|home|root|tmp|Users)/", path.read_bytes())
+
+
+def test_rounded_weights_take_half_the_space(tmp_path):
+    original = find_checkpoint("pretrained@2")
+    full, half = (
+        trim_checkpoint(original, tmp_path / str(rounded), rounded=rounded)
+        for rounded in (False, True)
+    )
+    assert half < 0.6 * full
+    there = jax.tree.leaves(eqx.filter(hm.load(original).policy, eqx.is_inexact_array))
+    here = jax.tree.leaves(eqx.filter(hm.load(tmp_path / "True").policy, eqx.is_inexact_array))
+    for was, weight in zip(there, here, strict=True):
+        assert weight.dtype == was.dtype
+        np.testing.assert_allclose(weight, was, rtol=2.0**-8)
 
 
 def names_as_in_a_bucket(folder):
