@@ -249,10 +249,10 @@ def test_a_typed_length_is_that_of_all_stages_and_a_flag_counts_where_it_belongs
     first = stages_of(read_settings(file), {"total_timesteps": 100 * UPDATE})
     assert [each.total_timesteps for each in first.stages] == [40 * UPDATE, 60 * UPDATE]
     # As the command line gives it: among the settings, too.
-    shorter = {"total_timesteps": 1_900_000}
+    shorter = {"total_timesteps": 2_700_000}
     stages = {"stages": [{"algorithm": "imitation"}, {"algorithm": "ppo"}]}
     first = config_here("cpu", stages | shorter, given=shorter)
-    assert [each.total_timesteps for each in first.stages] == [300_000, 1_600_000]
+    assert [each.total_timesteps for each in first.stages] == [300_000, 2_400_000]
     _, file = straight
     first = stages_of(read_settings(file), {"ent_coef": 0.5, "num_envs": 4})
     assert first.then.ent_coef == 0.5
