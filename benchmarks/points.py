@@ -68,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="a new folder for the runs")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"default: {MINUTES:g}")
-    parser.add_argument("--init", default="pretrained@2/original", help="whose weights it has")
+    parser.add_argument("--init", default="pretrained@3/original", help="whose weights it has")
     parser.add_argument("--small", action="store_true", help="a rehearsal, with tiny sizes")
     given = parser.parse_args()
     began = time.monotonic()

@@ -65,7 +65,7 @@ OTHER_WAYS = {
     "without UNDO": "{}, without UNDO",
 }
 """How else the agent plays, and the name of that in the ladder, with a place for the agent's."""
-_OWN = ("run_dir", "checkpoint_dir", "init", "eval_episodes", "save_interval_minutes")
+_OWN = ("run_dir", "checkpoint_dir", "init", "eval_episodes", "save_interval_minutes", "replays")
 
 
 def is_shipped(run: str) -> bool:

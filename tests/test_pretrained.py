@@ -39,7 +39,14 @@ SHIPPED = sorted(f"{each.parent.name}/{each.name}" for each in FOLDER.glob("*/*"
 """Version and league of each agent."""
 TOLERANCE = 4
 """Standard errors by which a mean over GAMES may miss the one of the card."""
-NOT_TOLD = ("run_dir", "checkpoint_dir", "init", "eval_episodes", "save_interval_minutes")
+NOT_TOLD = (
+    "run_dir",
+    "checkpoint_dir",
+    "init",
+    "eval_episodes",
+    "save_interval_minutes",
+    "replays",
+)
 """Settings that a card leaves out: places, and how a training was watched."""
 
 

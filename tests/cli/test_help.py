@@ -73,7 +73,7 @@ def test_help_tells_what_presets_change():
     assert "[default: 3_000_000; gpu" not in words
     assert "cpu: 3_000_000" in words
     continued = " ".join(invoke("train", "--algorithm", "ppo", "--help").output.split())
-    assert "--init: 24_000_000" in continued
+    assert "--init: linear:0.0007:0" in continued
 
 
 @pytest.mark.parametrize(
