@@ -223,6 +223,7 @@ class PPOConfig(config.ActorCriticConfig):
         if preset != "cpu":
             # An accelerator trains for longer; the schedules are relative to the total.
             continued["total_timesteps"] = chosen["total_timesteps"]
+            del continued["update_epochs"]  # it has fewer updates, so it needs both passes
         steps = settings.get("total_timesteps", continued["total_timesteps"])
         if isinstance(steps, int):  # other values are refused later
             warmup = min(continued["critic_warmup_timesteps"], int(_WARMUP_SHARE * steps))

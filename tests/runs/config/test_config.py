@@ -189,6 +189,8 @@ def test_ppo_from_another_training_on_a_cpu_has_settings_of_its_own():
     config = make_config("cpu", {"algorithm": "ppo", "init": "runs/some"})
     assert (config.total_timesteps, config.critic_warmup_timesteps) == (24_000_000, 200_000)
     assert config.aux_victory
+    assert config.update_epochs == 1
+    assert make_config("gpu", {"algorithm": "ppo", "init": "runs/some"}).update_epochs == 2
     assert config.teacher_kl == "linear:0.2:0.0@0.3"
     other = make_config("cpu", {"algorithm": "ppo", "init": "runs/some", "network": "gru"})
     assert other.teacher_kl == 0  # its memory would be refused
