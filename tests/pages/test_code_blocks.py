@@ -195,7 +195,7 @@ def folder(environment, tmp_path_factory):
     return folder
 
 
-def shell(command, environment, folder, allowed=(0,), *, timeout=600):
+def shell(command, environment, folder, allowed=(0,), *, timeout=900):
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
@@ -231,6 +231,8 @@ def flags_for(block):
     usual = f"{SMALL} {BY_REWARDS}"
     if any(word in block.code for word in IMITATES):
         usual = SMALL
+    if "pip install . " in block.code:  # the default's teacher compiles for a minute of a free core
+        usual += " --teacher=expert"
     if "hackmatrix-rl selfplay" in block.code:
         usual = SELF_PLAY
     if "--algorithm r2d2" in block.code:
