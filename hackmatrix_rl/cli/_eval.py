@@ -104,7 +104,8 @@ def evaluate_command(
             on_progress=on_progress,
         )
     if found.unfinished:
-        click.echo(f"{found.unfinished} games were cut off unfinished.", err=True)
+        cut = f"{found.unfinished:,} of {episodes:,} games reached the step limit"
+        click.echo(f"{cut}; their values are those at the limit.", err=True)
     if as_json:
         answer = found.as_dict() | ({} if game is None else {"league": game.config.league})
         click.echo(json.dumps(answer, allow_nan=False))

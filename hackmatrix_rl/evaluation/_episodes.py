@@ -41,6 +41,7 @@ class Play(eqx.Module):
     carries: tuple[PyTree[Array], ...]
     totals: EpisodeStatistics
     done: Bool[Array, " all_envs"]
+    truncated: Bool[Array, " all_envs"]  #: Whether the environment's step limit ended the episode.
     step: Int32[Array, ""]
 
 
@@ -57,8 +58,9 @@ def play_episodes(
 
     The compiled loop returns to the host about once per second, which changes no result.
     `on_progress` gets whether each episode has ended; its first call is before the first step.
-    Returns the totals and whether each episode ended, `[players, num_envs]`, and the actions
-    `[steps, players, num_envs, ...]`, or `None` unless `record`.
+    Returns the totals and whether each episode ended before the step limits of the evaluation and
+    of the environment, `[players, num_envs]`, and the actions `[steps, players, num_envs, ...]`, or
+    `None` unless `record`.
     """
     shape = (len(players), keys.shape[0])
     play = _begin(players, environment, keys)
@@ -84,10 +86,11 @@ def play_episodes(
     totals: EpisodeStatistics = jax.tree.map(
         lambda leaf: np.asarray(leaf).reshape(shape), play.totals
     )
+    terminated = done & ~np.asarray(play.truncated).reshape(shape)
     if not record:
-        return totals, done, None
+        return totals, terminated, None
     every = np.concatenate(recorded)
-    return totals, done, every.reshape(-1, *shape, *every.shape[2:])
+    return totals, terminated, every.reshape(-1, *shape, *every.shape[2:])
 
 
 def _paced(steps: int, seconds: float) -> int:
@@ -110,6 +113,7 @@ def _begin(
         carries=tuple(start_carries(player, num_envs) for player in players),
         totals=timestep.episode,
         done=jnp.zeros(all_keys.shape[0], bool),
+        truncated=jnp.zeros(all_keys.shape[0], bool),
         step=jnp.zeros((), jnp.int32),
     )
 
@@ -166,6 +170,7 @@ def _advance(
             carries=carries,
             totals=totals,
             done=play.done | timestep.done,
+            truncated=jnp.where(play.done, play.truncated, timestep.truncated),
             step=play.step + 1,
         ), recorded
 

@@ -31,7 +31,8 @@ class Evaluation:
     #: By name, one number for each episode: `return`, `length`, and the environment's statistics
     #: (`stage`, `score`, `won` ...).
     values: Mapping[str, np.ndarray]
-    #: Number of episodes that the step limit ended; their values are those at the limit.
+    #: Number of episodes that a step limit ended, the evaluation's or the environment's; their
+    #: values are those at the limit.
     unfinished: int
     #: The actions of each episode; `None` if they were not recorded.
     actions: tuple[np.ndarray, ...] | None = None
@@ -145,7 +146,7 @@ def evaluate_all(
                 finished = len(players) * first + int(done[:, :needed].sum())
                 on_progress(finished, len(players) * episodes)
 
-        totals, done, actions = play_episodes(
+        totals, terminated, actions = play_episodes(
             players,
             environment,
             env_keys(key, num_envs, first=first),
@@ -153,18 +154,18 @@ def evaluate_all(
             record=record,
             on_progress=report,
         )
-        parts.append(jax.tree.map(lambda leaf, needed=needed: leaf[:, :needed], (totals, done)))
+        parts.append(jax.tree.map(lambda leaf, n=needed: leaf[:, :n], (totals, terminated)))
         if actions is not None:
             for place, kept in enumerate(recorded):
                 lengths = totals.length[place, :needed].tolist()
                 kept += [actions[:n, place, game].copy() for game, n in enumerate(lengths)]
-    totals, done = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
+    totals, terminated = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
     values = {"return": totals.total_reward, "length": totals.length, **totals.extra}
     return {
         name: Evaluation(
             episodes=episodes,
             values={each: numbers[place] for each, numbers in values.items()},
-            unfinished=int(np.sum(~done[place])),
+            unfinished=int(np.sum(~terminated[place])),
             actions=tuple(recorded[place]) if record else None,
         )
         for place, name in enumerate(policies)

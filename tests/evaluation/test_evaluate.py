@@ -108,9 +108,14 @@ def test_an_episode_that_has_ended_leaves_nothing_to_choose():
     assert sum(int(number) == 1 for number in told) == (50 - lengths).sum()
 
 
-def test_an_episode_that_goes_on_too_long_is_counted_as_unfinished():
+@pytest.mark.parametrize(
+    ("environment", "limit"),
+    [(LENGTHS, {"max_steps": 10}), (hm.Batched(Lengths(), max_steps=10), {})],
+    ids=["of the evaluation", "of the environment"],
+)
+def test_an_episode_that_a_step_limit_ends_is_counted_as_unfinished(environment, limit):
     key = jax.random.key(6)
-    found = evaluate(Always(1), LENGTHS, episodes=40, key=key, max_steps=10, record=True)
+    found = evaluate(Always(1), environment, episodes=40, key=key, record=True, **limit)
     assert found.unfinished == np.sum(first_lengths(key, 40) == 50)
     assert found.values["length"].max() == 10
     assert {len(actions) for actions in found.actions} == {1, 10}
