@@ -101,7 +101,7 @@ class PPOConfig(config.ActorCriticConfig):
         "clip_coef",
     )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "cpu": {**config.CPU, "total_timesteps": 24_000_000},  # about ten minutes on two cores
+        "cpu": {**config.CPU, "total_timesteps": 24_000_000},  # some 15 minutes on two shared cores
         **{kind: {**_WIDE, "device": kind} for kind in ("gpu", "tpu")},
         "debug": {**config.DEBUG, "num_steps": 16, "num_minibatches": 2, "update_epochs": 2},
         "continuous": _CONTINUOUS,  # for real-valued actions, on any device
