@@ -172,7 +172,8 @@ def test_quoted_identifiers_exist(page):
 @functools.cache
 def known_flags():
     """The flags of the package's commands and of the benchmarks."""
-    context = click.Context(main)
+    # With the settings: a command keeps the help flag (-h) of the first context that asks for it.
+    context = click.Context(main, **main.context_settings)
     commands = [main, *(main.get_command(context, name) for name in main.list_commands(context))]
     flags = {
         flag

@@ -284,12 +284,12 @@ def test_commands_for_other_machines_are_known_to_the_command_line(block):
 
 def read(line):
     """Reads the commands of a line as the command line does, and runs none."""
-    context = click.Context(main)
+    context = click.Context(main, **main.context_settings)
     for words in re.findall(r"hackmatrix-rl ([a-z][^&|\"]*)", line):
         name, *arguments = shlex.split(words)
         command = main.get_command(context, name)
         assert command is not None
-        command.make_context(name, arguments)
+        command.make_context(name, arguments, parent=context)
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
